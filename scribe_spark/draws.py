@@ -1,0 +1,66 @@
+"""Keyed draws: every random value is a pure function of (seed, purpose, row).
+
+Columns use ``xxhash64`` (Spark's ``rand`` depends on the partitioning); numpy kernels use a
+``Philox`` stream keyed by the same triple.  Equal configs give equal draws on any cluster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+__all__ = ["bits", "below", "stream", "distinct_below"]
+
+
+def bits(seed: int, purpose: str, *rows: Column | str) -> Column:
+    """64 random bits (BIGINT) for each row, keyed by (seed, purpose, rows)."""
+    keys = [(F.col(r) if isinstance(r, str) else r).cast("bigint") for r in rows]
+    return F.xxhash64(F.lit(purpose), F.lit(seed).cast("bigint"), *keys)
+
+
+def below(n: int, seed: int, purpose: str, *rows: Column | str) -> Column:
+    """A uniform whole number in [0, n) (BIGINT) for each row; the bias is below n / 2**64."""
+    return F.pmod(bits(seed, purpose, *rows), F.lit(n).cast("bigint"))
+
+
+def stream(seed: int, purpose: str, row: int = 0) -> np.random.Generator:
+    """A numpy generator keyed by (seed, purpose, row)."""
+    return np.random.Generator(_philox(seed, purpose, row))
+
+
+def _philox(seed: int, purpose: str, row: int) -> np.random.Philox:
+    digest = hashlib.sha256(f"{seed}/{purpose}/{row}".encode()).digest()
+    return np.random.Philox(key=np.frombuffer(digest[:16], dtype="<u8"))
+
+
+def distinct_below(n: int, size: int, seed: int, purpose: str, row: int) -> np.ndarray:
+    """`size` distinct uniform whole numbers in [0, n), ascending.
+
+    The first distinct values of a stream of uniform values are kept; beyond half of n the values
+    left out are drawn instead.  Only the bit generator's raw output is used, which numpy keeps
+    stable between versions.
+
+    Returns
+    -------
+    ndarray of int64, shape (size,)
+    """
+    if size > n:
+        raise ValueError(f"cannot draw {size} distinct values below {n}")
+    if size > n // 2:
+        out = distinct_below(n, n - size, seed, purpose, row) if size < n else _EMPTY
+        return np.setdiff1d(np.arange(n, dtype=np.int64), out, assume_unique=True)
+    raw, drawn = _philox(seed, purpose, row), _EMPTY
+    kept = _EMPTY
+    while len(kept) < size:
+        # enough for the expected repeats at half of n (n ln 2 draws), then more if need be
+        more = raw.random_raw(size + size // 2 + 8) % np.uint64(n)
+        drawn = np.concatenate([drawn, more.astype(np.int64)])
+        values, first = np.unique(drawn, return_index=True)
+        kept = values[np.argsort(first, kind="stable")]
+    return np.sort(kept[:size])
+
+
+_EMPTY = np.empty(0, dtype=np.int64)

@@ -1,0 +1,113 @@
+"""Every table of a run: its name, its columns, their types.  Nothing else in the package spells a schema.
+
+The tables of :data:`CONTRACT` are what a run leaves under ``OUT/tables`` for other people's scripts;
+their names, columns and types are kept.  The others are internal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+__all__ = [
+    "CONTRACT",
+    "CORE",
+    "LAN_DOWN",
+    "LAN_UP",
+    "MICROSECONDS",
+    "Multicast",
+    "conform",
+    "to_ms",
+]
+
+_LONG, _INT, _DOUBLE, _STRING = LongType(), IntegerType(), DoubleType(), StringType()
+
+
+def _schema(**columns) -> StructType:
+    return StructType([StructField(name, kind, True) for name, kind in columns.items()])
+
+
+ROUTERS = _schema(router=_LONG, kind=_STRING, domain=_LONG, x=_DOUBLE, y=_DOUBLE)
+LINKS = _schema(src=_LONG, dst=_LONG, delay_ms=_DOUBLE, weight=_DOUBLE)
+NODES = _schema(node=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
+ROUTING_TABLE = _schema(node=_LONG, row=_INT, col=_INT, entry=_LONG)
+GROUPS = _schema(group=_LONG, key_hi=_LONG, key_lo=_LONG, size=_LONG, root=_LONG)
+MEMBERS = _schema(group=_LONG, node=_LONG)
+TREE_EDGES = _schema(system=_STRING, group=_LONG, parent=_LONG, child=_LONG)
+DELIVERIES = _schema(system=_STRING, group=_LONG, node=_LONG, hops=_INT, delay_ms=_DOUBLE)
+NODE_STRESS = _schema(
+    system=_STRING, node=_LONG, children_tables=_LONG, children_entries=_LONG
+)
+LINK_STRESS = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, packets=_LONG)
+GROUP_DELAY = _schema(system=_STRING, group=_LONG, size=_LONG, rad=_DOUBLE, rmd=_DOUBLE)
+
+#: The tables a run leaves, by name.
+CONTRACT: dict[str, StructType] = {
+    "routers": ROUTERS,
+    "links": LINKS,
+    "nodes": NODES,
+    "routing_table": ROUTING_TABLE,
+    "groups": GROUPS,
+    "members": MEMBERS,
+    "tree_edges": TREE_EDGES,
+    "deliveries": DELIVERIES,
+    "node_stress": NODE_STRESS,
+    "link_stress": LINK_STRESS,
+    "group_delay": GROUP_DELAY,
+}
+
+#: Unicast routes from one router, as little-endian int32 arrays over the routers in id order.
+ROUTES = _schema(source=_LONG, delay_us=BinaryType(), pred=BinaryType())
+
+#: One Pastry route per row: what ``route`` of a message from ``source`` to ``key`` cost.
+PASTRY_ROUTES = _schema(source=_LONG, root=_LONG, hops=_INT, delay_ms=_DOUBLE, direct_ms=_DOUBLE)
+
+#: Kinds of link in ``link_stress``.
+CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"
+
+#: Delays are integer microseconds inside (sums are exact in any order), DOUBLE ms in the tables.
+MICROSECONDS = 1000
+
+
+def to_ms(column: str, alias: str = "delay_ms"):
+    """Microseconds (BIGINT) to milliseconds (DOUBLE)."""
+    return (F.col(column) / F.lit(float(MICROSECONDS))).alias(alias)
+
+
+def conform(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Select exactly the columns of `schema`, in its order and types."""
+    return frame.select(*[F.col(f.name).cast(f.dataType).alias(f.name) for f in schema.fields])
+
+
+@dataclass(frozen=True)
+class Multicast:
+    """What every multicast system hands back; the measures know nothing else of it.
+
+    Attributes
+    ----------
+    system : str
+        ``scribe``, ``ip_multicast``, ``naive_unicast``, ...
+    tree_edges : DataFrame
+        ``group, parent, child, delay_us``: one row per copy a node sends to a node.
+    deliveries : DataFrame
+        ``group, node, hops, delay_us``: one row per member that is not the source.
+    merged : bool
+        True where routers duplicate: the routes of one group's edges (all from one source) are
+        merged, each link carries one packet a group, and no end node keeps a children table.
+    """
+
+    system: str
+    tree_edges: DataFrame
+    deliveries: DataFrame
+    merged: bool = False
