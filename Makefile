@@ -1,0 +1,116 @@
+# `make help` tells what there is.
+#
+# A user's value never becomes shell text: it is taken as it stands ($(value ...): make does not
+# expand it either), exported under a name of ours, and the recipes say "$SCRIBE_OUT".  The prefix
+# also keeps GROUPS clear of bash, which has a variable of that name.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SCRIBE := $(BIN)/scribe-spark
+
+VARIABLES := NODES GROUPS SEED OUT MASTER CONFIG ARGS
+OUT ?= out
+$(foreach v,$(VARIABLES),$(eval override $(v) := $$(value $(v))))
+$(foreach v,$(VARIABLES),$(eval SCRIBE_$(v) := $$($(v))))
+export $(VARIABLES:%=SCRIBE_%)
+unexport $(VARIABLES)
+
+# $(call flag,NODES) is --nodes "$SCRIBE_NODES" where NODES is set, and nothing where it is not
+lower = $(shell echo $(1) | tr A-Z a-z)
+flag = $(if $($(1)),--$(lower) "$$SCRIBE_$(1)")
+# words, but neither quotes nor file name patterns
+args = $(if $(ARGS),$$SCRIBE_ARGS)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## This list
+	@echo 'make TARGET [VARIABLE=value ...]'
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@echo
+	@echo 'Variables of run (each is the flag of that name; unset means the default):'
+	@echo '  NODES=100000    overlay nodes'
+	@echo '  GROUPS=1500     groups'
+	@echo '  SEED=1          key of every draw'
+	@echo '  OUT=out         folder or URL to write; report reads it'
+	@echo '  MASTER=local[*] Spark master'
+	@echo '  CONFIG=         TOML file with any flag; flags win over it'
+	@echo '  ARGS=           more flags, for example ARGS="--overwrite --leaf-set 32"'
+	@echo
+	@echo 'PYTHON=python3 is the Python that .venv is made with (3.11 or newer).'
+
+.PHONY: run
+run: setup ## Simulate, measure and draw; the paper's size by default
+	@set -f; $(SCRIBE) run $(foreach v,NODES GROUPS SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
+
+.PHONY: report
+report: setup ## Draw the report of OUT again from its tables
+	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER,$(call flag,$(v))) $(args)
+
+.PHONY: test
+test: setup $(VENV)/.test ## Run the tests (ARGS= goes to pytest)
+	@set -f; $(BIN)/python -m pytest $(args)
+
+.PHONY: bench
+bench: setup $(VENV)/.test ## Seconds, memory, rows and shuffled bytes, phase by phase
+	@set -f; $(BIN)/python jobs/bench.py $(foreach v,NODES GROUPS SEED MASTER CONFIG,$(call flag,$(v))) $(args)
+
+.PHONY: notebooks
+notebooks: setup ## Run every notebook at a small size (NODES=2000 GROUPS=50)
+	@set -f; $(BIN)/python jobs/notebooks/run_notebook.py \
+	  "nodes=$${SCRIBE_NODES:-2000}" "groups=$${SCRIBE_GROUPS:-50}" \
+	  $(filter-out %/run_notebook.py,$(wildcard jobs/notebooks/*.py))
+
+.PHONY: lint
+lint: $(VENV)/.lint ## ruff, mypy, import-linter
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(VENV)/.lint ## Let ruff format and fix
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+.PHONY: wheel
+wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-files, in dist/
+	rm -rf build dist
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	@# Spark puts .zip on executors' path, not .whl
+	cp dist/scribe_spark-*.whl dist/scribe_spark.zip
+
+.PHONY: setup
+setup: java $(VENV)/.run .jars/asked ## Python packages into .venv, GraphFrames' jar into .jars
+
+.PHONY: java
+java: # first of all: it costs nothing to find out
+	@$(PYTHON) -m scribe_spark.java
+
+.PHONY: graphframes
+graphframes: java $(VENV)/.run ## Look for GraphFrames' jar again
+	@$(BIN)/python -m scribe_spark.graphframes_jar .jars
+
+.jars/asked: | $(VENV)/.run
+	@$(BIN)/python -m scribe_spark.graphframes_jar .jars
+
+# One stamp a set of extras; they are installed again when setup.cfg changes.
+EXTRAS.run := topohub
+EXTRAS.test := test
+EXTRAS.lint := lint,test
+
+$(VENV)/.run $(VENV)/.test $(VENV)/.lint: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS.$*)]'
+	@touch $@
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+.PHONY: clean
+clean: ## Remove what was built; .venv, .jars and runs stay
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	  .import_linter_cache spark-warehouse metastore_db derby.log
+	find scribe_spark tests jobs -name __pycache__ -type d -prune -exec rm -rf {} +

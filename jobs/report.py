@@ -1,0 +1,6 @@
+"""The figures and report.html, over OUT: spark-submit --py-files dist/scribe_spark.zip jobs/report.py --out OUT ..."""
+
+from scribe_spark.cli import job
+
+if __name__ == "__main__":
+    job("report")

@@ -1,0 +1,6 @@
+"""The whole experiment: spark-submit --py-files dist/scribe_spark.zip jobs/run.py --nodes 2000 ..."""
+
+from scribe_spark.cli import job
+
+if __name__ == "__main__":
+    job()

@@ -1,0 +1,417 @@
+"""The command line: flags and a TOML file in, one call out.
+
+Flags are made from the fields of :class:`RunConfig` and :class:`Execution`, their help from the
+docstrings' Attributes, so a field is described once.  Bad input is one line on stderr and exit code
+2, before Spark starts; nothing here imports pyspark until a run begins, so ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from scribe_spark.config import (
+    Execution,
+    InputError,
+    RunConfig,
+    TransitStub,
+    check_names,
+    read_toml,
+)
+
+__all__ = ["PHASES", "job", "main"]
+
+#: The phases of a run, in order; each reads the tables of those before it.
+PHASES = ("topology", "overlay", "trees", "measures", "report")
+
+#: Where a run goes that does not say.
+OUT = "out"
+
+_PROGRAM = "scribe-spark"
+_BAD_INPUT, _INTERRUPTED = 2, 130
+
+
+# ---------------------------------------------------------------- flags out of dataclass fields
+
+
+def _docs(record: type) -> dict[str, str]:
+    """What the docstring's Attributes section says of each field.
+
+    Fields may share an entry; a clause for each, split by semicolons, is handed out in order.
+    """
+    doc = inspect.cleandoc(record.__doc__ or "")
+    section = re.search(r"^Attributes\n-+\n(.*?)(?=\n\n\S|\Z)", doc, re.S | re.M)
+    found: dict[str, str] = {}
+    entries = re.split(r"^(\S.*?) : .*$", section.group(1) if section else "", flags=re.M)
+    for names, body in zip(entries[1::2], entries[2::2], strict=True):
+        fields = names.split(", ")
+        text = " ".join(body.split()).replace("``", "")
+        clauses = [clause.strip().rstrip(".") for clause in text.split(";")]
+        shared = len(clauses) != len(fields)
+        found |= {
+            name: text.rstrip(".") if shared else clauses[i] for i, name in enumerate(fields)
+        }
+    return found
+
+
+def _kind(field: dataclasses.Field[Any]) -> str:
+    """``int``, ``float``, ``str`` or ``bool``, whether or not None may stand for unset."""
+    return str(field.type).split(" ")[0]
+
+
+_WORDS = {"int": "a whole number", "float": "a number"}
+
+
+class _Value(click.ParamType):
+    """A flag's text as a field's type; range and meaning are the dataclass's to check."""
+
+    def __init__(self, kind: str) -> None:
+        self.name = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> Any:
+        field = param.name if param and param.name else "value"
+        if not isinstance(value, str):
+            return value
+        if value.startswith("--"):
+            raise InputError(field, "", f"needs a value; {value} is the next flag")
+        try:
+            return {"int": int, "float": float, "str": str}[self.name](value)
+        except ValueError:
+            raise InputError(field, value, f"must be {_WORDS[self.name]}") from None
+
+
+def _options(record: type) -> list[click.Option]:
+    """One option a field; None means that it was not given."""
+    docs = {**_docs(TransitStub), **_docs(record)}
+    made = []
+    # what a record adds comes before what it inherits
+    fields = sorted(dataclasses.fields(record), key=lambda f: f.name not in record.__annotations__)
+    for field in fields:
+        flag = "--" + field.name.replace("_", "-")
+        default = OUT if field.name == "out" else field.default
+        text = docs.get(field.name, "")
+        if default is not None and not isinstance(default, bool):
+            text += f"  [default: {default}]"
+        if _kind(field) == "bool":
+            spelling = f"{flag}/--no-{flag[2:]}" if record is RunConfig else flag
+            text += "  [default: on]" if default is True else ""
+            made.append(click.Option([spelling], default=None, help=text, is_flag=True))
+        else:
+            made.append(click.Option([flag], type=_Value(_kind(field)), help=text))
+    return made
+
+
+_CONFIG = click.Option(
+    ["--config"],
+    type=_Value("str"),
+    metavar="FILE",
+    help="TOML file with the flags' names (leaf_set = 16); flags win over it.",
+)
+_DRY_RUN = click.Option(
+    ["--dry-run"], is_flag=True, help="Print the resolved config as TOML, and stop."
+)
+_PHASE = click.Option(
+    ["--phase", "phases"],
+    type=_Value("str"),
+    multiple=True,
+    metavar="|".join(PHASES),
+    help="Only this phase, over the tables that the earlier ones left in OUT; may be repeated. "
+    "Give the same flags as for the first phase: a folder from another config is refused.",
+)
+
+
+# ------------------------------------------------------------------- what the flags amount to
+
+
+def _resolve(given: Mapping[str, Any]) -> tuple[RunConfig, Execution]:
+    """The config and the execution out of flags, over the TOML file that they may name."""
+    flags = {name: value for name, value in given.items() if value is not None}
+    path = flags.pop("config", None)
+    file = read_toml(path) if path else {}
+    where = [field.name for field in dataclasses.fields(Execution)]
+    what = [field.name for field in dataclasses.fields(RunConfig)]
+    check_names(file, what + where, "config key")
+    both = file | flags
+    config = RunConfig.of({name: both[name] for name in both if name in what})
+    execution = Execution(**{"out": OUT} | {name: both[name] for name in both if name in where})
+    return config, execution
+
+
+def _toml(config: RunConfig, execution: Execution) -> str:
+    """The config as ``--config`` reads it; a field that is unset is left out."""
+    lines = []
+    for record in (config, execution):
+        for name, value in dataclasses.asdict(record).items():
+            if value is not None:
+                # JSON's strings, numbers and booleans are TOML's, but for one character
+                text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+                lines.append(f"{name} = {text}")
+    return "\n".join(lines)
+
+
+# ------------------------------------------------------------------------------- the commands
+
+
+def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
+    for phase in phases:
+        check_names({phase: None}, list(PHASES), "phase")
+    config, execution = _resolve(given)
+    # a later phase goes on with what is in OUT, unless OUT is to be replaced
+    if phases and PHASES[0] not in phases and not execution.overwrite:
+        execution = dataclasses.replace(execution, resume=True)
+    if dry_run:
+        click.echo(_toml(config, execution))
+        return
+    from scribe_spark import experiments, progress
+
+    experiments.check(config, execution)
+    with _spark(execution, config.nodes) as spark:
+        chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
+        done = experiments.run(
+            spark, config, execution, phases=chosen, progress=progress.pick(sys.stderr)
+        )
+    click.echo(done.out)
+
+
+def _report(**given: Any) -> None:
+    execution = Execution(**{"out": OUT} | {k: v for k, v in given.items() if v is not None})
+    from scribe_spark import experiments
+
+    with _spark(execution, nodes=1) as spark:
+        click.echo(experiments.report(spark, execution.out))
+
+
+@contextmanager
+def _spark(execution: Execution, nodes: int) -> Iterator[Any]:
+    """A session for the time of a ``with``; under spark-submit its master wins."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM
+        from pyspark import SparkConf
+
+        master = SparkConf().get("spark.master", execution.master) or execution.master
+        execution = dataclasses.replace(execution, master=master)
+    else:
+        from scribe_spark.java import check_java
+
+        check_java()
+    from scribe_spark.session import session
+
+    spark = session(execution, nodes=nodes)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _topology(out: str | None = None, **given: Any) -> None:
+    config, _ = _resolve(given)
+    from scribe_spark import topology
+
+    graph = topology.load(config)
+    if out is not None:
+        routers = graph.vertices.rename(columns={"id": "router"})
+        _write({"routers": routers, "links": graph.edges}, Path(out))
+    for name, value in _statistics(config, graph.vertices, graph.edges).items():
+        click.echo(f"{name:<20} {value}")
+
+
+def _write(tables: Mapping[str, Any], out: Path) -> None:
+    """Each pandas frame as a Parquet folder under `out`, which must not hold one yet."""
+    for name, frame in tables.items():
+        try:
+            folder = out / name
+            folder.mkdir(parents=True)
+            frame.to_parquet(folder / "part-00000.parquet", index=False)
+        except FileExistsError:
+            raise InputError("out", str(out), f"already holds {name}; name another") from None
+        except OSError as error:
+            raise InputError("out", str(out), f"cannot be written ({error.strerror})") from None
+
+
+def _statistics(config: RunConfig, vertices: Any, edges: Any) -> dict[str, str]:
+    """What is worth knowing of a topology before a run over it.
+
+    Routes are means over ordered pairs of distinct routers.
+    """
+    import numpy as np
+
+    from scribe_spark.topology.routes import LinkArrays, route_block
+
+    links = LinkArrays.of(vertices["id"].to_numpy(), edges, config.tie, config.seed)
+    n, delay, hops = len(vertices), 0, 0
+    for start in range(0, n, 500):
+        sources = np.arange(start, min(start + 500, n))
+        delay_us, towards = route_block(links, sources)
+        delay += int(delay_us.sum(dtype=np.int64))
+        # every route of the block walks back to its source, a link a round
+        row, at = np.nonzero(towards >= 0)
+        while len(at):
+            hops += len(at)
+            at = towards[row, at]
+            going = towards[row, at] >= 0
+            row, at = row[going], at[going]
+    pairs = max(1, n * (n - 1))
+    return {
+        "routers": f"{n:,}",
+        "links (directed)": f"{len(edges):,}",
+        "mean link delay": f"{edges['delay_ms'].mean() if len(edges) else 0:.2f} ms",
+        "mean route delay": f"{delay / pairs / 1000:.2f} ms",
+        "mean route hops": f"{hops / pairs:.2f}",
+        "connected": "yes",  # load() refuses any other
+    }
+
+
+# ---------------------------------------------------------------------------------- click
+
+
+@contextmanager
+def _nearest(command: click.Command, ctx: click.Context) -> Iterator[None]:
+    """Refuse an unknown flag with the nearest one, however far: click names only close ones."""
+    try:
+        yield
+    except click.NoSuchOption as error:
+        flags = [name for param in command.get_params(ctx) for name in param.opts]
+        check_names({error.option_name: None}, flags, "flag")
+        raise
+
+
+class _Command(click.Command):
+    """A command that tells of unknown flags and stray arguments like of any other bad input."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, context_settings={"allow_extra_args": True}, **kwargs)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _nearest(self, ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if ctx.args:
+            raise InputError("argument", ctx.args[0], "is not expected; see --help")
+        return super().invoke(ctx)
+
+
+class _Group(click.Group):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _nearest(self, ctx):
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        check_names({args[0]: None}, list(self.commands), "command")
+        return super().resolve_command(ctx, args)
+
+
+def _examples(*lines: str) -> str:
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _run_command(name: str, call: Callable[..., None], *extra: click.Option) -> _Command:
+    return _Command(
+        name,
+        callback=call,
+        params=[*_options(RunConfig), *_options(Execution), _CONFIG, _DRY_RUN, *extra],
+        short_help="Simulate, measure, draw.",
+        help="Simulate Scribe over Pastry, measure it against the baselines, draw the figures. "
+        "The defaults are the paper's experiment.",
+        epilog=_examples(
+            f"{_PROGRAM} run",
+            f"{_PROGRAM} run --nodes 2000 --groups 50 --out out/small",
+            f"{_PROGRAM} run --config data/paper.toml --seed 2 --out out/seed2",
+            f"{_PROGRAM} run --config data/paper.toml --dry-run",
+            f"{_PROGRAM} run --phase topology --out out/steps",
+            f"{_PROGRAM} run --phase overlay --out out/steps",
+        ),
+    )
+
+
+def _commands() -> _Group:
+    out = click.Option(["--out"], type=_Value("str"), help=f"Folder of a run.  [default: {OUT}]")
+    master = next(option for option in _options(Execution) if option.name == "master")
+    save = click.Option(
+        ["--out"], type=_Value("str"), help="Also write routers and links there, as Parquet."
+    )
+    group = _Group(
+        _PROGRAM,
+        help="Scribe over Pastry on Spark: the evaluation of JSAC Section IV from one command.",
+        epilog=_examples(
+            f"{_PROGRAM} run --nodes 2000 --groups 50 --out out/small",
+            f"{_PROGRAM} report --out out/small",
+            f"{_PROGRAM} topology --seed 2",
+        )
+        + "\n\nEach command has its own --help.",
+    )
+    group.add_command(_run_command("run", _run, _PHASE))
+    group.add_command(
+        _Command(
+            "report",
+            callback=_report,
+            params=[out, master],
+            help="Draw report.html and the figures again, from the tables of a run.",
+            epilog=_examples(f"{_PROGRAM} report --out out/small"),
+        )
+    )
+    group.add_command(
+        _Command(
+            "topology",
+            callback=_topology,
+            params=[*_options(RunConfig), save, _CONFIG],
+            help="Statistics of a topology; no Spark needed.",
+            epilog=_examples(
+                f"{_PROGRAM} topology",
+                f"{_PROGRAM} topology --topology topohub:backbone/africa",
+                f"{_PROGRAM} topology --seed 2 --out out/network",
+            ),
+        )
+    )
+    return group
+
+
+def _start(command: click.Command, arguments: Sequence[str]) -> NoReturn:
+    """Run `command`; whatever is wrong with the input is one line and exit code 2."""
+    try:
+        command.main(arguments, prog_name=command.name, standalone_mode=False)
+    except click.BadOptionUsage as error:
+        given = next((a for a in arguments if a.startswith(error.option_name)), error.option_name)
+        _stop(f"flag = {given!r}: {error.format_message()}")
+    except click.ClickException as error:
+        _stop(f"arguments = {' '.join(arguments)!r}: {error.format_message()}")
+    except InputError as error:
+        _stop(str(error))
+    except (KeyboardInterrupt, click.Abort):
+        line = "interrupted; the same command with --resume goes on after the last whole phase"
+        click.echo(f"{_PROGRAM}: {line}", err=True)
+        sys.exit(_INTERRUPTED)
+    sys.exit(0)
+
+
+def _stop(line: str) -> NoReturn:
+    click.echo(f"{_PROGRAM}: error: {' '.join(line.split())}", err=True)
+    sys.exit(_BAD_INPUT)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The console script ``scribe-spark``."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    _start(_commands(), arguments or ["--help"])
+
+
+def job(*phases: str) -> NoReturn:
+    """A script for ``spark-submit``: `phases` of a run (all, if none), by the same flags."""
+
+    def call(**given: Any) -> None:
+        _run(phases, **given)
+
+    _start(_run_command(Path(sys.argv[0]).name, call), sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

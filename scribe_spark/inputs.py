@@ -1,0 +1,202 @@
+"""Reading a user's table on the driver, without Spark: bad input is refused before any Spark work."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scribe_spark.config import InputError
+
+__all__ = ["Kind", "first_rows", "is_local", "local_path", "read_table", "typed"]
+
+Kind = Literal["int", "float"]
+
+#: A scheme is followed by a slash (``dbfs:/x``, ``s3a://b/x``), so ``a:b.csv`` stays a file name.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+
+#: Beyond this a float no longer tells neighbouring whole numbers apart.
+_EXACT = 2.0**53
+
+
+def is_local(path: str) -> bool:
+    """Whether `path` is a file of this machine: a plain path or a ``file:`` URL."""
+    scheme = _SCHEME.match(path)
+    return scheme is None or scheme[1].lower() == "file"
+
+
+def local_path(path: str) -> Path:
+    """The file that a plain path or a ``file:`` URL names."""
+    return Path(unquote(urlparse(path).path)) if _SCHEME.match(path) else Path(path)
+
+
+def read_table(
+    path: str, field: str, columns: Mapping[str, Kind], optional: Collection[str] = ()
+) -> pd.DataFrame:
+    """The named columns of a local CSV (with a header) or Parquet table, checked.
+
+    A Parquet table may be a folder; a file is Parquet when its first bytes say so, whatever its
+    name.  Other columns of the table are ignored.
+
+    Parameters
+    ----------
+    path : str
+        A path relative to the working directory, or a ``file:`` URL.
+    field : str
+        The input's name in error messages, for example ``members``.
+    columns : mapping
+        Column name -> ``"int"`` (int64) or ``"float"`` (float64, finite).
+    optional : collection of str
+        Those of `columns` that the table may lack; they are then not in the result.
+
+    Returns
+    -------
+    DataFrame
+        The columns present, in the order of `columns`, rows in the table's order.
+
+    Raises
+    ------
+    InputError
+        Missing or unreadable file, missing column, no row, a value that is missing, not a number,
+        or not whole.  One line, with the first offending rows (row 1 follows the header).
+    """
+    if not is_local(path):
+        raise InputError(field, path, "is not on this machine; give a local path or a file: URL")
+    file = local_path(path)
+    if not file.exists():
+        raise InputError(field, path, "does not exist; give a CSV or Parquet table")
+    try:
+        frame = _parquet(file, columns) if _is_parquet(file) else _csv(file)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(". ")
+        remedy = f"cannot be read as a CSV or Parquet table: {reason}"
+        raise InputError(field, path, remedy) from None
+    return typed(frame, field, path, columns, optional)
+
+
+def typed(
+    frame: pd.DataFrame,
+    field: str,
+    value: object,
+    columns: Mapping[str, Kind],
+    optional: Collection[str] = (),
+    empty: bool = False,
+) -> pd.DataFrame:
+    """`frame` reduced to `columns` as int64 and float64; see :func:`read_table` for the rest.
+
+    Parameters
+    ----------
+    field, value
+        What an error names: the input and where it came from.
+    empty : bool
+        Whether no row at all is fine.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_table`.
+    """
+    missing = [name for name in columns if name not in frame.columns and name not in optional]
+    if missing:
+        found = ", ".join(map(str, frame.columns)) or "none"
+        remedy = f"has no column {missing[0]!r}; needs {', '.join(columns)}; found {found}"
+        raise InputError(field, value, remedy)
+    if len(frame) == 0 and not empty:
+        raise InputError(field, value, "has no rows; needs at least one")
+    present = {name: kind for name, kind in columns.items() if name in frame.columns}
+    return pd.DataFrame(
+        {name: _numbers(frame, name, kind, field, value) for name, kind in present.items()}
+    )
+
+
+def first_rows(frame: pd.DataFrame, bad: np.ndarray, most: int = 3) -> str:
+    """The first rows of `frame` where `bad`, for an error message: ``row 2 (src=0, dst=0)``."""
+    rows = np.flatnonzero(bad)
+    shown = [
+        f"row {row + 1} ({', '.join(f'{c}={_plain(frame[c].iloc[row])}' for c in frame.columns)})"
+        for row in rows[:most]
+    ]
+    more = f" and {len(rows) - most} more" if len(rows) > most else ""
+    return ", ".join(shown) + more
+
+
+def _numbers(frame: pd.DataFrame, name: str, kind: Kind, field: str, value: object) -> np.ndarray:
+    """Column `name` as int64 or float64, or the reason why not."""
+    column = frame[name]
+
+    def refuse(bad: np.ndarray, what: str) -> InputError:
+        rows = first_rows(frame[[name]], bad)
+        return InputError(field, value, f"column {name!r} must be {what}: {rows}")
+
+    numbers = _parsed(column)
+    if kind == "int" and pd.api.types.is_integer_dtype(numbers.dtype):
+        too_large = (numbers > np.iinfo(np.int64).max).to_numpy()
+        if too_large.any():
+            raise refuse(too_large, "below 2^63")
+        return numbers.to_numpy(np.int64)
+    real = numbers.to_numpy(np.float64, na_value=np.nan)
+    not_number = ~np.isfinite(real)
+    if not_number.any():
+        raise refuse(not_number, "a whole number" if kind == "int" else "a finite number")
+    if kind == "float":
+        return real
+    not_whole = (real != np.floor(real)) | (np.abs(real) > _EXACT)
+    if not_whole.any():
+        raise refuse(not_whole, "a whole number")
+    return real.astype(np.int64)
+
+
+def _parsed(column: pd.Series) -> pd.Series:
+    """Numbers where the cells hold numbers or their text, NaN elsewhere."""
+    if isinstance(column.dtype, pd.BooleanDtype) or column.dtype == bool:
+        return pd.Series(np.nan, index=column.index)
+    if isinstance(column.dtype, pd.CategoricalDtype):  # a Parquet folder's partition column
+        column = column.astype(object)
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return column
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return pd.Series(np.nan, index=column.index)
+    truth = column.map(lambda cell: isinstance(cell, bool))
+    return pd.to_numeric(column.mask(truth), errors="coerce")
+
+
+def _plain(cell: object) -> str:
+    if cell is None or cell is pd.NA or cell != cell:
+        return "missing"
+    return repr(cell) if isinstance(cell, str) else str(cell)
+
+
+def _is_parquet(file: Path) -> bool:
+    if file.is_dir():
+        return True
+    with open(file, "rb") as opened:
+        return opened.read(4) == b"PAR1"
+
+
+def _parquet(file: Path, columns: Collection[str]) -> pd.DataFrame:
+    if file.is_dir() and not any(file.rglob("*.parquet")):
+        raise ValueError("the folder holds no *.parquet file")
+    found = pq.ParquetDataset(file).schema.names
+    # a wanted column that is absent must not hide the others from the error message
+    wanted = [name for name in columns if name in found]
+    whole = len(wanted) == len(columns)
+    return pq.read_table(file, columns=wanted if whole else None).to_pandas()
+
+
+def _csv(file: Path) -> pd.DataFrame:
+    with warnings.catch_warnings():
+        # a row longer than the header would otherwise lose its last cells with a warning
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+        try:
+            return pd.read_csv(file, skipinitialspace=True, index_col=False)
+        except pd.errors.ParserWarning:
+            raise ValueError("its rows have more cells than its header") from None

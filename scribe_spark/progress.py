@@ -1,0 +1,126 @@
+"""How long work tells where it is: phases, the rounds inside them, and notes, all to stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+__all__ = ["Bars", "Lines", "Progress", "Silent", "pick"]
+
+
+class Progress(Protocol):
+    """What the superstep driver and the experiments report to."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Everything inside is the phase `name`; phases follow one another, none holds another."""
+
+    def round(self, loop: str, number: int, messages: int, seconds: float) -> None:
+        """Round `number` of `loop` took `seconds`; `messages` are still under way."""
+
+    def note(self, text: str) -> None:
+        """A line for the reader."""
+
+
+class Silent:
+    """Says nothing."""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        yield
+
+    def round(self, loop: str, number: int, messages: int, seconds: float) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+
+class Lines:
+    """Plain lines, for logs and pipes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        self.note(f"{name}: started")
+        start = time.monotonic()
+        try:
+            yield
+        except BaseException:
+            self.note(f"{name}: stopped after {time.monotonic() - start:.1f} s")
+            raise
+        self.note(f"{name}: done in {time.monotonic() - start:.1f} s")
+
+    def round(self, loop: str, number: int, messages: int, seconds: float) -> None:
+        self.note(f"  {loop}: round {number}, {messages:,} messages left, {seconds:.1f} s")
+
+    def note(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+class Bars:
+    """One rich progress bar a phase, for a terminal: round, messages left, seconds.
+
+    How many rounds a loop will take is not known, so the bar fills by the share of the loop's
+    largest round that is settled, and pulses while there are no rounds to tell of.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        # rich takes a tenth of a second to import: only a run on a terminal pays for it
+        from rich.console import Console
+
+        self._console = Console(file=stream, highlight=False)
+        self._bar: RichProgress | None = None
+        self._loop, self._most = "", 0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description:<10}"),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[where]}"),
+        )
+        self._loop, self._most = "", 0
+        start = time.monotonic()
+        # stdout is left alone: it may be a pipe that somebody reads
+        with Progress(
+            *columns, console=self._console, transient=True, redirect_stdout=False
+        ) as self._bar:
+            self._bar.add_task(name, total=None, where="")
+            try:
+                yield
+            finally:
+                self._bar = None
+        self.note(f"{name:<10} done in {time.monotonic() - start:.1f} s")
+
+    def round(self, loop: str, number: int, messages: int, seconds: float) -> None:
+        if self._bar is None:
+            return
+        if loop != self._loop:
+            self._loop, self._most = loop, 0
+        self._most = max(self._most, messages)
+        self._bar.update(
+            self._bar.task_ids[0],
+            total=self._most or 1,
+            completed=self._most - messages if self._most else 1,
+            where=f"{loop}: round {number}, {messages:,} messages left",
+        )
+
+    def note(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
+
+def pick(stream: TextIO | None = None) -> Progress:
+    """Bars where `stream` (stderr) is a terminal, plain lines where it is not."""
+    stream = stream or sys.stderr
+    return Bars(stream) if stream.isatty() else Lines(stream)

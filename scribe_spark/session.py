@@ -1,0 +1,106 @@
+"""The SparkSession: how one is made here, and the settings a run wants of any session.
+
+A caller's own session (a notebook's, ``spark-submit``'s) is used as it is: :func:`tuned` sets what
+can be set at run time and puts it back.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from scribe_spark.config import Execution
+
+__all__ = ["default_partitions", "jars", "session", "tuned"]
+
+#: Where set-up puts GraphFrames' JVM part, relative to the working directory.
+JAR_FOLDER = ".jars"
+
+_GIB = 2**30
+
+
+def session(execution: Execution | None = None, nodes: int = 100_000) -> SparkSession:
+    """The active SparkSession, or a new one on `execution`'s master, its heap sized for `nodes`."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    master = execution.master if execution else "local[*]"
+    builder = (
+        SparkSession.builder.appName("scribe_spark")
+        .config("spark.driver.memory", f"{_heap_mib(nodes)}m")
+        .config("spark.driver.maxResultSize", "0")
+        .config("spark.driver.extraJavaOptions", _java_options(nodes))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.artifact.isolation.enabled", "false")
+        .config("spark.shuffle.compress", "false" if master.startswith("local[") else "true")
+    )
+    if "SPARK_ENV_LOADED" not in os.environ or master != "local[*]":
+        builder = builder.master(master)  # under spark-submit its --master wins
+    if master.startswith("local"):  # executors on this machine: the same interpreter
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    found = jars()
+    if found:
+        builder = builder.config("spark.jars", ",".join(found))
+    return builder.getOrCreate()
+
+
+def jars() -> list[str]:
+    """GraphFrames' jars that set-up fetched; empty where they could not be had."""
+    return sorted(str(path) for path in Path(JAR_FOLDER).glob("jars/*.jar"))
+
+
+def default_partitions(spark: SparkSession, nodes: int) -> int:
+    """Partitions of node-level tables: the cores, and no more than 250,000 nodes in each."""
+    return max(spark.sparkContext.defaultParallelism, -(-nodes // 250_000))
+
+
+@contextmanager
+def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
+    """The SQL settings that supersteps want, put back afterwards.
+
+    Adaptive execution costs a third of a short superstep and loses the partitioning of a
+    checkpoint; co-partitioning on a subset of the join keys saves one shuffle a round.
+    """
+    wanted = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.requireAllClusterKeysForCoPartition": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        "spark.sql.codegen.cache.maxEntries": None,
+    }
+    settings = {name: value for name, value in wanted.items() if value is not None}
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+def _heap_mib(nodes: int) -> int:
+    """Heap for `nodes`: 3 GiB and 5 KiB a node, at most 60 % of the machine's memory."""
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        physical = 8 * _GIB
+    wanted = 3 * _GIB + nodes * 5 * 1024
+    return int(max(_GIB, min(wanted, 0.6 * physical)) / 2**20)
+
+
+def _java_options(nodes: int) -> str:
+    """Half of a short run is JVM warm-up: the first compiler alone is faster there."""
+    tier = "-XX:TieredStopAtLevel=1 " if nodes <= 200_000 else ""
+    return tier + "-XX:+UseParallelGC"

@@ -1,0 +1,129 @@
+"""The one loop of the simulation: step, truncate, release, count, stop, report.
+
+A superstep turns one table of messages into the next.  The loop owns everything that makes that
+cheap and flat in memory; no other module persists or checkpoints in a loop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from scribe_spark.progress import Progress, Silent
+
+__all__ = ["Rounds", "materialise", "release", "union", "run"]
+
+#: step(messages, past) -> messages: the next round's messages, lazily.
+Step = Callable[[DataFrame, Sequence[DataFrame]], DataFrame]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What a loop leaves: one materialised table per round, to be released by the caller."""
+
+    tables: tuple[DataFrame, ...]
+    rows: tuple[int, ...]
+
+    def union(self) -> DataFrame:
+        """All rounds' rows in one DataFrame."""
+        return union(self.tables)
+
+    def release(self) -> None:
+        """Free every round's blocks."""
+        for table in self.tables:
+            release(table)
+
+
+def run(
+    name: str,
+    first: DataFrame,
+    step: Step,
+    *,
+    harvest: Callable[[DataFrame], DataFrame] | None = None,
+    limit: int = 10_000,
+    progress: Progress | None = None,
+) -> Rounds:
+    """Run supersteps until a round has no message.
+
+    Parameters
+    ----------
+    name : str
+        What the progress report calls the loop.
+    first : DataFrame
+        The messages of round 0.
+    step : callable
+        ``step(messages, past) -> messages``; `past` holds the tables kept so far, this round's
+        last.
+    harvest : callable, optional
+        The part of a round's table to keep; the rest is released once the next round stands, so
+        memory does not grow with the number of rounds.  Without it whole tables are kept.
+    limit : int
+        More rounds than this mean that the messages never end.
+
+    Raises
+    ------
+    RuntimeError
+        `limit` rounds were not enough.
+    """
+    progress = progress or Silent()
+    kept: list[DataFrame] = []
+    counts: list[int] = []
+    messages, before = first, None
+    for number in range(limit):
+        started = time.perf_counter()
+        # 1. truncate: one job computes the round, cuts its lineage and counts it
+        table, rows = materialise(messages)
+        # 2. release the round before, which nothing needs any more
+        if before is not None:
+            release(before)
+        # 3. stop
+        if rows == 0:
+            release(table)
+            return Rounds(tuple(kept), tuple(counts))
+        # 4. keep
+        counts.append(rows)
+        if harvest is None:
+            kept.append(table)
+        else:
+            part, any_part = materialise(harvest(table))
+            kept.extend([part] if any_part else [])
+            before = table
+        # 5. report
+        progress.round(name, number, rows, time.perf_counter() - started)
+        # 6. step
+        messages = step(table, tuple(kept))
+    raise RuntimeError(f"{name}: messages still on their way after {limit} rounds")
+
+
+def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
+    """Compute `frame` once, cut its lineage, and count it, in one job.
+
+    With a checkpoint directory set on the SparkContext the blocks go there and survive the loss of
+    an executor; otherwise they live on the executors.
+    """
+    seen = Observation()
+    watched = frame.observe(seen, F.count(F.lit(1)).alias("rows"))
+    if frame.sparkSession.sparkContext._jsc.sc().getCheckpointDir().isDefined():
+        table = watched.checkpoint(eager=True)
+    else:
+        table = watched.localCheckpoint(eager=True)
+    return table, int(seen.get["rows"])
+
+
+def release(table: DataFrame) -> None:
+    """Free the blocks of a table that :func:`materialise` made."""
+    plan = table._jdf.queryExecution().analyzed()
+    if plan.getClass().getSimpleName() == "LogicalRDD":
+        plan.rdd().unpersist(False)
+
+
+def union(tables: Sequence[DataFrame]) -> DataFrame:
+    """The rows of several tables of one schema."""
+    first, *others = tables
+    for other in others:
+        first = first.unionByName(other)
+    return first

@@ -1,0 +1,244 @@
+"""Unicast routes between routers, and the numpy kernels that answer questions about them.
+
+Pure numpy and SciPy; Spark calls these under Arrow.  Routers are indexed 0..R-1 in id order.
+
+References
+----------
+Definitions: least policy weight; ties by least delay, then by least router id of the predecessor.
+JSAC 2002, Section IV.A: "we used the routing policy weights ... to perform IP unicast routing".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from scribe_spark.config import InputError
+from scribe_spark.draws import stream
+
+__all__ = ["LinkArrays", "merged_links", "nearest", "path_links", "route_block"]
+
+_EXACT = 2**53  # largest whole number below which float64 is exact
+
+
+@dataclass(frozen=True)
+class LinkArrays:
+    """Directed links in (dst, src) order, as whole numbers, ready for :func:`route_block`.
+
+    Attributes
+    ----------
+    routers : ndarray of int64, shape (R,)
+        Router ids, ascending.
+    src, dst : ndarray of int32, shape (L,)
+        Ends, as indices.
+    delay_us : ndarray of int64, shape (L,)
+        Microseconds.
+    cost : ndarray of float64, shape (L,)
+        weight * base + tie, whole numbers: the lexicographic cost in one number, so that one
+        Dijkstra breaks ties of weight.
+    """
+
+    routers: np.ndarray
+    src: np.ndarray
+    dst: np.ndarray
+    delay_us: np.ndarray
+    cost: np.ndarray
+
+    @classmethod
+    def of(cls, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int) -> LinkArrays:
+        """Index `links` (src, dst, delay_ms, weight) by position in `routers`.
+
+        Raises
+        ------
+        InputError
+            Weights and delays span too many orders of magnitude for exact arithmetic.
+        """
+        routers = np.sort(np.asarray(routers, dtype=np.int64))
+        src = np.searchsorted(routers, links["src"].to_numpy())
+        dst = np.searchsorted(routers, links["dst"].to_numpy())
+        order = np.lexsort((src, dst))
+        src, dst = src[order].astype(np.int32), dst[order].astype(np.int32)
+        delay_us = np.rint(links["delay_ms"].to_numpy(dtype=float)[order] * 1000).astype(np.int64)
+        weight = _whole(links["weight"].to_numpy(dtype=float)[order])
+        if tie == "delay":
+            second = delay_us // max(1, np.gcd.reduce(delay_us)) if len(delay_us) else delay_us
+        else:
+            second = stream(seed, "tie", 0).integers(1, 2**10, size=len(src))
+        cost = _lexicographic(len(routers), src, dst, weight, second)
+        return cls(routers, src, dst, delay_us, cost)
+
+
+def _whole(weight: np.ndarray) -> np.ndarray:
+    """Weights at a resolution of 1e-6, as the smallest whole numbers in the same proportion."""
+    units = np.rint(weight * 1e6).astype(np.int64)
+    return units // np.gcd.reduce(units) if len(units) else units
+
+
+def _lexicographic(r: int, src, dst, weight: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """weight * base + second, base above the second cost of any least-weight path."""
+    if not len(weight):
+        return np.empty(0)
+    graph = csr_array((weight.astype(float), (src, dst)), shape=(r, r))
+    around = dijkstra(graph, indices=0).max() + dijkstra(graph.T, indices=0).max()
+    hops = min(r - 1, around // weight.min())
+    base = 1 << int(hops * int(second.max())).bit_length()
+    if (around + 1) * base >= _EXACT:
+        spread = f"{weight.min()}..{weight.max()} (in units)"
+        raise InputError("weight", spread, "weights and delays span too wide a range; round them")
+    return weight.astype(float) * base + second
+
+
+def route_block(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Routes from some routers to all.
+
+    Parameters
+    ----------
+    links : LinkArrays
+    sources : ndarray of int, shape (S,)
+        Router indices.
+
+    Returns
+    -------
+    delay_us, pred : ndarray of int32, shape (S, R)
+        Delay along the route; index of the router before the last on it (-1 at the source).
+    """
+    r, s = len(links.routers), len(sources)
+    pred = np.full((s, r), -1, dtype=np.int32)
+    if not len(links.src):
+        return np.zeros((s, r), dtype=np.int32), pred
+    graph = csr_array((links.cost, (links.src, links.dst)), shape=(r, r))
+    total = dijkstra(graph, indices=sources)
+    # of the links that lie on a least-cost path, the least router id of the predecessor: links
+    # are in (dst, src) order, so the first tight one in each run of a dst
+    tight = total[:, links.src] + links.cost == total[:, links.dst]
+    heads = np.flatnonzero(np.r_[True, links.dst[1:] != links.dst[:-1]])
+    position = np.where(tight, np.arange(len(links.src), dtype=np.int32), np.int32(2**31 - 1))
+    chosen = np.minimum.reduceat(position, heads, axis=1)
+    reached = links.dst[heads]
+    rows = np.arange(s)
+    away = chosen.copy()
+    source_column = np.searchsorted(reached, sources)
+    away[rows, source_column] = 0
+    pred[:, reached] = links.src[away]
+    step = np.zeros((s, r), dtype=np.int64)
+    step[:, reached] = links.delay_us[away]
+    pred[rows, sources], step[rows, sources] = -1, 0
+    return _accumulate(pred, step, sources), pred
+
+
+def _accumulate(pred: np.ndarray, step: np.ndarray, sources: np.ndarray) -> np.ndarray:
+    """Sum `step` along each route to its source, by pointer doubling."""
+    rows = np.arange(len(sources))[:, None]
+    up = np.where(pred < 0, np.arange(pred.shape[1]), pred)
+    total = step
+    while True:
+        total = total + total[rows, up]
+        further = up[rows, up]
+        if np.array_equal(further, up):
+            break
+        up = further
+    if total.max(initial=0) >= 2**31:
+        raise InputError("delay_ms", total.max() / 1000, "a route may take at most 2147483 ms")
+    return total.astype(np.int32)
+
+
+def nearest(
+    delay_us: np.ndarray, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
+) -> np.ndarray:
+    """For each query router, the nearest candidate of each segment.
+
+    Parameters
+    ----------
+    delay_us : ndarray of int32, shape (R, R)
+    queries : ndarray of int, shape (Q,)
+        Router indices.
+    candidates : ndarray of int, shape (C,)
+        Router indices, most preferred first within a segment: the first of equals wins.
+    starts : ndarray of int, shape (K,)
+        Where each (non-empty) segment of `candidates` begins.
+
+    Returns
+    -------
+    ndarray of int64, shape (Q, K)
+        Positions in `candidates`.
+    """
+    found = np.empty((len(queries), len(starts)), dtype=np.int64)
+    ends = np.r_[starts[1:], len(candidates)]
+    block = max(1, 2**18 // max(1, len(candidates)))  # about 1 MiB of delays: stays in cache
+    for at in range(0, len(queries), block):
+        rows = delay_us[queries[at : at + block]]
+        seen = np.take(rows, candidates, axis=1)
+        for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            found[at : at + block, k] = start + seen[:, start:end].argmin(axis=1)
+    return found
+
+
+def path_links(
+    pred: np.ndarray, source: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every link of every route.
+
+    Parameters
+    ----------
+    pred : ndarray of int, shape (R, R)
+    source, target : ndarray of int, shape (M,)
+        One route per row, router indices.
+
+    Returns
+    -------
+    row, link : ndarray of int64, shape (H,)
+        Row of the route; link as src * R + dst.
+    """
+    r = pred.shape[1]
+    row, here = np.flatnonzero(source != target), target[source != target].astype(np.int64)
+    rows, links = [], []
+    while len(row):
+        before = pred[source[row], here].astype(np.int64)
+        rows.append(row)
+        links.append(before * r + here)
+        on = before != source[row]
+        row, here = row[on], before[on]
+    return _concatenate(rows), _concatenate(links)
+
+
+def merged_links(
+    pred: np.ndarray, tree: np.ndarray, source: np.ndarray, target: np.ndarray
+) -> np.ndarray:
+    """Every link of the merge of each tree's routes, once per tree (IP multicast).
+
+    Parameters
+    ----------
+    pred : ndarray of int, shape (R, R)
+    tree, source, target : ndarray of int, shape (M,)
+        Routes; all rows of a tree have the same source.
+
+    Returns
+    -------
+    ndarray of int64, shape (H,)
+        Links as src * R + dst, one per tree and link.
+    """
+    r = pred.shape[1]
+    names, tree = np.unique(tree, return_inverse=True)
+    root = np.zeros(len(names), dtype=np.int64)
+    root[tree] = source
+    reached = _EMPTY  # tree * R + router: a router is entered once per tree
+    frontier = np.unique((tree * r + target)[source != target])
+    while len(frontier):
+        reached = np.union1d(reached, frontier)
+        of, here = frontier // r, frontier % r
+        before = pred[root[of], here].astype(np.int64)
+        frontier = np.unique((of * r + before)[before != root[of]])
+        frontier = np.setdiff1d(frontier, reached, assume_unique=True)
+    of, here = reached // r, reached % r
+    return pred[root[of], here].astype(np.int64) * r + here
+
+
+def _concatenate(pieces: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(pieces) if pieces else _EMPTY
+
+
+_EMPTY = np.empty(0, dtype=np.int64)

@@ -1,0 +1,242 @@
+"""The underlay, behind three questions asked in bulk: delay, nearest, packets per link.
+
+`MatrixUnderlay` answers from R x R matrices of delay and predecessor, which every executor gets
+once as a file (memory-mapped, so its Python workers share the pages).  What asks knows nothing of
+matrices: an underlay that searches can stand in its place.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark import SparkFiles
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from scribe_spark import schemas
+from scribe_spark.topology.routes import (
+    LinkArrays,
+    merged_links,
+    nearest,
+    path_links,
+    route_block,
+)
+
+__all__ = ["MatrixUnderlay", "compute_routes"]
+
+_BLOCK = 32  # sources per call of the route kernel
+
+
+def compute_routes(
+    spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int
+) -> DataFrame:
+    """Routes between all routers, partitioned by source.
+
+    Parameters
+    ----------
+    routers : ndarray of int64
+        Router ids.
+    links : DataFrame (pandas)
+        src, dst, delay_ms, weight; one row per direction.
+    tie, seed
+        How equal weights are broken (`RunConfig`).
+
+    Returns
+    -------
+    DataFrame
+        `schemas.ROUTES`, one row per source.
+    """
+    arrays = LinkArrays.of(routers, links, tie, seed)
+    shared = spark.sparkContext.broadcast(arrays)
+
+    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            wanted = batch.column("source").to_numpy()
+            for at in range(0, len(wanted), _BLOCK):
+                yield _routes_batch(shared.value, wanted[at : at + _BLOCK])
+
+    # blocks, not hashes: every partition gets the same share
+    partitions = max(1, min(len(routers), spark.sparkContext.defaultParallelism * 4))
+    sources = spark.range(0, len(routers), 1, partitions).select(F.col("id").alias("source"))
+    return sources.mapInArrow(kernel, schemas.ROUTES)
+
+
+def _routes_batch(arrays: LinkArrays, wanted: np.ndarray) -> pa.RecordBatch:
+    delay_us, pred = route_block(arrays, wanted)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(arrays.routers[wanted]),
+            pa.array([row.tobytes() for row in delay_us], pa.binary()),
+            pa.array([row.tobytes() for row in pred], pa.binary()),
+        ],
+        names=["source", "delay_us", "pred"],
+    )
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Names of the files every executor has; picklable, opened once per process."""
+
+    delay: str
+    pred: str
+    routers: str
+
+    def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """delay_us (R, R) int32; pred (R, R); router ids (R,)."""
+        return _open(self.delay), _open(self.pred), _open(self.routers)
+
+    def index(self, routers: np.ndarray) -> np.ndarray:
+        """Indices of router ids."""
+        return np.searchsorted(_open(self.routers), routers)
+
+    def nearest(
+        self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
+    ) -> np.ndarray:
+        """See :func:`scribe_spark.topology.routes.nearest` (router indices)."""
+        return nearest(_open(self.delay), queries, candidates, starts)
+
+    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Route delay in microseconds between router indices, row by row."""
+        return _open(self.delay)[a, b]
+
+
+@functools.lru_cache(maxsize=16)
+def _open(name: str) -> np.ndarray:
+    return np.load(SparkFiles.get(name), mmap_mode="r")
+
+
+@dataclass(frozen=True)
+class MatrixUnderlay:
+    """An underlay small enough for all pairs of routers (up to about 10,000).
+
+    Attributes
+    ----------
+    kernel : Matrices
+        What numpy kernels on the executors ask: ``index``, ``nearest``, ``delays``.
+    routers : ndarray of int64, shape (R,)
+        Router ids, ascending.
+    links : int
+        Directed links.
+    lan_us : int
+        Delay of a node's LAN link, each way.
+    """
+
+    kernel: Matrices
+    routers: np.ndarray
+    links: int
+    lan_us: int
+
+    @classmethod
+    def of(cls, spark: SparkSession, routes: DataFrame, links: int, lan_us: int) -> MatrixUnderlay:
+        """Gather `routes` (`schemas.ROUTES`) and hand each executor the matrices once."""
+        table = routes.toArrow().sort_by("source")
+        routers = table.column("source").to_numpy()
+        r = len(routers)
+        small = np.int16 if r < 2**15 else np.int32
+        folder = Path(tempfile.mkdtemp(prefix="scribe_spark-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch until then
+        run = uuid.uuid4().hex
+        names = []
+        for name, array in (
+            ("delay", _matrix(table.column("delay_us"), r, np.int32)),
+            ("pred", _matrix(table.column("pred"), r, small)),
+            ("routers", routers),
+        ):
+            path = folder / f"{name}-{run}.npy"
+            np.save(path, array)
+            spark.sparkContext.addFile(path.as_uri())
+            names.append(path.name)
+        return cls(Matrices(*names), routers, links, lan_us)
+
+    def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
+        """`frame` and the delay D of each row, in microseconds (BIGINT), of two nodes.
+
+        Parameters
+        ----------
+        frame : DataFrame
+        a, b : str
+            Columns with the routers of two different nodes; NULL gives 0 (no hop).
+        into : str
+            Name of the new column.
+        """
+        kernel, lan_us = self.kernel, self.lan_us
+
+        def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                present = batch.column(a).is_valid().to_numpy(zero_copy_only=False)
+                present &= batch.column(b).is_valid().to_numpy(zero_copy_only=False)
+                first = kernel.index(batch.column(a).fill_null(0).to_numpy())
+                second = kernel.index(batch.column(b).fill_null(0).to_numpy())
+                out = np.zeros(len(present), dtype=np.int64)
+                out[present] = kernel.delays(first[present], second[present]) + 2 * lan_us
+                yield batch.append_column(into, pa.array(out))
+
+        schema = StructType([*frame.schema.fields, StructField(into, LongType(), True)])
+        return frame.mapInArrow(add, schema)
+
+    def packets(self, frame: DataFrame) -> DataFrame:
+        """Packets on each directed core link.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            ``system, src, dst, packets, tree``: so many packets over the route from router `src`
+            to `dst`; where `tree` is not NULL, rows of one tree share a source and their routes
+            are merged, one packet a link.
+
+        Returns
+        -------
+        DataFrame
+            ``system, src, dst, packets``, links with packets only.
+        """
+        kernel = self.kernel
+
+        def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows = pa.Table.from_batches(list(batches)).to_pandas() if batches else None
+            if rows is None or rows.empty:
+                return
+            for system, routes in rows.groupby("system", sort=True):
+                yield _count_links(kernel, str(system), routes)
+
+        keyed = frame.select("system", "src", "dst", "packets", "tree")
+        spread = keyed.repartition(F.coalesce("tree", F.hash("src", "dst")))
+        schema = "system string, src bigint, dst bigint, packets bigint"
+        counts = spread.mapInArrow(count, schema)
+        return counts.groupBy("system", "src", "dst").agg(F.sum("packets").alias("packets"))
+
+
+def _count_links(kernel: Matrices, system: str, routes: pd.DataFrame) -> pa.RecordBatch:
+    _, pred, ids = kernel.open()
+    src, dst = kernel.index(routes["src"].to_numpy()), kernel.index(routes["dst"].to_numpy())
+    if routes["tree"].notna().any():
+        link = merged_links(pred, routes["tree"].to_numpy().astype(np.int64), src, dst)
+        packets = np.ones(len(link), dtype=np.int64)
+    else:
+        row, link = path_links(pred, src, dst)
+        packets = routes["packets"].to_numpy()[row]
+    seen, place = np.unique(link, return_inverse=True)
+    totals = np.zeros(len(seen), dtype=np.int64)
+    np.add.at(totals, place, packets)
+    columns = [pa.array([system] * len(seen), pa.string()), ids[seen // len(ids)]]
+    columns += [ids[seen % len(ids)], totals]
+    names = ["system", "src", "dst", "packets"]
+    return pa.RecordBatch.from_arrays([pa.array(c) for c in columns], names=names)
+
+
+def _matrix(column: pa.ChunkedArray, r: int, dtype) -> np.ndarray:
+    """R rows of little-endian int32 bytes as an (R, R) array."""
+    out = np.empty((r, r), dtype=dtype)
+    for row, cell in enumerate(column):
+        out[row] = np.frombuffer(cell.as_buffer(), dtype="<i4")
+    return out

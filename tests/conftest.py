@@ -1,0 +1,36 @@
+"""What the tests share: one Spark session, started by the first test that asks for it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+# workers run this very Python, whatever `python3` is on the PATH
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+MASTER, PARTITIONS = "local[2]", 2
+
+
+def _session(out: str) -> SparkSession:
+    if importlib.util.find_spec("scribe_spark.session"):
+        from scribe_spark.config import Execution
+        from scribe_spark.session import session
+
+        return session(Execution(out=out, master=MASTER), nodes=1000)
+    return SparkSession.builder.master(MASTER).config("spark.ui.enabled", False).getOrCreate()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session as a run makes it, on two cores; queries use two partitions and no AQE."""
+    session = _session(str(tmp_path_factory.mktemp("out")))
+    session.sparkContext.setLogLevel("ERROR")
+    session.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
+    session.conf.set("spark.sql.adaptive.enabled", False)
+    yield session
+    session.stop()

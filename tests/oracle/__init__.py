@@ -1,0 +1,14 @@
+"""A slow oracle in plain Python, written from the papers, for testing the Spark code against.
+
+It imports nothing but the standard library and shares no code with ``scribe_spark``.  Delays are
+whole microseconds throughout.
+
+===================  ===========================================================================
+``routes``           IP unicast: least policy weight, ties broken by data
+``pastry``           rings of nodeIds, perfect routing tables, leaf sets, routes
+``scribe``           groups, joins and multicasts, message by message (JSAC Figures 3 and 4)
+``measures``         the two baselines, delay penalty, node stress and link stress (JSAC IV)
+``transit_stub``     which invariants of the transit-stub model does a topology break?
+``random_cases``     small seeded cases, rich in ties and edges of the ring
+===================  ===========================================================================
+"""

@@ -1,0 +1,212 @@
+"""Pastry with perfect tables (JSAC section II; definitions of measures.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+ID_BITS = 128
+RING: int = 1 << ID_BITS
+
+
+@cache
+def digits(identifier: int, b: int) -> tuple[int, ...]:
+    """Return the ``128 / b`` digits, base ``2**b``, of a nodeId or key, the highest first."""
+    return tuple((identifier >> shift) % 2**b for shift in range(ID_BITS - b, -1, -b))
+
+
+def shared_prefix(left: int, right: int, b: int) -> int:
+    """Return how many leading digits two identifiers have in common."""
+    return common_length(digits(left, b), digits(right, b))
+
+
+def common_length(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    """Return the length of the longest common prefix of two digit sequences."""
+    for length, (ours, theirs) in enumerate(zip(left, right, strict=True)):
+        if ours != theirs:
+            return length
+    return len(left)
+
+
+def ring_distance(left: int, right: int) -> int:
+    """Return the distance on the ring of ``2**128``, the shorter way round."""
+    clockwise = (right - left) % RING
+    return min(clockwise, RING - clockwise)
+
+
+def nearness(identifier: int, key: int) -> tuple[int, int]:
+    """Return the sort key of "numerically closest": ring distance, then the smaller nodeId."""
+    return (ring_distance(identifier, key), identifier)
+
+
+def closest(candidates: Iterable[int], key: int) -> int:
+    """Return the nodeId, among ``candidates`` (nodeIds), numerically closest to ``key``."""
+    return min(candidates, key=lambda identifier: nearness(identifier, key))
+
+
+def on_arc(key: int, first: int, last: int) -> bool:
+    """Tell whether ``key`` is on the closed arc clockwise (upwards) from ``first`` to ``last``."""
+    return (key - first) % RING <= (last - first) % RING
+
+
+class Overlay:
+    """A Pastry overlay in which every node knows what perfect tables would tell it.
+
+    Parameters
+    ----------
+    ids : mapping of node to nodeId
+        Distinct integers in [0, 2**128).
+    router : mapping of node to router
+        The router to which the node's LAN link goes.
+    delay : mapping of router to mapping of router to int
+        Route delays in microseconds, as `routes.Routes.delay`.
+    b : int
+        Bits per digit: 1, 2, 4 or 8.
+    leaf_set_size : int
+        ``l`` of the papers: even, at least 2.
+    lan_us : int
+        Delay of a LAN link, each way.
+    """
+
+    def __init__(
+        self,
+        ids: Mapping[int, int],
+        router: Mapping[int, int],
+        delay: Mapping[int, Mapping[int, int]],
+        b: int = 4,
+        leaf_set_size: int = 16,
+        lan_us: int = 1000,
+    ) -> None:
+        if len(set(ids.values())) != len(ids):
+            raise ValueError("nodeIds must be distinct")
+        if leaf_set_size < 2 or leaf_set_size % 2:
+            raise ValueError(f"leaf_set_size must be even and at least 2, got {leaf_set_size}")
+        self.ids = dict(ids)
+        self.router = dict(router)
+        self.delay = delay
+        self.b = b
+        self.leaf_set_size = leaf_set_size
+        self.lan_us = lan_us
+        self.node_of = {identifier: node for node, identifier in ids.items()}
+        self._digits = {node: digits(identifier, b) for node, identifier in ids.items()}
+        self._routing_tables: dict[int, dict[tuple[int, int], int]] = {}
+        self._leaf_sets: dict[int, set[int]] = {}
+        self._roots: dict[int, int] = {}
+
+    def proximity(self, x: int, y: int) -> int:
+        """Return D(x, y) in microseconds: the route, and the two nodes' LAN links."""
+        if x == y:
+            return 0
+        return self.lan_us + self.delay[self.router[x]][self.router[y]] + self.lan_us
+
+    def root(self, key: int) -> int:
+        """Return the node numerically closest to ``key`` of all nodes."""
+        if key not in self._roots:
+            self._roots[key] = self.node_of[closest(self.node_of, key)]
+        return self._roots[key]
+
+    def routing_table(self, node: int) -> dict[tuple[int, int], int]:
+        """Return the entries (row, column) -> node of a perfect routing table (JSAC Figure 1).
+
+        Entry (r, d) is, of the nodes that share exactly the first r digits with ``node`` and have
+        d next, the one with the least D from ``node``; ties go to the smallest nodeId.
+        """
+        if node not in self._routing_tables:
+            self._routing_tables[node] = self._perfect_routing_table(node)
+        return self._routing_tables[node]
+
+    def _perfect_routing_table(self, node: int) -> dict[tuple[int, int], int]:
+        table: dict[tuple[int, int], int] = {}
+        by_preference = sorted(self.ids, key=lambda y: (self.proximity(node, y), self.ids[y]))
+        for other in by_preference:
+            if other == node:
+                continue
+            row = common_length(self._digits[node], self._digits[other])
+            table.setdefault((row, self._digits[other][row]), other)
+        return table
+
+    def leaf_set(self, node: int) -> set[int]:
+        """Return the l/2 next larger and the l/2 next smaller nodes on the ring.
+
+        It is the whole ring but ``node`` when there are at most l other nodes.
+        """
+        if node not in self._leaf_sets:
+            if self.knows_whole_ring():
+                self._leaf_sets[node] = set(self.ids) - {node}
+            else:
+                half = self.leaf_set_size // 2
+                clockwise = self._others_clockwise(node)
+                self._leaf_sets[node] = set(clockwise[:half]) | set(clockwise[-half:])
+        return self._leaf_sets[node]
+
+    def knows_whole_ring(self) -> bool:
+        """Tell whether every leaf set is the whole ring."""
+        return len(self.ids) - 1 <= self.leaf_set_size
+
+    def _others_clockwise(self, node: int) -> list[int]:
+        """Return all other nodes in the order of the ring, from the next larger nodeId on."""
+        others = [other for other in self.ids if other != node]
+        return sorted(others, key=lambda other: (self.ids[other] - self.ids[node]) % RING)
+
+    def in_leaf_span(self, node: int, key: int) -> bool:
+        """Tell whether ``key`` falls within the span of ``node``'s leaf set.
+
+        The span is the closed arc that goes clockwise from the farthest smaller leaf, through
+        ``node``, to the farthest larger leaf.
+        """
+        if self.knows_whole_ring():
+            return True
+        half = self.leaf_set_size // 2
+        clockwise = self._others_clockwise(node)
+        return on_arc(key, self.ids[clockwise[-half]], self.ids[clockwise[half - 1]])
+
+    def next_hop(self, node: int, key: int) -> int | None:
+        """Return the next node of a route to ``key``; None where the message is delivered.
+
+        This is the routing step of JSAC section II, as measures.md settles it.
+        """
+        # 1. The root delivers.
+        if node == self.root(key):
+            return None
+
+        # 2. Within the leaf set's span: the numerically closest node is in sight.
+        if self.in_leaf_span(node, key):
+            near = self.leaf_set(node) | {node}
+            return self.node_of[closest((self.ids[y] for y in near), key)]
+
+        # 3. A routing-table entry that shares one more digit with the key.
+        key_digits = digits(key, self.b)
+        row = common_length(self._digits[node], key_digits)
+        entry = self.routing_table(node).get((row, key_digits[row]))
+        if entry is not None:
+            return entry
+
+        # 4. No entry: a node with as long a prefix that is numerically closer.
+        return self._closer_node(node, key)
+
+    def _closer_node(self, node: int, key: int) -> int | None:
+        """Return the numerically closest known node with as long a prefix, if closer than ``node``.
+
+        With perfect tables there always is one, so None is never returned: outside the span, the
+        leaves on the shorter way round to the key lie between ``node`` and the key, hence share
+        the prefix that these two share and are closer.
+        """
+        key_digits = digits(key, self.b)
+        row = common_length(self._digits[node], key_digits)
+        known = self.leaf_set(node) | set(self.routing_table(node).values())
+        candidates = [
+            self.ids[y]
+            for y in known
+            if common_length(self._digits[y], key_digits) >= row
+            and nearness(self.ids[y], key) < nearness(self.ids[node], key)
+        ]
+        return self.node_of[closest(candidates, key)] if candidates else None
+
+    def route(self, node: int, key: int) -> list[int]:
+        """Return the nodes of the Pastry route from ``node`` to the root of ``key``, both ends."""
+        visited = [node]
+        while (following := self.next_hop(visited[-1], key)) is not None:
+            if following in visited:
+                raise RuntimeError(f"route to {key:032x} loops: {visited} then {following}")
+            visited.append(following)
+        return visited

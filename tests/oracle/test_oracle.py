@@ -1,0 +1,510 @@
+"""The oracle checked against itself, and against examples worked by hand."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import cache
+from itertools import pairwise, product
+
+import pytest
+
+from . import measures, transit_stub
+from .pastry import RING, Overlay, closest, digits, ring_distance, shared_prefix
+from .random_cases import Case, random_case
+from .routes import Routes, shortest_routes
+from .scribe import Scribe, creator_rooted_group_id, group_id, gsize
+
+SEEDS = range(200)
+
+
+@cache
+def setting(seed: int) -> tuple[Case, Routes, Overlay]:
+    """Return a random case with its routes and its overlay."""
+    case = random_case(seed)
+    routes = case.routes()
+    return case, routes, case.overlay(routes)
+
+
+def grown(seed: int) -> Scribe:
+    """Return the Scribe system of a random case after all joins."""
+    case, _, overlay = setting(seed)
+    scribe = Scribe(overlay, case.keys)
+    scribe.join_all(case.joins())
+    return scribe
+
+
+# --- Unicast routes -----------------------------------------------------------------------------
+
+
+def undirected(links: dict[tuple[int, int], tuple[int, int]]) -> dict:
+    """Return links in both directions."""
+    return links | {(dst, src): cost for (src, dst), cost in links.items()}
+
+
+def test_least_weight_comes_before_least_delay():
+    routes = shortest_routes(
+        [1, 2, 3], undirected({(1, 3): (3, 1), (1, 2): (1, 5), (2, 3): (1, 5)})
+    )
+    assert routes.path(1, 3) == [1, 2, 3]
+    assert routes.delay[1][3] == 10
+
+
+def test_equal_weights_go_to_the_least_delay():
+    links = {(1, 2): (1, 9), (2, 4): (1, 9), (1, 3): (1, 4), (3, 4): (1, 4)}
+    assert shortest_routes([1, 2, 3, 4], undirected(links)).path(1, 4) == [1, 3, 4]
+
+
+def test_equal_costs_go_to_the_least_predecessor_at_every_router():
+    # 1 and 6 are joined by 1-5-2-6 and 1-4-3-6; at 6 the least predecessor is 2, at 1 it is 4.
+    links = {(1, 5): (1, 1), (5, 2): (1, 1), (2, 6): (1, 1)}
+    links |= {(1, 4): (1, 1), (4, 3): (1, 1), (3, 6): (1, 1)}
+    routes = shortest_routes([1, 2, 3, 4, 5, 6], undirected(links))
+    assert routes.path(1, 6) == [1, 5, 2, 6]
+    assert routes.path(6, 1) == [6, 3, 4, 1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_dijkstra_agrees_with_relaxing_until_nothing_changes(seed):
+    case, routes, _ = setting(seed)
+    cost = {(s, s): (0, 0) for s in case.routers}
+    for _ in case.routers:
+        for s, ((p, v), (weight, delay)) in product(case.routers, case.links.items()):
+            if (s, p) in cost:
+                offer = (cost[s, p][0] + weight, cost[s, p][1] + delay)
+                cost[s, v] = min(cost.get((s, v), offer), offer)
+    for (s, v), expected in cost.items():
+        assert (routes.weight[s][v], routes.delay[s][v]) == expected
+        on_path = [case.links[link] for link in routes.path_links(s, v)]
+        assert (sum(w for w, _ in on_path), sum(d for _, d in on_path)) == expected
+
+
+# --- Pastry -------------------------------------------------------------------------------------
+
+
+def test_digits_and_ring():
+    identifier = int("65a1fc" + "0" * 26, 16)
+    assert digits(identifier, 4)[:7] == (6, 5, 10, 1, 15, 12, 0)
+    assert [len(digits(identifier, b)) for b in (1, 2, 4, 8)] == [128, 64, 32, 16]
+    assert shared_prefix(identifier, int("65b1fc" + "0" * 26, 16), 4) == 2
+    assert shared_prefix(identifier, identifier, 8) == 16
+    assert ring_distance(RING - 1, 1) == ring_distance(1, RING - 1) == 2
+    assert ring_distance(0, RING // 2) == RING // 2
+    assert closest([10, 20], 15) == 10
+    assert closest([RING - 5, 5], 0) == 5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_routes_end_at_the_root_and_only_get_closer(seed):
+    case, _, overlay = setting(seed)
+    rng = random.Random(seed)
+    keys = [*case.keys.values(), rng.randrange(RING), rng.choice(list(case.ids.values()))]
+    for key, node in product(keys, case.ids):
+        path = overlay.route(node, key)
+        assert path[-1] == overlay.root(key)
+        for here, there in pairwise(path[:-1]):
+            before, after = (shared_prefix(case.ids[n], key, case.b) for n in (here, there))
+            closer = ring_distance(case.ids[there], key) < ring_distance(case.ids[here], key)
+            assert after > before or (after == before and closer)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tables_are_perfect(seed):
+    case, _, overlay = setting(seed)
+    for node, identifier in case.ids.items():
+        others = [y for y in case.ids if y != node]
+        rows = Counter(shared_prefix(identifier, case.ids[y], case.b) for y in others)
+        assert {row for row, _ in overlay.routing_table(node)} == set(rows)
+        for (row, column), entry in overlay.routing_table(node).items():
+            eligible = [
+                y
+                for y in others
+                if shared_prefix(identifier, case.ids[y], case.b) == row
+                and digits(case.ids[y], case.b)[row] == column
+            ]
+            assert entry == min(eligible, key=lambda y: (overlay.proximity(node, y), case.ids[y]))
+        assert len(overlay.leaf_set(node)) == min(len(others), case.leaf_set_size)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_leaf_sets_are_mutual_and_hold_the_ring_neighbours(seed):
+    case, _, overlay = setting(seed)
+    in_order = sorted(case.ids, key=lambda node: case.ids[node])
+    for place, node in enumerate(in_order):
+        expected = {
+            in_order[(place + step) % len(in_order)]
+            for step in range(-case.leaf_set_size // 2, case.leaf_set_size // 2 + 1)
+        }
+        assert overlay.leaf_set(node) == expected - {node}
+        assert all(node in overlay.leaf_set(leaf) for leaf in overlay.leaf_set(node))
+
+
+def on_a_line(*places: tuple[int, int]) -> Overlay:
+    """Return an overlay of (first byte of the nodeId, router on a line); b = 4, l = 4.
+
+    A node's number is the first byte of its nodeId.
+    """
+    line = shortest_routes(range(10), undirected({(r, r + 1): (1, 1000) for r in range(9)}))
+    return Overlay(
+        ids={byte: byte << 120 for byte, _ in places},
+        router=dict(places),
+        delay=line.delay,
+        b=4,
+        leaf_set_size=4,
+    )
+
+
+def test_the_leaf_span_is_a_closed_arc_around_the_node():
+    overlay = on_a_line(*((byte, 0) for byte in (0x10, 0x30, 0x50, 0x70, 0x90, 0xB0, 0xD0)))
+    first, last = 0x10 << 120, 0x90 << 120
+    assert overlay.leaf_set(0x50) == {0x10, 0x30, 0x70, 0x90}
+    assert all(overlay.in_leaf_span(0x50, key) for key in (first, 0x20 << 120, 0x50 << 120, last))
+    assert not any(overlay.in_leaf_span(0x50, key) for key in (first - 1, last + 1, 0))
+    assert overlay.leaf_set(0x10) == {0xB0, 0xD0, 0x30, 0x50}
+    assert all(overlay.in_leaf_span(0x10, key) for key in (0, RING - 1, 0xB0 << 120, 0x50 << 120))
+    assert not overlay.in_leaf_span(0x10, 0x60 << 120)
+
+
+def test_the_four_rules_by_hand():
+    # 0x60 stands nearer to 0x10 than 0x6f does; no nodeId starts with the digit 7.
+    places = [(0x0E, 5), (0x0F, 5), (0x10, 0), (0x11, 5), (0x12, 5), (0x20, 5)]
+    overlay = on_a_line(*places, (0x60, 1), (0x6F, 9), (0x90, 5), (0xF0, 5))
+    assert overlay.next_hop(0x10, 0x10 << 120) is None  # rule 1
+    assert overlay.next_hop(0x10, 0x0F << 120) == 0x0F  # rule 2
+    assert overlay.next_hop(0x10, 0x6F << 120) == 0x60  # rule 3: the nearest with digit 6
+    assert overlay.next_hop(0x10, 0x70 << 120) == 0x60  # rule 4: an entry, closer than any leaf
+    assert overlay.route(0x10, 0x70 << 120) == [0x10, 0x60, 0x6F]
+    assert overlay.next_hop(0x11, 0x1F << 120) == 0x20  # rule 2 again: the root has another prefix
+    assert overlay.next_hop(0x0E, 0x19 << 120) == 0x11  # rule 3: 0x12 is no farther
+
+
+def test_the_fourth_rule_is_used_and_always_finds_a_node():
+    used = 0
+    for seed in SEEDS:
+        case, _, overlay = setting(seed)
+        rng = random.Random(seed)
+        ids = list(case.ids.values())
+        keys = [rng.choice(ids) ^ (1 << rng.randrange(128)) for _ in range(20)]
+        for key, node in product(keys, case.ids):
+            row = shared_prefix(case.ids[node], key, case.b)
+            if node == overlay.root(key) or overlay.in_leaf_span(node, key):
+                continue
+            if (row, digits(key, case.b)[row]) not in overlay.routing_table(node):
+                used += 1
+                assert overlay.next_hop(node, key) is not None
+    assert used > 100
+
+
+# --- Figure 5 of the paper: b = 1, nodeIds of four bits ------------------------------------------
+
+# Where the nodes stand on a line of routers, one hop (1 ms) apart.  1010 is one of the unlabelled
+# circles: without it the root would be in the leaf set of 1001.
+FIGURE_5 = {"0111": 0, "0100": 1, "1001": 2, "1101": 3, "1111": 4, "1100": 6, "1010": 9}
+GROUP = 1
+KEY_1100 = 0b1100 << 124
+
+
+def figure_5(without: str = "") -> Overlay:
+    """Return the overlay of Figure 5; a node's number is its four bits, read in decimal."""
+    line = shortest_routes(range(10), undirected({(r, r + 1): (1, 1000) for r in range(9)}))
+    places = {name: router for name, router in FIGURE_5.items() if name != without}
+    return Overlay(
+        ids={int(name, 2): int(name, 2) << 124 for name in places},
+        router={int(name, 2): router for name, router in places.items()},
+        delay=line.delay,
+        b=1,
+        leaf_set_size=2,
+    )
+
+
+def test_figure_5_routes():
+    overlay = figure_5()
+    assert overlay.route(0b0111, KEY_1100) == [0b0111, 0b1001, 0b1101, 0b1100]
+    assert overlay.route(0b0100, KEY_1100) == [0b0100, 0b1001, 0b1101, 0b1100]
+
+
+def test_figure_5_tree_and_delays():
+    scribe = Scribe(figure_5(), {GROUP: KEY_1100})
+    scribe.join_all([(GROUP, 0b0111)])
+    chain = {(GROUP, 0b1100, 0b1101), (GROUP, 0b1101, 0b1001), (GROUP, 0b1001, 0b0111)}
+    assert scribe.edges() == chain
+    scribe.join_all([(GROUP, 0b0100)])
+    assert scribe.edges() == chain | {(GROUP, 0b1001, 0b0100)}
+    # 1100 -3 hops- 1101 -1- 1001 -2- 0111, or -1- 0100, and 2 ms of LAN for every overlay hop.
+    to_all = {0b0111: (3, 12_000), 0b0100: (3, 11_000)}
+    assert scribe.multicast(GROUP) == to_all
+    # 0111 sends to the root first: along its route in 12 ms, or straight in 8 ms.
+    assert scribe.multicast(GROUP, "routed", 0b0111) == {0b0100: (6, 23_000)}
+    assert scribe.multicast(GROUP, "direct", 0b0111) == {0b0100: (4, 19_000)}
+
+
+def test_figure_5_measures():
+    overlay = figure_5()
+    scribe = Scribe(overlay, {GROUP: KEY_1100})
+    scribe.join_all([(GROUP, 0b0111), (GROUP, 0b0100)])
+    delivered = scribe.multicast(GROUP)
+    ip = measures.unicast_deliveries(overlay, 0b1100, [0b0111, 0b0100, 0b1100])
+    assert ip == {0b0111: (1, 8_000), 0b0100: (1, 7_000)}
+    assert measures.rad(delivered, ip) == pytest.approx(23 / 15)
+    assert measures.rmd(delivered, ip) == pytest.approx(12 / 8)
+    assert measures.rdp(delivered, ip) == {0b0111: 12 / 8, 0b0100: 11 / 7}
+    stress = measures.node_stress(overlay.ids, scribe.edges())
+    assert {n: s for n, s in stress.items() if s != (0, 0)} == {
+        0b1100: (1, 1),
+        0b1101: (1, 1),
+        0b1001: (1, 2),
+    }
+    assert len(stress) == 7
+
+
+def test_figure_5_link_stress():
+    overlay = figure_5()
+    line = shortest_routes(range(10), undirected({(r, r + 1): (1, 1000) for r in range(9)}))
+    scribe = Scribe(overlay, {GROUP: KEY_1100})
+    scribe.join_all([(GROUP, 0b0111), (GROUP, 0b0100)])
+    by_scribe = measures.link_stress(scribe.edges(), overlay.router, line)
+    assert by_scribe["core", 2, 1] == 2 and by_scribe["core", 6, 5] == 1
+    assert by_scribe["lan_up", 0b1001, 2] == 2 and by_scribe["lan_down", 2, 0b1001] == 1
+    assert sum(by_scribe.values()) == (3 + 1 + 2 + 1) + 2 * 4
+    by_ip = measures.ip_link_stress(
+        {GROUP: 0b1100}, {GROUP: [0b0111, 0b0100]}, overlay.router, line
+    )
+    assert set(by_ip.values()) == {1} and len(by_ip) == 1 + 6 + 2
+    naive = measures.unicast_edges(GROUP, 0b1100, [0b0111, 0b0100])
+    assert sum(measures.link_stress(naive, overlay.router, line).values()) == 2 + (6 + 5) + 2
+    summary = measures.summarise_link_stress(by_ip, 18, node_count=7, router_count=10)
+    assert (summary.existing_links, summary.slots) == (18 + 14, 18 + 2000)
+    assert summary.mean_existing == pytest.approx(9 / 32)
+    assert summary.mean_slots == pytest.approx(9 / 2018)
+    assert summary.median_existing == summary.median_slots == 0
+
+
+def test_figure_5_when_1101_fails():
+    """Section III.B.1: 1001 joins again by way of 1111."""
+    scribe = Scribe(figure_5(without="1101"), {GROUP: KEY_1100})
+    scribe.join_all([(GROUP, 0b0111)])
+    assert scribe.edges() == {
+        (GROUP, 0b1100, 0b1111),
+        (GROUP, 0b1111, 0b1001),
+        (GROUP, 0b1001, 0b0111),
+    }
+
+
+# --- Scribe -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_trees_are_the_union_of_the_members_routes(seed):
+    case, _, overlay = setting(seed)
+    expected = {
+        (group, parent, child)
+        for group, member in case.joins()
+        for child, parent in pairwise(overlay.route(member, case.keys[group]))
+    }
+    assert grown(seed).edges() == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_trees_have_one_root_and_no_loops(seed):
+    case, _, overlay = setting(seed)
+    edges = grown(seed).edges()
+    for group, key in case.keys.items():
+        parent_of: dict[int, int] = {}
+        for its_group, parent, child in edges:
+            if its_group == group:
+                assert child not in parent_of
+                parent_of[child] = parent
+        for node in {*parent_of, *case.members[group]}:
+            climbed = 0
+            while node in parent_of:
+                node, climbed = parent_of[node], climbed + 1
+                assert climbed <= len(case.ids)
+            assert node == overlay.root(key)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_trees_do_not_depend_on_the_order_of_joins_or_arrivals(seed):
+    case, _, overlay = setting(seed)
+    rng = random.Random(seed)
+    joins = case.joins()
+    rng.shuffle(joins)
+    at_once = Scribe(overlay, case.keys, rng)
+    at_once.join_all(joins)
+    rng.shuffle(joins)
+    one_by_one = Scribe(overlay, case.keys)
+    for join in joins:
+        one_by_one.join_all([join])
+    assert at_once.edges() == one_by_one.edges() == grown(seed).edges()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_member_gets_every_message_once_whoever_sends(seed):
+    case, _, overlay = setting(seed)
+    scribe = grown(seed)
+    for group, key in case.keys.items():
+        root, members = overlay.root(key), case.members[group]
+        down = scribe.multicast(group)  # raises if a member is reached twice
+        assert set(down) == members - {root}
+        for member, (hops, _) in down.items():
+            assert hops == len(overlay.route(member, key)) - 1
+        source = random.Random(seed).choice(sorted(members))
+        route = overlay.route(source, key)
+        up = sum(overlay.proximity(x, y) for x, y in pairwise(route))
+        down.setdefault(root, (0, 0))
+        assert scribe.multicast(group, "routed", source) == {
+            m: (down[m][0] + len(route) - 1, down[m][1] + up) for m in members - {source}
+        }
+        straight = overlay.proximity(source, root)
+        assert scribe.multicast(group, "direct", source) == {
+            m: (down[m][0] + (source != root), down[m][1] + straight) for m in members - {source}
+        }
+
+
+def test_senders_must_fit_their_kind():
+    scribe = Scribe(figure_5(), {GROUP: KEY_1100})
+    for sender, source in [("root", 4), ("routed", None), ("direct", None), ("flood", 4)]:
+        with pytest.raises(ValueError, match="sender"):
+            scribe.multicast(GROUP, sender, source)
+
+
+def test_group_ids():
+    # FIPS 180 example: SHA-1("abc") = a9993e36 4706816a ba3e2571 7850c26c 9cd0d89d.
+    assert group_id("ab", "c") == 0xA9993E364706816ABA3E25717850C26C
+    creator = 0x0123456789ABCDEF_FFFFFFFFFFFFFFFF
+    assert creator_rooted_group_id(creator, "abc") == 0x0123456789ABCDEF_A9993E364706816A
+
+
+def test_group_sizes_are_the_papers():
+    sizes = [gsize(100_000, rank) for rank in range(1, 1501)]
+    assert (sizes[0], sizes[-1], sum(sizes)) == (100_000, 11, 395_247)
+    assert sizes == [int(100_000 * rank**-1.25 + 0.5) for rank in range(1, 1501)]
+
+
+# --- Measures -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_link_stress_of_random_cases(seed):
+    case, routes, overlay = setting(seed)
+    edges = grown(seed).edges()
+    roots = {group: overlay.root(key) for group, key in case.keys.items()}
+    by_scribe = measures.link_stress(edges, case.router, routes)
+    naive_edges = {
+        edge
+        for group, root in roots.items()
+        for edge in measures.unicast_edges(group, root, case.members[group])
+    }
+    naive = measures.link_stress(naive_edges, case.router, routes)
+    by_ip = measures.ip_link_stress(roots, case.members, case.router, routes)
+    assert set(by_ip) == set(naive)
+    assert all(by_ip[link] <= min(naive[link], len(case.keys)) for link in by_ip)
+    for stress, tree in ((by_scribe, edges), (naive, naive_edges)):
+        for kind in ("lan_up", "lan_down"):
+            assert sum(n for (its, _, _), n in stress.items() if its == kind) == len(tree)
+    assert all((src, dst) in case.links for kind, src, dst in by_scribe if kind == "core")
+    node_stress = measures.node_stress(case.ids, edges)
+    assert sum(entries for _, entries in node_stress.values()) == len(edges)
+
+
+def test_groups_of_the_root_alone_have_no_penalty():
+    assert measures.rad({}, {}) is measures.rmd({}, {}) is None
+    assert measures.rdp({}, {}) == {}
+    assert measures.ip_link_stress({1: 5}, {1: [5]}, {5: 0}, shortest_routes([0], {})) == {}
+
+
+def test_mean_and_median_count_the_zeros():
+    assert measures.mean_and_median([3, 1], 2) == (2, 2)
+    assert measures.mean_and_median([3, 1, 2], 4) == (1.5, 1.5)
+    assert measures.mean_and_median([3, 1], 5) == (0.8, 0)
+    with pytest.raises(ValueError, match="links carry packets"):
+        measures.mean_and_median([1, 1], 1)
+
+
+# --- Transit-stub check -------------------------------------------------------------------------
+
+SMALL = transit_stub.Params(
+    transit_domains=2, transit_routers=2, stubs_per_transit_router=1, stub_routers=2
+)
+SMALL_PLACES = [
+    # router, domain, x, y: two transit domains of two routers, a stub of two routers at each
+    *[(0, 0, 5, 5), (1, 0, 9, 8), (2, 1, 20, 5), (3, 1, 20, 15)],
+    *[(4, 2, 4, 5), (5, 2, 4, 9), (6, 3, 8, 8), (7, 3, 8, 3)],
+    *[(8, 4, 19, 5), (9, 4, 16, 5), (10, 5, 20, 10), (11, 5, 15, 10)],
+]
+
+
+def small_topology() -> tuple[list[transit_stub.Router], dict[tuple[int, int], tuple[int, int]]]:
+    """Return a sound topology: D_top = D_T = D_S = 1, so w_tt = 1 and w_ts = h(1) + h(2) = 3."""
+    routers: list[transit_stub.Router] = [
+        {"router": r, "kind": "transit" if r < 4 else "stub", "domain": d, "x": x, "y": y}
+        for r, d, x, y in SMALL_PLACES
+    ]
+    links = {(0, 1): (1, 5), (2, 3): (1, 10)}  # within the transit domains
+    links |= {(4, 5): (1, 4), (6, 7): (1, 5), (8, 9): (1, 3), (10, 11): (1, 5)}  # within stubs
+    links |= {(0, 2): (1, 15), (1, 2): (1, 11)}  # between the transit domains: sqrt(130) = 11.4
+    links |= {(0, 4): (3, 1), (1, 6): (3, 1), (2, 8): (3, 1), (3, 10): (3, 5)}  # gateways
+    return routers, undirected(links)
+
+
+def test_a_sound_topology_passes():
+    assert transit_stub.check(*small_topology(), SMALL) == []
+
+
+@pytest.mark.parametrize(
+    ("link", "cost", "complaint"),
+    [
+        ((0, 1), (2, 5), "intra link 0-1 has weight 2, expected 1"),
+        ((0, 2), (2, 15), "transit_transit link 0-2 has weight 2, expected 1"),
+        ((0, 4), (4, 1), "transit_stub link 0-4 has weight 4, expected 3"),
+        ((4, 5), (1, 5), "link 4-5 has delay 5 ms, expected 4"),
+        ((1, 4), (3, 6), "stub 2 has 2 gateway links"),
+        ((4, 6), (7, 5), "1 stub-stub links, at most 0 expected"),
+        ((0, 3), (1, 18), "transit domains 0 and 1"),
+        ((0, 1), None, "transit domain 0 is not connected"),
+        ((10, 11), None, "stub domain 5 is not connected"),
+        ((0, 4), None, "stub 2 has 0 gateway links"),
+    ],
+)
+def test_a_wrong_link_is_found(link, cost, complaint):
+    routers, links = small_topology()
+    for direction in (link, link[::-1]):
+        if cost is None:
+            del links[direction]
+        else:
+            links[direction] = cost
+    assert complaint in " / ".join(transit_stub.check(routers, links, SMALL))
+
+
+@pytest.mark.parametrize(
+    ("router", "change", "complaint"),
+    [
+        (7, {"domain": 4}, "stub domain 4 is not connected"),
+        (5, {"x": 40}, "stub 2 is not in a square near its transit router"),
+        (5, {"y": 5}, "domain 2 has two routers on one point"),
+        (3, {"y": 90}, "transit domain 1 is off the grid"),
+        (5, {"kind": "transit"}, "domain 2 has transit and stub routers"),
+    ],
+)
+def test_a_wrong_router_is_found(router, change, complaint):
+    routers, links = small_topology()
+    routers[router].update(change)
+    assert complaint in " / ".join(transit_stub.check(routers, links, SMALL))
+
+
+def test_a_missing_router_and_a_one_way_link_are_found():
+    routers, links = small_topology()
+    more_stubs = transit_stub.Params(2, 2, 2, 2)
+    assert "12 routers, expected 20" in transit_stub.check(routers, links, more_stubs)
+    del links[1, 0]
+    assert "missing" in transit_stub.check(routers, links, SMALL)[0]
+
+
+def test_extra_links_are_allowed_when_announced():
+    routers, links = small_topology()
+    links |= undirected({(1, 4): (3, 6), (4, 6): (7, 5)})
+    extras = transit_stub.Params(2, 2, 1, 2, extra_transit_stub=1, extra_stub_stub=1)
+    assert transit_stub.check(routers, links, extras) == []
+
+
+def test_the_presets_scales():
+    assert transit_stub.scales(transit_stub.Params()) == transit_stub.Scales(636, 318, 75)

@@ -1,0 +1,92 @@
+"""A run's metrics, manifest and distributions, made up around the paper's numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def metrics() -> list[dict[str, Any]]:
+    """Rows of ``metrics.json``: (name, value, unit, paper, figure, check)."""
+    rows: list[tuple[str, float | None, str, float | None, str | None, str | None]] = [
+        ("groups.size.sum", 395_247, "members", 395_247, "6", "395,247"),
+        ("groups.size.min", 11, "members", 11, "6", None),
+        ("groups.size.max", 100_000, "members", 100_000, "6", None),
+        ("scribe.rad.median", 1.4712, "ratio", 1.68, "7", "1.46-1.50"),
+        ("scribe.rad.max", 3.1, "ratio", 2, "7", "2.8-3.9"),
+        ("scribe.rmd.median", 1.392, "ratio", 1.69, "7", "1.36-1.47"),
+        ("scribe.rmd.max", 4.05, "ratio", 4.26, "7", None),
+        ("scribe.rdp.rank1.mean", 1.51, "ratio", 1.81, "7", "1.3-1.64"),
+        ("scribe.rdp.rank1.median", 1.48, "ratio", 1.65, "7", None),
+        ("scribe.rdp.rank1.below_1", 2.9, "%", 2.2, "7", None),
+        ("scribe.children_tables.mean", 2.3214, "tables", 2.4, "8", "2.31-2.33"),
+        ("scribe.children_tables.median", 2, "tables", 2, "8", "2"),
+        ("scribe.children_tables.max", 21, "tables", 40, "8", "20-25"),
+        ("scribe.children_entries.mean", 6.163, "entries", 6.2, "9", "6.15-6.17"),
+        ("scribe.children_entries.median", 3, "entries", 3, "9", "3"),
+        ("scribe.children_entries.max", 312, "entries", 1059, "9", "250-470"),
+        ("scribe.link_stress.packets", 2_221_034, "packets", 2_489_824, "10", "2.21-2.23 M"),
+        ("ip_multicast.link_stress.packets", 758_412, "packets", 758_853, "10", "757-760 k"),
+        ("scribe.link_stress.max", 2710, "packets", 4031, "10", "2500-2850"),
+        ("ip_multicast.link_stress.max", 560, "packets", 950, "10", "467-679"),
+        ("scribe.link_stress.mean", None, "packets", 2.4, "10", None),
+        ("routing_table.rows.mean", 4.9, "rows", None, None, None),
+    ]
+    keys = ("name", "value", "unit", "paper", "figure", "check")
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+def manifest() -> dict[str, Any]:
+    """A manifest as a run of the paper's preset leaves it."""
+    resolved = {"nodes": 100_000, "groups": 1_500, "seed": 1, "topology": "transit-stub"}
+    resolved |= {"transit_domains": 10, "stub_size": 10, "p_top": 1.0, "tie": "delay", "b": 4}
+    resolved |= {"leaf_set": 16, "node_ids": "uniform", "zipf_exponent": 1.25, "members": None}
+    return {
+        "config": {"seed": 1, "groups": 1_500},
+        "resolved": resolved,
+        "versions": {"scribe_spark": "0.1.0", "spark": "4.0.1", "python": "3.11.7", "java": "17"},
+        "seed": 1,
+        "phases": [
+            {"name": "topology", "seconds": 12.31, "rows": 5050},
+            {"name": "overlay", "seconds": 95.02, "rows": 7_311_002},
+            {"name": "trees", "seconds": 41.7, "rows": 616_300},
+            {"name": "measures", "seconds": 20.11, "rows": None},
+        ],
+        "machine": {"cores": 2, "memory_gb": 16, "platform": "Linux x86_64"},
+    }
+
+
+def distributions(nodes: int = 100_000, groups: int = 1_500) -> pd.DataFrame:
+    """Histograms shaped like those of the paper."""
+    draw = np.random.default_rng(1)
+    ranks = np.arange(1, groups + 1)
+    sizes = np.floor(nodes * ranks**-1.25 + 0.5)
+    entries = np.floor(draw.lognormal(1.0, 1.15, nodes)).clip(0, 470)
+    stress = {
+        "scribe": (0.9, 1.05, 3, 2710, nodes * 3.4),
+        "ip_multicast": (0.7, 0.7, 2.2, 560, nodes * 2.1),
+        "naive_unicast": (1.0, 1.2, 8, 160_000, nodes * 2.1),
+    }
+    parts = [
+        pd.DataFrame({"value": ranks, "count": sizes}).assign(figure="6", measure="group_size"),
+        _histogram("7", "rad", draw.normal(1.47, 0.13, groups).clip(1, 3.1)),
+        _histogram("7", "rmd", (1 + draw.gamma(3.2, 0.14, groups)).clip(0.8, 4.05)),
+        _histogram("8", "children_tables", draw.negative_binomial(3, 3 / 5.3, nodes)),
+        _histogram("9", "children_entries", entries),
+    ]
+    for system, (mean, deviation, tail, most, links) in stress.items():
+        body = draw.lognormal(mean, deviation, int(links))
+        body[: int(links) // 300] *= draw.lognormal(tail, 1.2, int(links) // 300)
+        packets = np.ceil(body).clip(1, most)
+        parts.append(_histogram("10", "link_stress", packets).assign(system=system))
+    table = pd.concat(parts, ignore_index=True)
+    return table.assign(system=table["system"].fillna("scribe"))
+
+
+def _histogram(figure: str, measure: str, sample: np.ndarray) -> pd.DataFrame:
+    values, counts = np.unique(sample, return_counts=True)
+    return pd.DataFrame({"value": values.astype(float), "count": counts}).assign(
+        figure=figure, measure=measure
+    )

@@ -1,0 +1,142 @@
+"""A user's table, read on the driver: what is taken, and how the rest is refused."""
+
+from __future__ import annotations
+
+import decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from scribe_spark.config import InputError
+from scribe_spark.inputs import is_local, read_table
+
+COLUMNS = {"group": "int", "share": "float"}
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "table.csv"
+    path.write_text(text)
+    return str(path)
+
+
+def refusal(path: str, columns=COLUMNS) -> str:
+    with pytest.raises(InputError) as caught:
+        read_table(path, "members", columns)
+    message = str(caught.value)
+    assert message.startswith(f"members = {path!r}: ") and "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("path", "local"),
+    [
+        ("data/x.csv", True),
+        ("/data/x.parquet", True),
+        ("file:/data/x", True),
+        ("file:///data/x", True),
+        ("a:b.csv", True),
+        ("s3a://bucket/x", False),
+        ("hdfs:///x", False),
+        ("dbfs:/x", False),
+    ],
+)
+def test_is_local(path, local):
+    assert is_local(path) is local
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "group,share\n1,0.5\n2,3\n",
+        "share, group, other\n0.5, 1, x\n3, 2, y\n",
+        'group,share\n"1","0.5"\n\n2.0,3e0\n',
+        "\ufeffgroup,share\r\n1,0.5\r\n2,3\r\n",
+    ],
+    ids=["plain", "spaces and order", "quotes, blank lines, whole reals", "Windows"],
+)
+def test_csv_is_read(tmp_path, text):
+    table = read_table(written(tmp_path, text), "members", COLUMNS)
+    assert table.to_dict("list") == {"group": [1, 2], "share": [0.5, 3.0]}
+    assert table.dtypes.tolist() == [np.int64, np.float64]
+
+
+def test_large_whole_numbers_are_exact(tmp_path):
+    table = read_table(written(tmp_path, f"group\n{2**63 - 1}\n"), "members", {"group": "int"})
+    assert table["group"].tolist() == [2**63 - 1]
+
+
+def test_optional_column(tmp_path):
+    path = written(tmp_path, "group\n1\n")
+    assert list(read_table(path, "members", COLUMNS, optional=("share",))) == ["group"]
+
+
+def test_parquet_file_folder_and_url(tmp_path):
+    frame = pd.DataFrame({"other": "x", "share": [0.5, 3.0], "group": [1, 2]})
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    frame.iloc[:1].to_parquet(folder / "part-0.parquet")
+    frame.iloc[1:].to_parquet(folder / "part-1.parquet")
+    (folder / "_SUCCESS").touch()
+    frame.to_parquet(tmp_path / "oddly.named")
+    for path in (str(folder), folder.as_uri(), f"file:{tmp_path}/oddly.named"):
+        table = read_table(path, "members", COLUMNS)
+        assert table.to_dict("list") == {"group": [1, 2], "share": [0.5, 3.0]}
+
+
+def test_parquet_of_other_types(tmp_path):
+    path = tmp_path / "x.parquet"
+    frame = pd.DataFrame({"group": pd.array([1, 2], "UInt16"), "share": ["0.5", "3"]})
+    frame["share"] = frame["share"].map(decimal.Decimal)
+    frame.to_parquet(path)
+    assert read_table(str(path), "members", COLUMNS)["share"].tolist() == [0.5, 3.0]
+
+
+def test_parquet_partitioned_by_a_wanted_column(tmp_path):
+    frame = pd.DataFrame({"group": [1, 1, 2], "share": [0.5, 1.0, 3.0]})
+    frame.to_parquet(tmp_path / "p", partition_cols=["group"])
+    table = read_table(str(tmp_path / "p"), "members", COLUMNS)
+    assert table["group"].tolist() == [1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "cannot be read"),
+        ("group,share\n", "has no rows"),
+        ("group,size\n1,2\n", "no column 'share'; needs group, share; found group, size"),
+        ("group,share\n1,2,3\n", "more cells than its header"),
+        ("group,share\n1,2\n1,2,3\n", "line 3"),
+        ("group,share\n1,2\n1.5,2\n", "'group' must be a whole number: row 2 (group=1.5)"),
+        ("group,share\nx,2\n", "'group' must be a whole number: row 1 (group='x')"),
+        ("group,share\nTrue,2\n", "row 1 (group=True)"),
+        ("group,share\n1e300,2\n", "'group' must be a whole number"),
+        (f"group,share\n{2**63},2\n", "'group' must be below 2^63"),
+        ("group,share\n1,2\n,2\n", "row 2 (group=missing)"),
+        ("group,share\n1,\n1,inf\n1,nan\n1,z\n", "row 1 (share=missing), row 2 (share='inf')"),
+        ("group,share\n1,\n1,inf\n1,nan\n1,z\n", "'share' must be a finite number"),
+        ("group,share\n1,\n1,inf\n1,nan\n1,z\n", " and 1 more"),
+    ],
+)
+def test_malformed_csv_is_refused(tmp_path, text, says):
+    assert says in refusal(written(tmp_path, text))
+
+
+def test_missing_remote_and_broken_files(tmp_path):
+    assert "does not exist" in refusal(str(tmp_path / "none.csv"))
+    assert "not on this machine" in refusal("s3a://bucket/members.csv")
+    (tmp_path / "empty").mkdir()
+    assert "holds no *.parquet" in refusal(str(tmp_path / "empty"))
+    for name, content in (("a.csv", b"\xff\xfe\x00"), ("b.parquet", b"PAR1 but not really")):
+        (tmp_path / name).write_bytes(content)
+        assert "cannot be read" in refusal(str(tmp_path / name))
+
+
+def test_parquet_columns_that_are_not_numbers(tmp_path):
+    path = tmp_path / "x.parquet"
+    day = pd.Timestamp("2002-10-01")
+    pd.DataFrame({"group": [True, False], "share": [day, day]}).to_parquet(path)
+    assert "row 1 (group=True)" in refusal(str(path))
+    assert "'share' must be a finite number" in refusal(str(path), {"share": "float"})
+    assert "found group, share" in refusal(str(path), {"node": "int", "group": "int"})

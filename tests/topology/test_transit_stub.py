@@ -1,0 +1,284 @@
+"""The transit-stub model: invariants on many seeds and parameters, and what the preset gives.
+
+References: /work/shared/transit-stub.md; JSAC paper, Section IV-A.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components, dijkstra
+
+from scribe_spark import draws
+from scribe_spark.config import InputError, RunConfig, TransitStub
+from scribe_spark.topology import check
+from scribe_spark.topology import transit_stub as model
+from scribe_spark.topology.transit_stub import Scales, Weights, generate, geo, hop_diameter, spread
+
+PRESET = TransitStub()
+SMALL = TransitStub(transit_domains=3, transit_size=3, stubs_per_transit=2, stub_size=4)
+
+small_params = st.builds(
+    TransitStub,
+    transit_domains=st.integers(1, 4),
+    transit_size=st.integers(1, 4),
+    stubs_per_transit=st.integers(1, 3),
+    stub_size=st.integers(1, 6),
+    p_top=st.floats(0.5, 1.0),
+    p_transit=st.floats(0.5, 1.0),
+    p_stub=st.floats(0.5, 1.0),
+    gtitm_quirk=st.booleans(),
+)
+
+
+def stream(row: int = 0) -> np.random.Generator:
+    return draws.stream(7, "test", row)
+
+
+def digest(graph) -> str:
+    """Of every number of a graph, whatever the platform's byte order."""
+    columns = [graph.vertices[c].to_numpy() for c in ("id", "domain", "x", "y")]
+    columns += [graph.edges[c].to_numpy() for c in ("src", "dst", "delay_ms", "weight")]
+    told = hashlib.sha256("".join(graph.vertices["kind"]).encode())
+    for column in columns:
+        told.update(column.astype("<f8").tobytes())
+    return told.hexdigest()[:16]
+
+
+def labelled(graph):
+    """The edges with the kind and domain of both ends."""
+    ends = graph.vertices.set_index("id")[["kind", "domain"]]
+    return graph.edges.join(ends.add_suffix("_src"), on="src").join(
+        ends.add_suffix("_dst"), on="dst"
+    )
+
+
+def routes(graph, among: np.ndarray) -> np.ndarray:
+    """Least weights between all pairs of `among`, over links between them only."""
+    links = graph.edges[graph.edges["src"].isin(among) & graph.edges["dst"].isin(among)]
+    src, dst = (np.searchsorted(among, links[c]) for c in ("src", "dst"))
+    return dijkstra(coo_array((links["weight"], (src, dst)), shape=(len(among),) * 2).tocsr())
+
+
+def test_scales_of_the_preset():
+    assert Scales.of(PRESET) == Scales(grid=636, transit=318, stub=75)
+
+
+def test_policy_weights():
+    # D_top 1, D_T 4, D_S 3 by hand: w_tt = h(4), w_ts = h(3) + h(8), w_ss = 3 + 2 w_ts
+    assert Weights.of(1, 4, 3) == Weights(inter_domain=3, transit_stub=2 + 5, stub_stub=17)
+    assert Weights.of(0, 0, 0) == Weights(inter_domain=1, transit_stub=2, stub_stub=4)
+
+
+@given(st.integers(1, 40), st.integers(1, 30), st.integers(0, 1000))
+def test_spread_keeps_the_sum_and_leaves_no_zero(n, mean, row):
+    counts = spread(n, mean, stream(row))
+    assert len(counts) == n and counts.sum() == n * mean and counts.min() >= 1
+
+
+def test_spread_moves_each_unit_from_one_count_to_another():
+    many = np.array([spread(10, 10, stream(row)) for row in range(300)])
+    assert np.allclose(many.mean(0), 10, atol=0.6)  # no count is favoured
+    assert 1.5 < many.std() < 3.0  # 30 moves: each count a walk of some 6 steps
+
+
+@given(st.integers(1, 12), st.integers(4, 40), st.floats(0.6, 1.0), st.integers(0, 1000))
+def test_geo_is_connected_and_its_points_distinct(n, scale, p, row):
+    points, links = geo(n, scale, p, "p", stream(row))
+    assert points.shape == (n, 2) and len(np.unique(points, axis=0)) == n
+    assert points.min() >= 0 and points.max() < scale
+    assert (links[:, 0] < links[:, 1]).all() and len(np.unique(links, axis=0)) == len(links)
+    graph = coo_array((np.ones(len(links)), links.T), shape=(n, n))
+    assert connected_components(graph, directed=False)[0] == 1
+
+
+def test_geo_fills_its_square():
+    points, _ = geo(16, 4, 1.0, "p", stream())
+    assert {tuple(point) for point in points} == {(x, y) for x in range(4) for y in range(4)}
+
+
+def test_geo_links_each_pair_with_the_probability():
+    kept = [len(geo(12, 75, 0.7, "p", stream(row))[1]) for row in range(300)]
+    assert np.isclose(np.mean(kept) / 66, 0.7, atol=0.01)
+
+
+def test_hop_diameter():
+    chain = np.array([[0, 1], [1, 2], [2, 3]])
+    assert hop_diameter(4, chain) == 3
+    assert hop_diameter(1, np.empty((0, 2), dtype=int)) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_params, st.integers(-(2**63), 2**63 - 1))
+def test_invariants(params, seed):
+    graph = generate(params, seed)
+    vertices, edges, scales = graph.vertices, graph.edges, Scales.of(params)
+    check(graph)
+    assert len(vertices) == params.routers
+    assert vertices["id"].tolist() == list(range(params.routers))
+    assert vertices[["x", "y"]].min().min() >= 0
+    assert vertices[["x", "y"]].max().max() < scales.grid
+
+    # both directions, the same delay and weight, one row each
+    pairs = edges.set_index(["src", "dst"])
+    assert pairs.index.is_unique
+    back = pairs.swaplevel().reindex(pairs.index)
+    assert (back == pairs).all().all()
+
+    # a delay is the rounded distance of its ends
+    place = vertices[["x", "y"]].to_numpy()
+    across = place[edges["src"]] - place[edges["dst"]]
+    assert (edges["delay_ms"] == np.floor(np.hypot(*across.T) + 0.5)).all()
+
+    # one transit-stub link per stub, no link between stubs
+    links = labelled(graph)
+    gateways = links.query("kind_src == 'transit' and kind_dst == 'stub'")
+    routers = vertices.query("kind == 'transit'")
+    stubs = params.transit_domains * params.transit_size * params.stubs_per_transit
+    assert sorted(gateways["domain_dst"]) == sorted(
+        set(vertices["domain"]) - set(routers["domain"])
+    )
+    assert len(gateways) == stubs
+    assert routers["domain"].nunique() == params.transit_domains
+    assert len(routers) == params.transit_domains * params.transit_size
+    in_stubs = links.query("kind_src == 'stub' and kind_dst == 'stub'")
+    assert (in_stubs["domain_src"] == in_stubs["domain_dst"]).all()
+
+    # a stub lies in a square that reaches its carrier's place
+    carrier, gateway = (place[gateways[end]] for end in ("src", "dst"))
+    assert (np.abs(carrier - gateway) <= scales.stub).all()
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("extra", [0, 5])
+def test_transit_property(seed, extra):
+    """Routes inside a domain stay in it; routes between transit routers stay off the stubs."""
+    params = TransitStub(
+        transit_domains=4,
+        transit_size=4,
+        stubs_per_transit=2,
+        stub_size=5,
+        extra_transit_stub=extra,
+        extra_stub_stub=extra,
+    )
+    graph = generate(params, seed)
+    everyone = graph.vertices["id"].to_numpy()
+    weight = routes(graph, everyone)
+    core = graph.vertices.query("kind == 'transit'")["id"].to_numpy()
+    assert (routes(graph, core) == weight[np.ix_(core, core)]).all()
+    for (kind, _), rows in graph.vertices.groupby(["kind", "domain"]):
+        if extra and kind == "stub":  # a stub of two gateways may be crossed by its own traffic
+            continue
+        inside = rows["id"].to_numpy()
+        assert (routes(graph, inside) == weight[np.ix_(inside, inside)]).all()
+
+
+def test_extra_links():
+    params = TransitStub(3, 3, 2, 4, extra_transit_stub=6, extra_stub_stub=7)
+    plain, more = labelled(generate(SMALL, 3)), labelled(generate(params, 3))
+
+    def count(links, kinds):
+        ends = links["kind_src"] + links["kind_dst"]
+        return int(((ends == kinds) & (links["domain_src"] != links["domain_dst"])).sum())
+
+    # coinciding extras are one link; with this seed there are none
+    assert count(more, "transitstub") == count(plain, "transitstub") + 6
+    assert count(plain, "stubstub") == 0 and count(more, "stubstub") == 2 * 7
+    # nothing else changes
+    keys = ["src", "dst", "delay_ms", "weight"]
+    assert len(more.merge(plain, how="inner", on=keys)) == len(plain)
+
+
+def test_extra_links_need_a_pair():
+    one = dict(transit_domains=1, transit_size=1, stubs_per_transit=1, stub_size=3, p_stub=1.0)
+    with pytest.raises(InputError, match="extra_transit_stub = 1: .*two transit"):
+        generate(TransitStub(**one, extra_transit_stub=1), 1)
+    with pytest.raises(InputError, match="extra_stub_stub = 2: .*two stubs"):
+        generate(TransitStub(**one, extra_stub_stub=2), 1)
+
+
+def test_the_smallest_graph():
+    graph = generate(TransitStub(1, 1, 1, 1), 5)
+    assert len(graph.vertices) == 2 and len(graph.edges) == 2
+
+
+def test_the_quirk_shrinks_all_transit_domains_but_the_first():
+    def width(graph, domain):
+        rows = graph.vertices.query("domain == @domain")
+        return max(np.ptp(rows["x"]), np.ptp(rows["y"]))
+
+    params = dict(transit_size=8)
+    quirk = generate(TransitStub(**params), 1)
+    square = Scales.of(TransitStub(**params)).stub
+    assert width(quirk, 0) > square
+    assert all(width(quirk, domain) < square for domain in range(1, 10))
+    full = generate(TransitStub(**params, gtitm_quirk=False), 1)
+    assert sum(width(full, domain) > square for domain in range(10)) >= 8
+
+
+def test_a_stub_does_not_depend_on_redraws_of_another(monkeypatch):
+    """Burn draws of stub 16 alone: no other router moves, no link elsewhere changes."""
+    before = generate(PRESET, 1)
+    plain = model._stream
+
+    def burnt(seed, purpose, row=0):
+        rng = plain(seed, purpose, row)
+        if (purpose, row) == ("stub domain", 16):
+            rng.bit_generator.random_raw(55)
+        return rng
+
+    monkeypatch.setattr(model, "_stream", burnt)
+    after = generate(PRESET, 1)
+    moved = (before.vertices[["x", "y"]] != after.vertices[["x", "y"]]).any(axis=1)
+    assert before.vertices["domain"][moved].unique().tolist() == [PRESET.transit_domains + 16]
+
+
+def test_equal_seeds_give_equal_graphs_and_others_do_not():
+    assert digest(generate(SMALL, 1)) == digest(generate(SMALL, 1))
+    assert digest(generate(SMALL, 1)) != digest(generate(SMALL, 2))
+
+
+def test_a_run_config_will_do():
+    assert digest(generate(RunConfig(), 1)) == digest(generate(PRESET, 1))
+
+
+def test_golden_digest_of_the_preset():
+    """Changes only when the model is meant to change: published runs name their seed."""
+    assert digest(generate(PRESET, 1)) == "GOLDEN"
+
+
+def test_preset_against_the_published_numbers():
+    began = time.perf_counter()
+    graphs = [generate(PRESET, seed) for seed in range(1, 11)]
+    seconds = (time.perf_counter() - began) / len(graphs)
+    delays = [graph.edges["delay_ms"].mean() for graph in graphs]
+    assert all(39 <= delay <= 43 for delay in delays)
+    assert np.isclose(np.mean([len(graph.edges) for graph in graphs]), 25_294, rtol=0.01)
+    assert {len(graph.vertices) for graph in graphs} == {5050}
+    assert seconds < 2  # some 0.2 s on an idle core
+
+
+@pytest.mark.parametrize("field", ["p_top", "p_transit", "p_stub"])
+def test_a_hopeless_probability_is_refused(field):
+    params = TransitStub(transit_size=30, gtitm_quirk=False, **{field: 1e-4})
+    with pytest.raises(
+        InputError, match=f"{field} = 0.0001: gave no connected .*raise it"
+    ) as error:
+        generate(params, 1)
+    assert "\n" not in str(error.value)
+
+
+def test_the_quirk_blames_the_probability_that_was_used():
+    with pytest.raises(InputError, match="p_stub = 0.001"):
+        generate(TransitStub(p_stub=0.001), 1)
+
+
+def test_more_points_than_cells_is_refused():
+    with pytest.raises(InputError, match="cannot place 17 routers on 4 x 4"):
+        geo(17, 4, 1.0, "p_stub", stream())
