@@ -87,7 +87,9 @@ wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-fi
 setup: java $(VENV)/.run .jars/asked ## Python packages into .venv, GraphFrames' jar into .jars
 
 .PHONY: java
-java: # first of all: it costs nothing to find out
+java: # before anything is downloaded
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	  "scribe-spark: error: Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
 	@$(PYTHON) -m scribe_spark.java
 
 .PHONY: graphframes

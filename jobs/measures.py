@@ -1,4 +1,7 @@
-"""The measures, over OUT: spark-submit --py-files dist/scribe_spark.zip jobs/measures.py --out OUT ..."""
+"""The measures, over what trees left.
+
+spark-submit --py-files dist/scribe_spark.zip jobs/measures.py --out OUT ...
+"""
 
 from scribe_spark.cli import job
 

@@ -1,4 +1,7 @@
-"""Nodes and their Pastry tables, over OUT: spark-submit --py-files dist/scribe_spark.zip jobs/overlay.py --out OUT ..."""
+"""Nodes and their Pastry tables, over what topology left.
+
+spark-submit --py-files dist/scribe_spark.zip jobs/overlay.py --out OUT ...
+"""
 
 from scribe_spark.cli import job
 

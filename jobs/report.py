@@ -1,4 +1,7 @@
-"""The figures and report.html, over OUT: spark-submit --py-files dist/scribe_spark.zip jobs/report.py --out OUT ..."""
+"""The figures and report.html, over what measures left.
+
+spark-submit --py-files dist/scribe_spark.zip jobs/report.py --out OUT ...
+"""
 
 from scribe_spark.cli import job
 

@@ -1,4 +1,7 @@
-"""The whole experiment: spark-submit --py-files dist/scribe_spark.zip jobs/run.py --nodes 2000 ..."""
+"""The whole experiment.
+
+spark-submit --py-files dist/scribe_spark.zip jobs/run.py --out OUT ...
+"""
 
 from scribe_spark.cli import job
 

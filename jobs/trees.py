@@ -1,4 +1,7 @@
-"""Groups, members and their trees, over OUT: spark-submit --py-files dist/scribe_spark.zip jobs/trees.py --out OUT ..."""
+"""Groups, members and their trees, over what overlay left.
+
+spark-submit --py-files dist/scribe_spark.zip jobs/trees.py --out OUT ...
+"""
 
 from scribe_spark.cli import job
 

@@ -58,9 +58,7 @@ def _docs(record: type) -> dict[str, str]:
         text = " ".join(body.split()).replace("``", "")
         clauses = [clause.strip().rstrip(".") for clause in text.split(";")]
         shared = len(clauses) != len(fields)
-        found |= {
-            name: text.rstrip(".") if shared else clauses[i] for i, name in enumerate(fields)
-        }
+        found |= {name: text.rstrip(".") if shared else clauses[i] for i, name in enumerate(fields)}
     return found
 
 
@@ -288,7 +286,8 @@ class _Command(click.Command):
     """A command that tells of unknown flags and stray arguments like of any other bad input."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, context_settings={"allow_extra_args": True}, **kwargs)
+        super().__init__(*args, **kwargs)
+        self.allow_extra_args = True
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with _nearest(self, ctx):
@@ -378,7 +377,11 @@ def _commands() -> _Group:
 def _start(command: click.Command, arguments: Sequence[str]) -> NoReturn:
     """Run `command`; whatever is wrong with the input is one line and exit code 2."""
     try:
-        command.main(arguments, prog_name=command.name, standalone_mode=False)
+        # not command.main(), which has words of its own for an interrupt
+        with command.make_context(command.name, list(arguments)) as context:
+            command.invoke(context)
+    except click.exceptions.Exit:  # --help
+        pass
     except click.BadOptionUsage as error:
         given = next((a for a in arguments if a.startswith(error.option_name)), error.option_name)
         _stop(f"flag = {given!r}: {error.format_message()}")
@@ -386,7 +389,7 @@ def _start(command: click.Command, arguments: Sequence[str]) -> NoReturn:
         _stop(f"arguments = {' '.join(arguments)!r}: {error.format_message()}")
     except InputError as error:
         _stop(str(error))
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         line = "interrupted; the same command with --resume goes on after the last whole phase"
         click.echo(f"{_PROGRAM}: {line}", err=True)
         sys.exit(_INTERRUPTED)

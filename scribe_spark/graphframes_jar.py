@@ -79,4 +79,4 @@ def _resolve(folder: Path, patience: float) -> str:
 
 
 if __name__ == "__main__":
-    print(fetch(*sys.argv[1:2]), file=sys.stderr)
+    print(fetch(sys.argv[1] if sys.argv[1:] else FOLDER), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Reading a user's table on the driver, without Spark: bad input is refused before any Spark work."""
+"""Reading a user's table on the driver, without Spark: bad input is refused before any of it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ def refusal(path: str, columns=COLUMNS) -> str:
     with pytest.raises(InputError) as caught:
         read_table(path, "members", columns)
     message = str(caught.value)
-    assert message.startswith(f"members = {path!r}: ") and "\n" not in message
+    assert message.startswith(f"members = {path!r}: ")
+    assert "\n" not in message
     return message
 
 

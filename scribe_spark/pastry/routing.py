@@ -7,6 +7,7 @@ JSAC 2002, Section II (routing), Section II.C (the API: route, send, deliver, fo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -183,27 +184,45 @@ def _arrived(table: DataFrame) -> DataFrame:
 
 def _next_hop(messages: DataFrame, state: DataFrame, b: int) -> DataFrame:
     """The rule of one hop, in the order of the paper."""
+    rule = _rule(b)
     here = messages.hint("shuffle_hash").join(state, "node", "inner")
+    looked_up = here.select(*messages.columns, *_OWN, rule.shared, rule.in_span)
+    pooled = looked_up.select(
+        *messages.columns, "id_hi", "router", "shared", "in_span", rule.entry, rule.pool
+    )
+    return pooled.select(*messages.columns, "router", rule.next)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """The expressions of a hop; built once, for building one costs more than a small round."""
+
+    shared: Column
+    in_span: Column
+    entry: Column
+    pool: Column
+    next: Column
+
+
+@functools.cache
+def _rule(b: int) -> _Rule:
     key, own = (F.col("key_hi"), F.col("key_lo")), (F.col("id_hi"), F.col("id_lo"))
-    shared = ids.prefix_digits(*key, *own, b)
     row = F.least(F.col("shared"), F.lit(ids.BITS // b - 1))
-    cell = row * 2**b + ids.digit(*key, row, b)
-    entry = F.when(~F.col("in_span"), F.get("table", cell)).cast("bigint")
+    entry = F.get("table", row * 2**b + ids.digit(*key, row, b)).cast("bigint")
+    entry = F.when(~F.col("in_span"), entry)
     # who may be the numerically closest: the leaf set within its span; else, with no entry for
     # the next digit, whoever shares a prefix at least as long.  The node itself is among them.
-    pool = F.when(F.col("in_span"), F.col("leaf")).when(
-        F.col("entry").isNull(), F.concat("leaf", "gaps")
-    )
-    looked_up = (
-        here.select(*messages.columns, *_OWN, shared.alias("shared"), _in_span(*key).alias("in_span"))
-        .withColumn("entry", entry)
-        .withColumn("pool", pool)
-        .drop("leaf", "gaps", "table")
-    )
+    pool = F.when(F.col("in_span"), F.col("leaf")).when(entry.isNull(), F.concat("leaf", "gaps"))
+    # `pool` is named twice on purpose: its arrays are then cut to the few rows that need them
+    # before the (interpreted) search, not copied for every message
     closest = F.when(F.col("pool").isNotNull(), _closest("pool", key, b))
-    chosen = F.coalesce("entry", closest)
-    return looked_up.select(
-        *messages.columns, "router", F.nullif(chosen, F.col("node")).alias("next")
+    chosen = F.coalesce(F.col("entry"), closest)
+    return _Rule(
+        ids.prefix_digits(*key, *own, b).alias("shared"),
+        _in_span(*key).alias("in_span"),
+        entry.alias("entry"),
+        pool.alias("pool"),
+        F.nullif(chosen, F.col("node")).alias("next"),
     )
 
 

@@ -22,7 +22,7 @@ from scribe_spark.config import InputError, RunConfig
 from scribe_spark.inputs import Kind, is_local, local_path, read_table, typed
 from scribe_spark.topology import transit_stub
 from scribe_spark.topology.checks import LEAST_WEIGHT, check
-from scribe_spark.topology.graph import Graph, both_ways, router_frame
+from scribe_spark.topology.graph import DELAY_DECIMALS, Graph, both_ways, router_frame
 
 if TYPE_CHECKING:
     from graphframes import GraphFrame
@@ -57,7 +57,8 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
     Raises
     ------
     InputError
-        Unknown name, unreadable table, or a graph that :func:`~scribe_spark.topology.check` refuses.
+        Unknown name, unreadable table, or a graph that
+        :func:`~scribe_spark.topology.check` refuses.
     """
     topology = config.topology
     if topology == "transit-stub":
@@ -168,8 +169,9 @@ def _finished(vertices: pd.DataFrame | None, edges: pd.DataFrame, source: str) -
     if vertices is None:
         vertices = router_frame(np.unique(edges[["src", "dst"]].to_numpy()))
     if "weight" not in edges:
-        # two routers at one place: a weight of nothing would leave the route undefined
-        edges = edges.assign(weight=edges["delay_ms"].clip(lower=LEAST_WEIGHT))
+        # the delay as it is kept; a link of no delay (two routers at one place) still weighs
+        weight = edges["delay_ms"].round(DELAY_DECIMALS).clip(lower=LEAST_WEIGHT)
+        edges = edges.assign(weight=weight)
     given = Graph(vertices, edges, source)
     check(given, _FIELD)
     return Graph(vertices, both_ways(edges), source)

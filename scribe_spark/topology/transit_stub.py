@@ -249,7 +249,7 @@ def _transit(params: TransitStub, scales: Scales, places: np.ndarray, seed: int)
 def _stubs(
     params: TransitStub, scales: Scales, transit: _Domains, seed: int
 ) -> tuple[np.ndarray, _Domains]:
-    """The transit router that carries each stub, and the stubs, each in a square near its carrier."""
+    """Each stub's transit router, and the stubs, each in a square near that router."""
     per_router = np.concatenate(
         [
             spread(size, params.stubs_per_transit, _stream(seed, "stubs per router", domain))
@@ -334,7 +334,9 @@ def _joined(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> _Domains
         sizes=sizes,
         starts=starts,
         points=np.concatenate([points for points, _ in graphs]),
-        links=np.concatenate([links + start for (_, links), start in zip(graphs, starts)]),
+        links=np.concatenate(
+            [links + start for (_, links), start in zip(graphs, starts, strict=True)]
+        ),
         diameter=max(hop_diameter(len(points), links) for points, links in graphs),
     )
 

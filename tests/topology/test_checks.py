@@ -62,7 +62,8 @@ def test_each_rule(links, ids, says):
     with pytest.raises(InputError) as error:
         check(graph(links, (0, 1, 2, 3) if ids is None else ids), "topology")
     message = str(error.value)
-    assert says in message and message.startswith("topology = 'mine.csv': ")
+    assert says in message
+    assert message.startswith("topology = 'mine.csv': ")
     assert "\n" not in message
 
 

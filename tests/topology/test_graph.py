@@ -48,7 +48,8 @@ def test_columns_of_vertices_and_edges(topology):
 
 def test_contract_tables(topology):
     routers, links = topology.routers(), topology.links()
-    assert plain(routers.schema) == plain(ROUTERS) and plain(links.schema) == plain(LINKS)
+    assert plain(routers.schema) == plain(ROUTERS)
+    assert plain(links.schema) == plain(LINKS)
     assert [tuple(row) for row in routers.collect()] == list(
         DRAWN.vertices.itertuples(index=False, name=None)
     )
@@ -66,7 +67,8 @@ def test_unknown_is_null_not_nan(spark, tmp_path):
 
 def test_there_and_back(topology):
     again = from_frames(topology.vertices, topology.edges)
-    assert again.vertices.equals(DRAWN.vertices) and again.edges.equals(DRAWN.edges)
+    assert again.vertices.equals(DRAWN.vertices)
+    assert again.edges.equals(DRAWN.edges)
 
 
 def test_a_missing_jar_is_said_in_one_line(topology, monkeypatch):
@@ -75,9 +77,11 @@ def test_a_missing_jar_is_said_in_one_line(topology, monkeypatch):
     with pytest.raises(GraphFramesMissing) as error:
         topology.graphframe()
     message = str(error.value)
-    assert isinstance(error.value, RuntimeError) and "\n" not in message
+    assert isinstance(error.value, RuntimeError)
+    assert "\n" not in message
     assert "io.graphframes:graphframes-spark4_2.13:0.12.3 is not on the session" in message
-    assert "make setup" in message and "spark.jars.packages" in message
+    assert "make setup" in message
+    assert "spark.jars.packages" in message
 
 
 def test_the_class_is_looked_up_as_a_class(spark, monkeypatch):

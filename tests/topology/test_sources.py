@@ -41,7 +41,8 @@ def refusal(topology: str) -> str:
     with pytest.raises(InputError) as error:
         loaded(topology)
     message = str(error.value)
-    assert message.startswith(f"topology = {topology!r}: ") and "\n" not in message
+    assert message.startswith(f"topology = {topology!r}: ")
+    assert "\n" not in message
     return message
 
 
@@ -143,7 +144,8 @@ def test_topohub_delay_is_light_in_fibre():
     topohub = pytest.importorskip("topohub")
     graph = loaded("topohub:sndlib/germany50")
     link = topohub.get("sndlib/germany50")["edges"][0]
-    assert len(graph.vertices) == 50 and len(graph.edges) == 2 * 88
+    assert len(graph.vertices) == 50
+    assert len(graph.edges) == 2 * 88
     found = graph.edges.set_index(["src", "dst"]).loc[(link["source"], link["target"])]
     assert math.isclose(found["delay_ms"], round(link["dist"] * 5e-3, 3))  # 5 us per km
     assert found["weight"] == found["delay_ms"]
@@ -154,7 +156,8 @@ def test_topohub_delay_is_light_in_fibre():
 def test_topohub_with_routers_at_one_place():
     pytest.importorskip("topohub")
     graph = loaded("topohub:topozoo/Dfn")
-    assert (graph.edges["delay_ms"] == 0).any() and (graph.edges["weight"] > 0).all()
+    assert (graph.edges["delay_ms"] == 0).any()
+    assert (graph.edges["weight"] > 0).all()
 
 
 @pytest.mark.parametrize(
@@ -206,7 +209,8 @@ def test_from_frames(spark):
     assert graph.vertices["id"].tolist() == [1, 3]
     assert graph.vertices["kind"].tolist() == [None, "core"]
     assert graph.vertices["domain"].tolist() == [pd.NA, 1]
-    assert graph.vertices["x"].tolist()[1] == 0.5 and graph.vertices["y"].isna().all()
+    assert graph.vertices["x"].tolist()[1] == 0.5
+    assert graph.vertices["y"].isna().all()
     assert from_frames(None, edges).vertices["id"].tolist() == [1, 3]
 
 
@@ -219,7 +223,8 @@ def test_from_a_graphframe(spark):
             edges=spark.createDataFrame([], edges),
         )
     )
-    assert graph.vertices["id"].tolist() == [7] and graph.edges.empty
+    assert graph.vertices["id"].tolist() == [7]
+    assert graph.edges.empty
     assert list(graph.edges) == ["src", "dst", "delay_ms", "weight"]
 
 
@@ -240,15 +245,16 @@ def test_bad_frames(spark, ids, links, says):
     edges = spark.createDataFrame(links, "src long, dst long, delay_ms double")
     with pytest.raises(InputError) as error:
         from_frames(vertices, edges, "mine")
-    assert says in str(error.value) and "= 'mine': " in str(error.value)
+    assert says in str(error.value)
+    assert "= 'mine': " in str(error.value)
 
 
 def test_frames_without_their_columns(spark):
     edges = spark.createDataFrame([(0, 1)], "src long, dst long")
-    with pytest.raises(InputError, match="topology edges = .*no column 'delay_ms'"):
+    with pytest.raises(InputError, match=r"topology edges = .*no column 'delay_ms'"):
         from_frames(None, edges)
     links = edges.selectExpr("src", "dst", "1.0 AS delay_ms")
-    with pytest.raises(InputError, match="topology vertices = .*no column 'id'"):
+    with pytest.raises(InputError, match=r"topology vertices = .*no column 'id'"):
         from_frames(edges.selectExpr("src AS router"), links)
     domain = spark.createDataFrame([(0, 0.5), (1, None)], "id long, domain double")
     with pytest.raises(InputError, match="'domain' must be a whole number"):
@@ -277,4 +283,5 @@ def test_the_paper_preset_is_the_default_and_states_every_field():
 def test_tiny_members():
     members = pd.read_csv(DATA / "tiny_members.csv")
     assert members.groupby("group")["node"].nunique().to_dict() == {1: 12, 2: 6, 3: 3, 4: 1}
-    assert members["node"].between(0, 19).all() and not members.duplicated().any()
+    assert members["node"].between(0, 19).all()
+    assert not members.duplicated().any()

@@ -79,7 +79,9 @@ def test_policy_weights():
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(0, 1000))
 def test_spread_keeps_the_sum_and_leaves_no_zero(n, mean, row):
     counts = spread(n, mean, stream(row))
-    assert len(counts) == n and counts.sum() == n * mean and counts.min() >= 1
+    assert len(counts) == n
+    assert counts.sum() == n * mean
+    assert counts.min() >= 1
 
 
 def test_spread_moves_each_unit_from_one_count_to_another():
@@ -91,9 +93,12 @@ def test_spread_moves_each_unit_from_one_count_to_another():
 @given(st.integers(1, 12), st.integers(4, 40), st.floats(0.6, 1.0), st.integers(0, 1000))
 def test_geo_is_connected_and_its_points_distinct(n, scale, p, row):
     points, links = geo(n, scale, p, "p", stream(row))
-    assert points.shape == (n, 2) and len(np.unique(points, axis=0)) == n
-    assert points.min() >= 0 and points.max() < scale
-    assert (links[:, 0] < links[:, 1]).all() and len(np.unique(links, axis=0)) == len(links)
+    assert points.shape == (n, 2)
+    assert len(np.unique(points, axis=0)) == n
+    assert points.min() >= 0
+    assert points.max() < scale
+    assert (links[:, 0] < links[:, 1]).all()
+    assert len(np.unique(links, axis=0)) == len(links)
     graph = coo_array((np.ones(len(links)), links.T), shape=(n, n))
     assert connected_components(graph, directed=False)[0] == 1
 
@@ -189,7 +194,8 @@ def test_extra_links():
 
     # coinciding extras are one link; with this seed there are none
     assert count(more, "transitstub") == count(plain, "transitstub") + 6
-    assert count(plain, "stubstub") == 0 and count(more, "stubstub") == 2 * 7
+    assert count(plain, "stubstub") == 0
+    assert count(more, "stubstub") == 2 * 7
     # nothing else changes
     keys = ["src", "dst", "delay_ms", "weight"]
     assert len(more.merge(plain, how="inner", on=keys)) == len(plain)
@@ -197,15 +203,16 @@ def test_extra_links():
 
 def test_extra_links_need_a_pair():
     one = dict(transit_domains=1, transit_size=1, stubs_per_transit=1, stub_size=3, p_stub=1.0)
-    with pytest.raises(InputError, match="extra_transit_stub = 1: .*two transit"):
+    with pytest.raises(InputError, match=r"extra_transit_stub = 1: .*two transit"):
         generate(TransitStub(**one, extra_transit_stub=1), 1)
-    with pytest.raises(InputError, match="extra_stub_stub = 2: .*two stubs"):
+    with pytest.raises(InputError, match=r"extra_stub_stub = 2: .*two stubs"):
         generate(TransitStub(**one, extra_stub_stub=2), 1)
 
 
 def test_the_smallest_graph():
     graph = generate(TransitStub(1, 1, 1, 1), 5)
-    assert len(graph.vertices) == 2 and len(graph.edges) == 2
+    assert len(graph.vertices) == 2
+    assert len(graph.edges) == 2
 
 
 def test_the_quirk_shrinks_all_transit_domains_but_the_first():
@@ -250,7 +257,7 @@ def test_a_run_config_will_do():
 
 def test_golden_digest_of_the_preset():
     """Changes only when the model is meant to change: published runs name their seed."""
-    assert digest(generate(PRESET, 1)) == "GOLDEN"
+    assert digest(generate(PRESET, 1)) == "c43416f7328b6e39"
 
 
 def test_preset_against_the_published_numbers():
@@ -275,7 +282,7 @@ def test_a_hopeless_probability_is_refused(field):
 
 
 def test_the_quirk_blames_the_probability_that_was_used():
-    with pytest.raises(InputError, match="p_stub = 0.001"):
+    with pytest.raises(InputError, match=r"p_stub = 0.001"):
         generate(TransitStub(p_stub=0.001), 1)
 
 

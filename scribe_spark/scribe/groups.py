@@ -1,0 +1,156 @@
+"""Groups and their members: groupIds, sizes, membership, and who multicasts.
+
+References
+----------
+JSAC 2002, Section III.A.1 (groupIds), Section IV.A (sizes, members).  NGC 2001 says topic for
+group and subscriber for member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark import draws, ids, schemas
+from scribe_spark.config import InputError, RunConfig
+from scribe_spark.inputs import is_local, read_table
+from scribe_spark.pastry.nodes import node_name
+
+__all__ = ["check_members", "draw_members", "group_sizes", "make_groups", "read_members", "senders"]
+
+
+def group_sizes(config: RunConfig) -> np.ndarray:
+    """Members of the groups of rank 1, 2, ...: int64, shape (G,).
+
+    gsize(r) = floor(N r**-1.25 + 0.5), or the same number for all.
+    """
+    if config.group_size is not None:
+        return np.full(config.groups, config.group_size, dtype=np.int64)
+    rank = np.arange(1, config.groups + 1, dtype=float)
+    return np.floor(config.nodes * rank**-config.zipf_exponent + 0.5).astype(np.int64)
+
+
+def draw_members(spark: SparkSession, config: RunConfig) -> DataFrame:
+    """`schemas.MEMBERS`: for each group, so many distinct nodes, uniformly, independently."""
+    sizes = group_sizes(config)
+    groups = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})
+    n, seed = config.nodes, config.seed
+
+    def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for group, size in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                nodes = draws.distinct_below(n, size, seed, "members", group)
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array(np.full(size, group)), pa.array(nodes)], names=["group", "node"]
+                )
+
+    spread = spark.createDataFrame(groups).repartition("group")
+    return spread.mapInArrow(draw, schemas.MEMBERS)
+
+
+def read_members(spark: SparkSession, config: RunConfig) -> DataFrame:
+    """`schemas.MEMBERS` from the user's table `config.members`, checked.
+
+    Raises
+    ------
+    InputError
+        A row that names no node, or a member twice.
+    """
+    path = str(config.members)
+    if is_local(path):
+        frame = check_members(config)
+        columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("group", "node")}
+        return spark.createDataFrame(pa.table(columns))
+    suffix = path.rsplit(".", 1)[-1].lower()
+    read = spark.read.option("header", True).csv if suffix == "csv" else spark.read.parquet
+    members = schemas.conform(read(path), schemas.MEMBERS)
+    valid = F.col("node").between(0, config.nodes - 1) & F.col("group").isNotNull()
+    for row in members.where(~F.coalesce(valid, F.lit(False))).take(1):
+        raise _no_node(path, config, row["group"], row["node"])
+    for row in members.groupBy("group", "node").count().where("count > 1").take(1):
+        raise _twice(path, row["group"], row["node"])
+    return members
+
+
+def check_members(config: RunConfig):
+    """Read a local `config.members` without Spark and check it: a pandas frame (group, node).
+
+    Raises
+    ------
+    InputError
+    """
+    path = str(config.members)
+    frame = read_table(path, "members", {"group": "int", "node": "int"})
+    wrong = frame[(frame["node"] < 0) | (frame["node"] >= config.nodes)]
+    if len(wrong):
+        raise _no_node(path, config, *wrong.iloc[0][["group", "node"]])
+    again = frame[frame.duplicated(["group", "node"])]
+    if len(again):
+        raise _twice(path, *again.iloc[0][["group", "node"]])
+    return frame
+
+
+def _no_node(path: str, config: RunConfig, group, node) -> InputError:
+    remedy = f"row group={group}, node={node} names no node; nodes are 0 to {config.nodes - 1}"
+    return InputError("members", path, remedy)
+
+
+def _twice(path: str, group, node) -> InputError:
+    return InputError("members", path, f"group={group}, node={node} is there twice; keep one row")
+
+
+def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> DataFrame:
+    """Each group's key and creator: ``group, key_hi, key_lo, size, creator, creator_router``.
+
+    A group is named after its rank; its creator is a uniformly drawn node.  The groupId is SHA-1
+    of group name and creator's name, first 128 bits; or the high half of the creator's nodeId and
+    64 bits of SHA-1 of the name, which makes the creator the root.
+    """
+    name = F.concat(F.lit("group-"), F.col("group").cast("string"))
+    creator = draws.below(config.nodes, config.seed, "creator", "group")
+    sizes = _sizes(members, config).withColumn("creator", creator)
+    by = nodes.select(F.col("node").alias("creator"), "id_hi", F.col("router"))
+    named = F.broadcast(sizes).join(by, "creator", "inner")
+    if config.group_ids == "creator":
+        key_hi, key_lo = F.col("id_hi"), ids.half_of_digest(F.sha1(name), 0)
+    else:
+        digest = F.sha1(F.concat(name, node_name(F.col("creator"))))
+        key_hi, key_lo = ids.half_of_digest(digest, 0), ids.half_of_digest(digest, 1)
+    return named.select(
+        "group",
+        key_hi.alias("key_hi"),
+        key_lo.alias("key_lo"),
+        "size",
+        "creator",
+        F.col("router").alias("creator_router"),
+    )
+
+
+def _sizes(members: DataFrame, config: RunConfig) -> DataFrame:
+    """``group, size``; drawn groups may be empty, a user's are those of the table."""
+    if config.members is not None:
+        return members.groupBy("group").agg(F.count(F.lit(1)).alias("size"))
+    sizes = group_sizes(config)
+    table = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})
+    return members.sparkSession.createDataFrame(table)
+
+
+def senders(members: DataFrame, seed: int) -> DataFrame:
+    """A uniformly drawn member of each group: ``group, source, source_router``.
+
+    Parameters
+    ----------
+    members : DataFrame
+        ``group, node, router``.
+    """
+    draw = F.struct(draws.bits(seed, "source", "group", "node"), "node", "router")
+    first = members.groupBy("group").agg(F.min(draw).alias("drawn"))
+    return first.select(
+        "group",
+        F.col("drawn.node").alias("source"),
+        F.col("drawn.router").alias("source_router"),
+    )

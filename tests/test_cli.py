@@ -1,0 +1,313 @@
+"""The command line, as a user types it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+from scribe_spark import cli
+from scribe_spark.config import Execution, RunConfig
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def call(capsys):
+    """Run the command line in this process: exit code, stdout, stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(list(arguments))
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "scribe_spark.cli", *arguments],
+        cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------ bad input
+
+BAD = {
+    "run --nods 5": "flag = '--nods': is unknown; did you mean '--nodes'?",
+    "run --leafset 8": "flag = '--leafset': is unknown; did you mean '--leaf-set'?",
+    "run --zzzzzz": "flag = '--zzzzzz': is unknown; did you mean ",
+    "--hlep": "flag = '--hlep': is unknown; did you mean '--help'?",
+    "rnu": "command = 'rnu': is unknown; did you mean 'run'?",
+    "run --seed one": "seed = 'one': must be a whole number",
+    "run --seed 1.5": "seed = '1.5': must be a whole number",
+    "run --seed": "flag = '--seed': Option '--seed' requires an argument.",
+    "run --seed --nodes 5": "seed = '': needs a value; --nodes is the next flag",
+    "run --resume=1": "flag = '--resume=1': Option '--resume' does not take a value.",
+    "run --p-top high": "p_top = 'high': must be a number",
+    "run --nodes 0": "nodes = 0: must be at least 1",
+    "run --groups -1": "groups = -1: must be at least 0",
+    "run --leaf-set 7": "leaf_set = 7: must be even",
+    "run --b 3": "b = 3: must be one of 1, 2, 4, 8",
+    "run --nodes 5 --group-size 9": "group_size = 9: a group cannot have more members",
+    "run --tie best": "tie = 'best': must be one of delay, seeded",
+    "run out": "argument = 'out': is not expected",
+    "run --config /nowhere.toml": "config = '/nowhere.toml': cannot be read",
+    "run --resume --overwrite": "overwrite = True: use either --resume or --overwrite",
+    "run --partitions 0": "partitions = 0: must be at least 1",
+    "run --phase tree": "phase = 'tree': is unknown; did you mean 'trees'?",
+    "report --outt x": "flag = '--outt': is unknown; did you mean '--out'?",
+    "topology --seed x": "seed = 'x': must be a whole number",
+    "topology --topology /nowhere.csv": "topology = '/nowhere.csv': ",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_bad_input_is_one_line_and_exit_2(call, line):
+    code, out, err = call(*line.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(f"scribe-spark: error: {BAD[line]}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("leafset = 8", "config key = 'leafset': is unknown; did you mean 'leaf_set'?"),
+        ("nodes = 0", "nodes = 0: must be at least 1"),
+        ("nodes = '5'", "nodes = '5': must be a whole number"),
+        ("[run]\nnodes = 5", "config key = 'run': is unknown"),
+        ("nodes = ", "config = "),
+    ],
+)
+def test_bad_config_file(call, tmp_path, text, error):
+    (tmp_path / "c.toml").write_text(text)
+    code, _, err = call("run", "--config", str(tmp_path / "c.toml"))
+    assert code == 2
+    assert err.startswith(f"scribe-spark: error: {error}")
+    assert err.count("\n") == 1
+
+
+def test_bad_input_starts_no_java():
+    done = shell("run", "--seed", "x", JAVA_HOME="/nowhere", PATH="")
+    assert done.returncode == 2
+    assert done.stderr == "scribe-spark: error: seed = 'x': must be a whole number\n"
+
+
+# ------------------------------------------------------------------------------ help and dry run
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("report",), ("topology",)])
+def test_help_has_examples(call, command):
+    code, out, err = call(*command, "--help")
+    assert (code, err) == (0, "")
+    assert "Examples:\n    scribe-spark " in out
+
+
+def test_no_command_is_help(call):
+    assert call() == call("--help")
+
+
+def test_every_field_is_a_flag_with_a_text(call):
+    options = {option.name: option for option in cli._options(RunConfig) + cli._options(Execution)}
+    fields = [*dataclasses.fields(RunConfig), *dataclasses.fields(Execution)]
+    assert set(options) == {field.name for field in fields}
+    for option in options.values():
+        assert option.help is not None
+        assert option.help.split("[default")[0].strip(), option.name
+    out = call("run", "--help")[1]
+    assert "--leaf-set INT" in out
+    assert "[default: 100000]" in out
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("run", "--dry-run")])
+def test_help_and_dry_run_load_no_spark(arguments):
+    code = (
+        "import sys; from scribe_spark.cli import main\n"
+        f"try: main({list(arguments)})\n"
+        "finally: assert not {'pyspark', 'pandas', 'numpy', 'rich'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_dry_run_reads_back(call, tmp_path):
+    file = tmp_path / "c.toml"
+    out = 'a "b"\\ \x7f é\t'
+    flags = ("--nodes", "500", "--b", "2", "--no-gtitm-quirk", "--p-stub", "0.25", "--out", out)
+    code, text, _ = call("run", *flags, "--seed", "-5", "--dry-run")
+    assert code == 0
+    file.write_text(text, encoding="utf-8")
+    assert call("run", "--config", str(file), "--dry-run") == (0, text, "")
+    given = {"nodes": 500, "b": 2, "gtitm_quirk": False, "p_stub": 0.25, "seed": -5}
+    config, execution = cli._resolve({"config": str(file)})
+    assert config == RunConfig(**given)
+    assert execution.out == out
+
+
+def test_flags_win_over_the_file(call, tmp_path):
+    file = tmp_path / "c.toml"
+    file.write_text('nodes = 500\ngroups = 5\nwrite_routing_table = true\nmaster = "local[1]"\n')
+    out = call(
+        "run", "--nodes", "7", "--no-write-routing-table", "--config", str(file), "--dry-run"
+    )[1]
+    for line in ("nodes = 7", "groups = 5", "write_routing_table = false", 'master = "local[1]"'):
+        assert line in out.splitlines()
+
+
+# ----------------------------------------------------------------------------- what a run calls
+
+
+@pytest.fixture
+def experiments(monkeypatch):
+    """Stand-ins for the experiments and the session: what they were called with."""
+    calls: list[tuple] = []
+    stand_in = types.ModuleType("scribe_spark.experiments")
+    stand_in.check = lambda config, execution: calls.append(("check", config, execution))
+
+    def run(spark, config, execution, phases, progress):
+        calls.append(("run", config, execution, phases))
+        return types.SimpleNamespace(out=execution.out)
+
+    stand_in.run = run
+    stand_in.report = lambda spark, out: calls.append(("report", out)) or f"{out}/report.html"
+    monkeypatch.setitem(sys.modules, "scribe_spark.experiments", stand_in)
+    monkeypatch.setattr("scribe_spark.experiments", stand_in, raising=False)
+
+    session = types.ModuleType("scribe_spark.session")
+    session.session = lambda execution, nodes: types.SimpleNamespace(
+        stop=lambda: calls.append(("stop",))
+    )
+    monkeypatch.setitem(sys.modules, "scribe_spark.session", session)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    return calls
+
+
+def test_run(call, experiments):
+    assert call("run", "--nodes", "9", "--out", "o", "--overwrite") == (0, "o\n", "")
+    config, execution = RunConfig(nodes=9), Execution(out="o", overwrite=True)
+    assert experiments == [
+        ("check", config, execution),
+        ("run", config, execution, cli.PHASES),
+        ("stop",),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("phases", "resume"),
+    [
+        (("topology",), False),
+        (("overlay",), True),
+        (("trees", "measures"), True),
+        (("overlay", "topology"), False),
+    ],
+)
+def test_phases_run_in_order_and_go_on_with_out(call, experiments, phases, resume):
+    assert call("run", *(f"--phase={phase}" for phase in phases))[0] == 0
+    _, _, execution, ran = experiments[1]
+    assert ran == tuple(phase for phase in cli.PHASES if phase in phases)
+    assert execution.resume is resume
+
+
+def test_report(call, experiments):
+    assert call("report", "--out", "o")[:2] == (0, "o/report.html\n")
+    assert experiments == [("report", "o"), ("stop",)]
+
+
+def test_an_error_of_a_run_stops_the_session(call, experiments, monkeypatch):
+    def fail(*_, **__):
+        raise cli.InputError("members", 7, "names no node")
+
+    monkeypatch.setattr(sys.modules["scribe_spark.experiments"], "run", fail)
+    assert call("run") == (2, "", "scribe-spark: error: members = 7: names no node\n")
+    assert experiments[-1] == ("stop",)
+
+
+def test_interrupt_is_one_line_and_130(call, experiments, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["scribe_spark.experiments"], "run", interrupt)
+    code, _, err = call("run")
+    assert code == 130
+    assert err.count("\n") == 1
+    assert "--resume" in err
+    assert experiments[-1] == ("stop",)
+
+
+def test_no_java_is_one_line(call, experiments, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    code, _, err = call("run")
+    assert code == 2
+    assert err.startswith("scribe-spark: error: JAVA_HOME = '/nowhere': cannot be run; Spark needs")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "phases"),
+    [("run", cli.PHASES), *((phase, (phase,)) for phase in cli.PHASES)],
+)
+def test_jobs_take_the_same_flags(experiments, monkeypatch, capsys, script, phases):
+    path = ROOT / "jobs" / f"{script}.py"
+    monkeypatch.setattr(sys, "argv", [str(path), "--nodes", "9", "--out", "o"])
+    code = compile(path.read_text(), str(path), "exec")
+    with pytest.raises(SystemExit) as ended:
+        exec(code, {"__name__": "__main__"})
+    assert ended.value.code == 0
+    assert experiments[0][1] == RunConfig(nodes=9)
+    assert experiments[1][3] == phases
+    assert len(path.read_text().splitlines()) < 12
+
+
+# ---------------------------------------------------------------------------------- topology
+
+SMALL = ("--transit-domains", "2", "--transit-size", "2", "--stubs-per-transit", "1")
+
+
+def test_topology_statistics(call, tmp_path):
+    pd = pytest.importorskip("pandas")
+    out = tmp_path / "network"
+    code, text, _ = call("topology", *SMALL, "--stub-size", "3", "--out", str(out))
+    assert code == 0
+    told = {line[:20].strip(): line[20:].strip() for line in text.splitlines()}
+    links, routers = (pd.read_parquet(out / name) for name in ("links", "routers"))
+    assert told["routers"] == str(len(routers)) == str(routers["router"].nunique())
+    assert told["links (directed)"] == str(len(links))
+    assert told["mean link delay"] == f"{links['delay_ms'].mean():.2f} ms"
+    assert told["connected"] == "yes"
+
+
+def test_topology_of_a_line(call, tmp_path):
+    """Routers 1 - 2 - 3, 10 ms a link: routes of 1, 1, 1, 1, 2, 2 links."""
+    (tmp_path / "line.csv").write_text("src,dst,delay_ms\n1,2,10\n2,1,10\n2,3,10\n3,2,10\n")
+    _, text, _ = call("topology", "--topology", str(tmp_path / "line.csv"))
+    assert "mean route hops      1.33" in text
+    assert "mean route delay     13.33 ms" in text
+
+
+def test_topology_overwrites_nothing(call, tmp_path):
+    (tmp_path / "links").mkdir()
+    (tmp_path / "routers").mkdir()
+    code, _, err = call("topology", *SMALL, "--out", str(tmp_path))
+    assert code == 2
+    assert "already holds routers" in err
+
+
+def test_ctrl_c_in_a_shell(tmp_path):
+    """The real signal, in the midst of something long that is not Spark."""
+    program = subprocess.Popen(
+        [sys.executable, "-m", "scribe_spark.cli", "topology", "--stub-size", "60"],
+        cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(4)
+    program.send_signal(signal.SIGINT)
+    _, err = program.communicate(timeout=60)
+    assert program.returncode == 130
+    assert err.count("\n") == 1

@@ -1,0 +1,83 @@
+"""The Java check, against stand-ins for the ``java`` program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scribe_spark.config import InputError
+from scribe_spark.java import check_java
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """JAVA_HOME of a java that answers as told."""
+
+    def make(version: str, vector: bool = True) -> Path:
+        program = tmp_path / "bin" / "java"
+        program.parent.mkdir(exist_ok=True)
+        refuse = "" if vector else 'case "$1" in --add*) exit 1;; esac\n'
+        program.write_text(f"#!/bin/sh\n{refuse}echo 'openjdk version \"{version}\" x' >&2\n")
+        program.chmod(0o755)
+        return tmp_path
+
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    return make
+
+
+@pytest.mark.parametrize(
+    ("version", "major"), [("17.0.15", 17), ("21", 21), ("25-ea", 25), ("17.0.1+12", 17)]
+)
+def test_new_enough(home, version, major):
+    home(version)
+    assert check_java() == major
+
+
+@pytest.mark.parametrize(("version", "major"), [("1.8.0_402", 8), ("11.0.2", 11), ("16", 16)])
+def test_too_old(home, version, major):
+    home(version, vector=major >= 16)
+    with pytest.raises(InputError, match=f"is Java {major}; Spark needs a full Java 17 or newer"):
+        check_java()
+
+
+def test_trimmed_runtime(home):
+    home("17.0.2", vector=False)
+    with pytest.raises(InputError, match=r"is Java 17 without jdk\.incubator\.vector"):
+        check_java()
+
+
+def test_missing_by_java_home(monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(InputError, match="JAVA_HOME = '/nowhere': cannot be run"):
+        check_java()
+
+
+def test_missing_on_the_path(monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="java = 'java': cannot be run"):
+        check_java()
+
+
+def test_needs_no_installed_package():
+    """``make`` runs it before there is a .venv."""
+    code = "import sys; sys.argv = ['x']; import scribe_spark.java; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert not {"pyspark", "numpy", "pandas", "click"} & set(done.stdout.split())
+
+
+def test_as_a_script_one_line():
+    done = subprocess.run(
+        [sys.executable, "-m", "scribe_spark.java"],
+        cwd=ROOT, env={"JAVA_HOME": "/nowhere", "PATH": ""}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("scribe-spark: error: JAVA_HOME = '/nowhere': ")

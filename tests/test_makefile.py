@@ -1,0 +1,118 @@
+"""The Makefile as a user types it, over a stand-in for the console script."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ECHO = """#!/bin/sh
+for word in "$@"; do printf '<%s>' "$word"; done
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder where everything is set up and ``scribe-spark`` prints its arguments."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in ("setup.cfg", "pyproject.toml"):
+        (tmp_path / name).touch()
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    for name in ("scribe-spark", "python"):
+        program = tmp_path / ".venv" / "bin" / name
+        program.write_text(ECHO)
+        program.chmod(0o755)
+    (tmp_path / ".jars").mkdir()
+    for stamp in (".venv/.run", ".venv/.test", ".venv/.lint", ".jars/asked"):
+        (tmp_path / stamp).touch()
+    return tmp_path
+
+
+def make(folder: Path, *arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        ["make", "--no-print-directory", *arguments, "PYTHON=true"],
+        cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_help_lists_every_target_and_variable(clone):
+    text = make(clone, "help")
+    for target in ("run", "test", "report", "bench", "lint", "notebooks", "clean", "help"):
+        assert f"\n  {target} " in text
+    for variable in ("NODES", "GROUPS", "SEED", "OUT", "MASTER", "CONFIG", "ARGS"):
+        assert f"  {variable}=" in text
+
+
+def test_help_is_the_default(clone):
+    assert make(clone) == make(clone, "help")
+
+
+def test_only_set_variables_become_flags(clone):
+    assert make(clone, "run") == "<run><--out><out>"
+    assert make(clone, "run", "NODES=5", "OUT=o") == "<run><--nodes><5><--out><o>"
+    assert make(clone, "report", "OUT=o") == "<report><--out><o>"
+
+
+def test_groups_is_not_what_bash_calls_groups(clone):
+    assert make(clone, "run", "GROUPS=50", "SHELL=/bin/bash") == "<run><--groups><50><--out><out>"
+
+
+def test_arguments_are_words(clone):
+    text = make(clone, "run", "ARGS=--overwrite --b 2 *")
+    assert text == "<run><--out><out><--overwrite><--b><2><*>"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a b",
+        "x; touch y",
+        "$(touch y)",
+        "$(shell touch y)",
+        "`touch y`",
+        "'; touch y; '",
+        '"; touch y; "',
+        "a$b$$c",
+        "a#b",
+        "--resume",
+        "s3a://bucket/run",
+    ],
+)
+@pytest.mark.parametrize("variable", ["OUT", "CONFIG", "MASTER"])
+def test_values_reach_the_program_as_they_stand(clone, variable, value):
+    before = sorted(clone.rglob("*"))
+    assert f"<--{variable.lower()}><{value}>" in make(clone, "run", f"{variable}={value}")
+    assert sorted(clone.rglob("*")) == before
+
+
+def test_values_from_the_environment_are_as_harmless(clone):
+    value = "$(shell touch y); touch y"
+    assert f"<--out><{value}>" in make(clone, "run", OUT=value)
+    assert not (clone / "y").exists()
+
+
+def test_arguments_run_nothing(clone):
+    make(clone, "run", "ARGS=; touch y $(touch y) $(shell touch y)")
+    assert not (clone / "y").exists()
+
+
+def test_notebooks_do_not_run_the_runner(clone):
+    (clone / "jobs" / "notebooks").mkdir(parents=True)
+    for name in ("run_notebook.py", "quick.py"):
+        (clone / "jobs" / "notebooks" / name).touch()
+    runner, nodes, groups, *books = make(clone, "notebooks").strip("<>").split("><")
+    assert runner == "jobs/notebooks/run_notebook.py"
+    assert (nodes, groups) == ("nodes=2000", "groups=50")
+    assert books == ["jobs/notebooks/quick.py"]
+
+
+def test_setup_happens_once(clone):
+    assert "pip" not in make(clone, "-n", "setup")
+    assert "pip" in make(clone, "-n", "-W", "setup.cfg", "setup")
