@@ -82,6 +82,7 @@ wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-fi
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 	@# Spark puts .zip on executors' path, not .whl
 	cp dist/scribe_spark-*.whl dist/scribe_spark.zip
+	rm -rf build
 
 .PHONY: setup
 setup: java $(VENV)/.run .jars/asked ## Python packages into .venv, GraphFrames' jar into .jars

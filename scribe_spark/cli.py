@@ -28,6 +28,7 @@ from scribe_spark.config import (
     check_names,
     read_toml,
 )
+from scribe_spark.interrupts import EXIT_CODE, interruptible
 
 __all__ = ["PHASES", "job", "main"]
 
@@ -38,7 +39,7 @@ PHASES = ("topology", "overlay", "trees", "measures", "report")
 OUT = "out"
 
 _PROGRAM = "scribe-spark"
-_BAD_INPUT, _INTERRUPTED = 2, 130
+_BAD_INPUT = 2
 
 
 # ---------------------------------------------------------------- flags out of dataclass fields
@@ -205,7 +206,8 @@ def _spark(execution: Execution, nodes: int) -> Iterator[Any]:
 
     spark = session(execution, nodes=nodes)
     try:
-        yield spark
+        with interruptible(spark):
+            yield spark
     finally:
         spark.stop()
 
@@ -392,7 +394,7 @@ def _start(command: click.Command, arguments: Sequence[str]) -> NoReturn:
     except KeyboardInterrupt:
         line = "interrupted; the same command with --resume goes on after the last whole phase"
         click.echo(f"{_PROGRAM}: {line}", err=True)
-        sys.exit(_INTERRUPTED)
+        sys.exit(EXIT_CODE)
     sys.exit(0)
 
 

@@ -33,10 +33,17 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
+#: What the `make test` that runs these tests would hand on to the make inside.
+OUTER = {"MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"} | {
+    *("NODES", "GROUPS", "SEED", "OUT", "MASTER", "CONFIG", "ARGS")
+}
+
+
 def make(folder: Path, *arguments: str, **environment: str) -> str:
+    clean = {name: value for name, value in os.environ.items() if name not in OUTER}
     done = subprocess.run(
         ["make", "--no-print-directory", *arguments, "PYTHON=true"],
-        cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60,
+        cwd=folder, env=clean | environment, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -93,7 +93,7 @@ class Overlay:
         application: Application,
         messages: DataFrame,
         *,
-        measure: bool = False,
+        trail: bool = False,
         name: str = "route",
         progress: Progress | None = None,
     ) -> Rounds:
@@ -104,47 +104,33 @@ class Overlay:
         application : Application
         messages : DataFrame
             ``node, key_hi, key_lo`` and payload.
-        measure : bool
-            Add ``hops`` and ``delay_us`` along the route.
+        trail : bool
+            Messages carry ``trail``, the routers they have been at; :meth:`travelled` tells hops
+            and delay from it.
 
         Returns
         -------
         Rounds
-            The messages delivered in each round; all messages if the application remembers.
+            The messages delivered in each round (``next`` is NULL, ``node`` the root); all
+            messages if the application remembers.
         """
         payload = [c for c in messages.columns if c != "node"]
+        carried = [*payload, "trail"] if trail else payload
+        visited = F.array_append("trail", F.col("router")).alias("trail")
 
         def at_nodes(frame: DataFrame) -> DataFrame:
             hop = self.next_hop(frame)
-            if not measure:
-                return hop
-            timed = self.underlay.delay(hop, "from_router", "router", "hop_us")
-            return timed.withColumn("delay_us", F.col("delay_us") + F.col("hop_us")).drop(
-                "hop_us", "from_router"
-            )
+            return hop.select("node", *payload, "router", "next", visited) if trail else hop
 
         def departing(frame: DataFrame) -> DataFrame:
-            if not measure:
-                return frame.select("node", *payload)
-            return frame.select(
-                "node",
-                *payload,
-                F.lit(0).alias("hops"),
-                F.lit(0).cast("bigint").alias("delay_us"),
-                F.lit(None).cast("bigint").alias("from_router"),
-            )
-
-        def onward(frame: DataFrame) -> DataFrame:
-            carried = [F.col("next").alias("node"), *payload]
-            if measure:
-                carried += [(F.col("hops") + 1).alias("hops"), F.col("delay_us")]
-                carried += [F.col("router").alias("from_router")]
-            return frame.where(F.col("next").isNotNull()).select(*carried)
+            nowhere = [F.array().cast("array<bigint>").alias("trail")] if trail else []
+            return frame.select("node", *payload, *nowhere)
 
         def step(table: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-            moving = table.where(F.col("next").isNotNull())
-            sent = onward(application.forward(moving, past))
-            new = application.deliver(table.where(F.col("next").isNull()), past)
+            arrived, moving = F.col("next").isNull(), F.col("next").isNotNull()
+            onward = application.forward(table.where(moving), past).where(moving)
+            sent = onward.select(F.col("next").alias("node"), *carried)
+            new = application.deliver(table.where(arrived), past)
             return at_nodes(sent if new is None else sent.unionByName(departing(new)))
 
         return superstep.run(
@@ -154,6 +140,13 @@ class Overlay:
             harvest=None if application.remembers else _arrived,
             progress=progress or Silent(),
         )
+
+    def travelled(self, messages: DataFrame) -> DataFrame:
+        """`messages` with a ``trail``, with ``hops`` and ``delay_us`` along it instead.
+
+        Also ``direct_us``: D between the ends of the trail, the underlay's own delay.
+        """
+        return self.underlay.along(messages, "trail")
 
     def send(
         self,
@@ -187,10 +180,11 @@ def _next_hop(messages: DataFrame, state: DataFrame, b: int) -> DataFrame:
     rule = _rule(b)
     here = messages.hint("shuffle_hash").join(state, "node", "inner")
     looked_up = here.select(*messages.columns, *_OWN, rule.shared, rule.in_span)
-    pooled = looked_up.select(
-        *messages.columns, "id_hi", "router", "shared", "in_span", rule.entry, rule.pool
-    )
-    return pooled.select(*messages.columns, "router", rule.next)
+    kept = [*messages.columns, "router", "shared", "in_span"]
+    pooled = looked_up.select(*kept, rule.entry, rule.pool)
+    placed = pooled.select(*kept, "entry", "pool", rule.before)
+    sides = placed.select(*kept, "entry", rule.down, rule.up)
+    return sides.select(*messages.columns, "router", rule.next)
 
 
 @dataclass(frozen=True)
@@ -201,6 +195,9 @@ class _Rule:
     in_span: Column
     entry: Column
     pool: Column
+    before: Column
+    down: Column
+    up: Column
     next: Column
 
 
@@ -212,17 +209,26 @@ def _rule(b: int) -> _Rule:
     entry = F.when(~F.col("in_span"), entry)
     # who may be the numerically closest: the leaf set within its span; else, with no entry for
     # the next digit, whoever shares a prefix at least as long.  The node itself is among them.
-    pool = F.when(F.col("in_span"), F.col("leaf")).when(entry.isNull(), F.concat("leaf", "gaps"))
-    # `pool` is named twice on purpose: its arrays are then cut to the few rows that need them
-    # before the (interpreted) search, not copied for every message
-    closest = F.when(F.col("pool").isNotNull(), _closest("pool", key, b))
-    chosen = F.coalesce(F.col("entry"), closest)
+    pool = F.when(F.col("in_span"), F.col("leaf")).when(
+        entry.isNull(), F.sort_array(F.concat("leaf", "gaps"))
+    )
+    # the closest is next to the key in nodeId order, on one side or the other
+    place = F.struct(ids.unsigned(key[0]), ids.unsigned(key[1]), F.lit(0).cast("bigint"))
+    before = F.size(F.filter("pool", lambda one: one < place))
+    at, last = F.col("before"), F.size("pool") - 1
+    down = F.get("pool", F.when(at == 0, last).otherwise(at - 1))  # the ring closes on itself
+    up = F.get("pool", F.when(at > last, 0).otherwise(at))
     return _Rule(
         ids.prefix_digits(*key, *own, b).alias("shared"),
         _in_span(*key).alias("in_span"),
         entry.alias("entry"),
         pool.alias("pool"),
-        F.nullif(chosen, F.col("node")).alias("next"),
+        # (`pool` is named twice on purpose: its arrays are then cut to the few rows that need
+        # them before the interpreted `filter`, not copied for every message)
+        F.when(F.col("pool").isNotNull(), before).alias("before"),
+        down.alias("down"),
+        up.alias("up"),
+        F.nullif(F.coalesce(F.col("entry"), _closest(key, b)), F.col("node")).alias("next"),
     )
 
 
@@ -231,28 +237,21 @@ _OWN = ["id_hi", "id_lo", "router", "leaf", "table", "gaps"]
 
 def _in_span(key_hi: Column, key_lo: Column) -> Column:
     """The key lies on the arc from the farthest smaller to the farthest larger leaf."""
-    low, high = F.get("leaf", F.lit(0)), F.get("leaf", F.size("leaf") - 1)
-    after_low = ids.le(low["id_hi"], low["id_lo"], key_hi, key_lo)
-    before_high = ids.le(key_hi, key_lo, high["id_hi"], high["id_lo"])
-    wraps = ids.lt(high["id_hi"], high["id_lo"], low["id_hi"], low["id_lo"])
-    inside = F.when(wraps, after_low | before_high).otherwise(after_low & before_high)
+    low, high = (F.col("low_hi"), F.col("low_lo")), (F.col("high_hi"), F.col("high_lo"))
+    after_low, before_high = ids.le(*low, key_hi, key_lo), ids.le(key_hi, key_lo, *high)
+    inside = F.when(ids.lt(*high, *low), after_low | before_high).otherwise(after_low & before_high)
     return F.col("whole") | inside
 
 
-def _closest(pool: str, key: tuple[Column, Column], b: int) -> Column:
-    """Of a pool of nodes: those that share at least ``shared`` digits, the closest to the key."""
-
-    def rank(one: Column) -> Column:
-        hi, lo = one["id_hi"], one["id_lo"]
-        return F.struct(
-            ids.distance(hi, lo, *key).alias("distance"),
-            ids.unsigned(hi).alias("hi"),
-            ids.unsigned(lo).alias("lo"),
-            one["node"].alias("node"),
-        )
-
-    def fits(one: Column) -> Column:
-        prefix = ids.prefix_digits(one["id_hi"], one["id_lo"], *key, b)
-        return F.col("in_span") | (prefix >= F.col("shared"))
-
-    return F.array_min(F.transform(F.filter(pool, fits), rank))["node"]
+def _closest(key: tuple[Column, Column], b: int) -> Column:
+    """Of the nodes on either side of the key, the closer one that shares enough digits with it."""
+    down, up = (
+        (ids.unsigned(F.col(f"{side}.u_hi")), ids.unsigned(F.col(f"{side}.u_lo")))
+        for side in ("down", "up")
+    )
+    fits_down, fits_up = (
+        F.col("in_span") | (ids.prefix_digits(*side, *key, b) >= F.col("shared"))
+        for side in (down, up)
+    )
+    take_down = fits_down & (~fits_up | ids.is_closer(down, up, key))
+    return F.when(take_down, F.col("down.node")).otherwise(F.col("up.node"))

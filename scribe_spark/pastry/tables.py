@@ -25,14 +25,16 @@ from scribe_spark.topology.underlay import MatrixUnderlay
 
 __all__ = ["STATE", "build_state", "routing_table"]
 
-_NEAR = "array<struct<id_hi:bigint,id_lo:bigint,node:bigint>>"
+_NEAR = "array<struct<u_hi:bigint,u_lo:bigint,node:bigint>>"
 
-#: What a node knows. `leaf`: its leaf set and itself, clockwise from the farthest smaller nodeId.
-#: `whole`: the leaf set is the whole ring. `table`: routing table, entry (row, col) at
-#: row * 2**b + col, NULL where there is none. `gaps`: the entries, with their nodeIds, from the
-#: first row that lacks one (what the last rule of routing may need).
+#: What a node knows. `whole`: its leaf set is the whole ring. `low`, `high`: nodeIds of its
+#: farthest smaller and larger leaf. `leaf`: its leaf set and itself, in nodeId order. `table`: its
+#: routing table, entry (row, col) at row * 2**b + col, NULL where there is none. `gaps`: the
+#: entries, with nodeIds, from the first row that lacks one (the last rule of routing needs them).
+#: Ids inside arrays have their sign bits flipped (`ids.unsigned`): structs sort as ids do.
 STATE = (
     "node bigint, id_hi bigint, id_lo bigint, router bigint, whole boolean, "
+    "low_hi bigint, low_lo bigint, high_hi bigint, high_lo bigint, "
     f"leaf {_NEAR}, table array<int>, gaps {_NEAR}"
 )
 
@@ -245,7 +247,7 @@ def _all_pairs(ring: Ring, own, starts, sizes, kernel, row: np.ndarray) -> None:
         if not len(i):
             continue
         # pairs come by i, then by j in nodeId order, so equal digits of j are runs
-        delay = kernel.delays(ring.router[i], ring.router[j]).astype(np.int64)
+        delay = kernel.delays(ring.router[i], ring.router[j])
         heads = np.flatnonzero(np.r_[True, (i[1:] != i[:-1]) | (own[j][1:] != own[j][:-1])])
         best = np.minimum.reduceat(delay << 31 | j, heads) & (2**31 - 1)
         row[i[heads], own[j[heads]]] = best
@@ -278,6 +280,7 @@ def _state_arrow(
     tables = _tables(ring, digit, buckets, kernel, b)
     known = Ring.join(ring, *[bucket.nearest for bucket in buckets])
     around, leaf = _leaf_sets(ring, digit, buckets, leaf_set)
+    low, high = around.take(leaf[:, 0]), around.take(leaf[:, -1])
     n, whole = len(ring), sum(bucket.size for bucket in buckets) - 1 <= leaf_set
     routers = kernel.open()[2]
     return pa.table(
@@ -287,19 +290,32 @@ def _state_arrow(
             "id_lo": ring.lo.view(np.int64),
             "router": routers[ring.router],
             "whole": np.full(n, whole),
-            "leaf": _near(around, leaf.ravel(), np.full(n, leaf.shape[1])),
+            "low_hi": low.hi.view(np.int64),
+            "low_lo": low.lo.view(np.int64),
+            "high_hi": high.hi.view(np.int64),
+            "high_lo": high.lo.view(np.int64),
+            "leaf": _near(around, _by_id(around, leaf).ravel(), np.full(n, leaf.shape[1])),
             "table": _dense(tables, known),
             "gaps": _gaps(tables, known),
         }
     )
 
 
+def _by_id(ring: Ring, leaf: np.ndarray) -> np.ndarray:
+    """Each row's positions in nodeId order."""
+    order = np.empty(len(ring), dtype=np.int64)
+    order[np.lexsort((ring.lo, ring.hi))] = np.arange(len(ring))
+    return np.take_along_axis(leaf, np.argsort(order[leaf], axis=1, kind="stable"), axis=1)
+
+
 def _near(ring: Ring, index: np.ndarray, lengths: np.ndarray) -> pa.ListArray:
     """Lists of so many nodes each, with their nodeIds."""
-    parts = [ring.hi[index].view(np.int64), ring.lo[index].view(np.int64), ring.node[index]]
+    flip = np.uint64(2**63)
+    halves = [(half[index] ^ flip).view(np.int64) for half in (ring.hi, ring.lo)]
+    parts = [*halves, ring.node[index]]
     offsets = np.r_[0, np.cumsum(lengths)].astype(np.int32)
     structs = pa.StructArray.from_arrays(
-        [pa.array(p) for p in parts], names=["id_hi", "id_lo", "node"]
+        [pa.array(p) for p in parts], names=["u_hi", "u_lo", "node"]
     )
     return pa.ListArray.from_arrays(pa.array(offsets), structs)
 

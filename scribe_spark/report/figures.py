@@ -193,7 +193,7 @@ FIGURES: tuple[FigureSpec, ...] = (
             Series("Naive unicast", "naive_unicast", "link_stress", 2, tail_only=True),
         ),
         marks=(
-            Mark(4031, "paper: max 4,031", 0, end="top"),
+            Mark(4031, "paper: max 4,031", 0),
             Mark(950, "paper: max 950", 1, side="left", end="top"),
         ),
         log_x=True,
@@ -318,12 +318,13 @@ def draw(spec: FigureSpec, distributions: pd.DataFrame) -> Drawing:
     with style.context(["default", _RC]):  # whatever the user's matplotlibrc says
         figure = Figure(figsize=(4.5, 3.15))
         FigureCanvasSVG(figure)
-        axes = figure.add_axes((0.145, 0.135, 0.835, 0.775))
+        several = len(spec.series) > 1  # a legend stands above the axes
+        axes = figure.add_axes((0.145, 0.135, 0.835, 0.775 if several else 0.83))
         axes.set_xlabel(spec.x)
         axes.set_ylabel(spec.y)
         if curves:
             _KINDS[spec.kind](axes, spec, curves)
-            if len(spec.series) > 1:
+            if several:
                 _legend(axes, curves)
         else:
             axes.set(xticks=[], yticks=[])
@@ -462,7 +463,7 @@ def _log_axis(axes: Axes, which: str) -> None:
 def _whole_numbers(axis: Axis) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(6, integer=True))
+    axis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 

@@ -20,6 +20,7 @@ __all__ = ["Difference", "Report", "render"]
 #: A difference from the paper beyond this many per cent is pointed out.
 NOTABLE = 10.0
 
+_PERCENT = "\N{NO-BREAK SPACE}%"
 _ABSENT = "\N{EN DASH}"
 _ABBREVIATIONS = ("ip", "rad", "rmd", "rdp")
 
@@ -56,11 +57,11 @@ class Difference:
         """Such as ``over 10 % below``; empty where it is not notable."""
         if not self.notable:
             return ""
-        return f"over {NOTABLE:g} % {'above' if self.percent > 0 else 'below'}"
+        return f"over {NOTABLE:g}{_PERCENT} {'above' if self.percent > 0 else 'below'}"
 
     def __str__(self) -> str:
         shown = f"{self.percent:+,.1f}".replace("-", "\N{MINUS SIGN}")
-        return "0 %" if shown[1:] == "0.0" else f"{shown} %"
+        return ("0" if shown[1:] == "0.0" else shown) + _PERCENT
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def render(
         headlines=[row for section in sections for row in _headline(section)],
         compared=len(compared),
         near=sum(not difference.notable for difference in compared),
-        notable=f"{NOTABLE:g} %",
+        notable=f"{NOTABLE:g}{_PERCENT}",
         figures=[(drawing, Markup(drawing.svg)) for drawing in drawings],
         sections=sections,
         settings=_settings(manifest),

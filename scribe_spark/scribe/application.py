@@ -113,9 +113,9 @@ def create(overlay: Overlay, groups: DataFrame, progress: Progress | None = None
     -------
     Rounds
         Messages; those delivered (``next`` NULL) have the root in ``node`` and ``router``, the
-        creator in ``source`` and ``source_router``, and ``hops``, ``delay_us`` of the route.
+        creator in ``source`` and ``source_router``, and the ``trail`` of the route.
     """
-    return _route(overlay, CREATE, groups, "creator", progress, measure=True)
+    return _route(overlay, CREATE, groups, "creator", progress, trail=True)
 
 
 def join(
@@ -143,7 +143,7 @@ def _route(
     messages: DataFrame,
     sender: str,
     progress: Progress | None,
-    measure: bool = False,
+    trail: bool = False,
 ) -> Rounds:
     """Route messages of a kind; `sender` and `sender`_router name where they start."""
     sent = messages.select(
@@ -155,7 +155,7 @@ def _route(
         F.col(sender).alias("source"),
         F.col(f"{sender}_router").alias("source_router"),
     )
-    return overlay.route(Scribe(), sent, measure=measure, name=kind, progress=progress)
+    return overlay.route(Scribe(), sent, trail=trail, name=kind, progress=progress)
 
 
 def multicast(
@@ -215,6 +215,6 @@ def _reach_root(
             }
         )
     else:
-        rounds = _route(overlay, MULTICAST, groups, "source", progress, measure=True)
-        reached = rounds.union().where(F.col("next").isNull())
+        rounds = _route(overlay, MULTICAST, groups, "source", progress, trail=True)
+        reached = overlay.travelled(rounds.union().where(F.col("next").isNull()))
     return reached.select(F.lit(MULTICAST).alias("kind"), "group", "node", "hops", "delay_us")

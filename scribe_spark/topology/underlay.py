@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark import SparkFiles
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from scribe_spark import schemas
 from scribe_spark.topology.routes import (
@@ -108,7 +108,7 @@ class Matrices:
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Route delay in microseconds between router indices, row by row."""
-        return _open(self.delay)[a, b]
+        return _open(self.delay)[a, b].astype(np.int64)
 
 
 @functools.lru_cache(maxsize=16)
@@ -183,6 +183,46 @@ class MatrixUnderlay:
                 yield batch.append_column(into, pa.array(out))
 
         schema = StructType([*frame.schema.fields, StructField(into, LongType(), True)])
+        return frame.mapInArrow(add, schema)
+
+    def along(self, frame: DataFrame, trail: str) -> DataFrame:
+        """`frame` without the array column `trail`, with what a message on it has travelled.
+
+        Parameters
+        ----------
+        frame : DataFrame
+        trail : str
+            Routers of the nodes visited, one after the other different nodes.
+
+        Returns
+        -------
+        DataFrame
+            Added: ``hops`` (INT), ``delay_us`` along the trail and ``direct_us``, D between its
+            two ends (BIGINT; 0 without a hop).
+        """
+        kernel, lan_us = self.kernel, self.lan_us
+
+        def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                place = batch.schema.get_field_index(trail)
+                cells = batch.column(place)
+                at = kernel.index(cells.flatten().to_numpy())
+                ends = np.cumsum(cells.value_lengths().to_numpy())
+                starts = np.r_[0, ends][:-1]
+                legs = np.zeros(len(at) + 1, dtype=np.int64)
+                legs[1:-1] = kernel.delays(at[:-1], at[1:]) + 2 * lan_us
+                legs[starts] = 0  # from one row's last router to the next row's first: no leg
+                sums = np.cumsum(legs)
+                hops = ends - starts - 1
+                direct = kernel.delays(at[starts], at[ends - 1]) + 2 * lan_us
+                out = batch.remove_column(place)
+                out = out.append_column("hops", pa.array(hops.astype(np.int32)))
+                out = out.append_column("delay_us", pa.array(sums[ends - 1] - sums[starts]))
+                yield out.append_column("direct_us", pa.array(np.where(hops > 0, direct, 0)))
+
+        rest = [field for field in frame.schema.fields if field.name != trail]
+        added = [StructField("hops", IntegerType()), StructField("delay_us", LongType())]
+        schema = StructType([*rest, *added, StructField("direct_us", LongType())])
         return frame.mapInArrow(add, schema)
 
     def packets(self, frame: DataFrame) -> DataFrame:
