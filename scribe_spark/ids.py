@@ -18,20 +18,20 @@ from pyspark.sql import functions as F
 __all__ = [
     "BITS",
     "digit",
+    "digit_at_np",
     "digit_np",
-    "distance",
     "half_of_digest",
-    "is_closer",
     "le",
     "lt",
+    "lt_np",
+    "midpoint_np",
     "prefix_digits",
-    "prefix_digits_np",
+    "shared_digits_np",
     "unsigned",
 ]
 
 BITS = 128
 _SIGN = -(2**63)
-_LOW32 = 0xFFFFFFFF
 
 
 def unsigned(half: Column) -> Column:
@@ -66,55 +66,13 @@ def digit(hi: Column, lo: Column, position: Column, b: int) -> Column:
 
 
 def prefix_digits(a_hi: Column, a_lo: Column, b_hi: Column, b_lo: Column, b: int) -> Column:
-    """How many leading digits a and b share (INT; 128 / b when they are equal)."""
+    """How many leading digits a and b share (INT), at most all but the last.
+
+    Spark has no clz; ``bin`` prints a BIGINT as unsigned binary without leading zeros.
+    """
     high, low = a_hi.bitwiseXOR(b_hi), a_lo.bitwiseXOR(b_lo)
-    zeros = F.when(high == 0, F.lit(64) + _leading_zeros(low)).otherwise(_leading_zeros(high))
-    return F.floor(zeros / b).cast("int")
-
-
-def _leading_zeros(x: Column) -> Column:
-    """Leading zero bits of a BIGINT (64 for 0): Spark has no clz.
-
-    ``bin`` prints a BIGINT as unsigned binary without leading zeros.
-    """
-    return F.when(x == 0, 64).otherwise(F.lit(64) - F.length(F.bin(x)))
-
-
-def distance(a_hi: Column, a_lo: Column, b_hi: Column, b_lo: Column) -> Column:
-    """Least distance on the ring of 2**128, as STRUCT<hi, lo> whose order is the distance's order.
-
-    Subtraction runs in four 32-bit limbs: under ANSI a BIGINT difference that overflows raises.
-    """
-    forth = _subtract(_limbs(a_hi, a_lo), _limbs(b_hi, b_lo))
-    back = _subtract(_limbs(b_hi, b_lo), _limbs(a_hi, a_lo))
-    return F.least(_pack(forth), _pack(back))
-
-
-def is_closer(a: tuple[Column, Column], b: tuple[Column, Column], key: tuple[Column, Column]):
-    """a is numerically closer to key than b: less ring distance, ties to the smaller id."""
-    d_a, d_b = distance(*a, *key), distance(*b, *key)
-    return (d_a < d_b) | ((d_a == d_b) & lt(*a, *b))
-
-
-def _limbs(hi: Column, lo: Column) -> list[Column]:
-    mask = F.lit(_LOW32).cast("bigint")
-    high = [F.call_function("shiftrightunsigned", h, F.lit(32)) for h in (lo, hi)]
-    return [lo.bitwiseAND(mask), high[0], hi.bitwiseAND(mask), high[1]]
-
-
-def _subtract(a: list[Column], b: list[Column]) -> list[Column]:
-    out, borrow = [], F.lit(0).cast("bigint")
-    for x, y in zip(a, b, strict=True):
-        d = x - y - borrow
-        out.append(d.bitwiseAND(F.lit(_LOW32).cast("bigint")))
-        borrow = F.call_function("shiftrightunsigned", d, F.lit(63))
-    return out
-
-
-def _pack(limbs: list[Column]) -> Column:
-    hi = F.shiftleft(limbs[3], 32).bitwiseOR(limbs[2])
-    lo = F.shiftleft(limbs[1], 32).bitwiseOR(limbs[0])
-    return F.struct(unsigned(hi).alias("hi"), unsigned(lo).alias("lo"))
+    differing = F.when(high == 0, F.length(F.bin(low))).otherwise(F.length(F.bin(high)) + 64)
+    return F.call_function("div", F.lit(BITS) - differing, F.lit(b)).cast("int")
 
 
 def digit_np(hi: np.ndarray, lo: np.ndarray, position: int, b: int) -> np.ndarray:
@@ -125,13 +83,6 @@ def digit_np(hi: np.ndarray, lo: np.ndarray, position: int, b: int) -> np.ndarra
     return ((half >> shift) & np.uint64(2**b - 1)).astype(np.int64)
 
 
-def prefix_digits_np(hi: np.ndarray, lo: np.ndarray, b: int) -> np.ndarray:
-    """Digits shared by each id and the next, for sorted ids (uint64 halves): int64, length n - 1."""
-    high, low = hi[1:] ^ hi[:-1], lo[1:] ^ lo[:-1]
-    zeros = np.where(high != 0, _leading_zeros_np(high), 64 + _leading_zeros_np(low))
-    return zeros // b
-
-
 def _leading_zeros_np(x: np.ndarray) -> np.ndarray:
     n = np.zeros(x.shape, dtype=np.int64)
     rest = x.copy()
@@ -140,3 +91,42 @@ def _leading_zeros_np(x: np.ndarray) -> np.ndarray:
         n += np.where(small, step, 0)
         rest = np.where(small, rest << np.uint64(step), rest)
     return np.where(x == 0, 64, n)
+
+
+def digit_at_np(hi: np.ndarray, lo: np.ndarray, position: np.ndarray, b: int) -> np.ndarray:
+    """The digit of each id at its own position: int64."""
+    per_half = 64 // b
+    half = np.where(position < per_half, hi, lo)
+    shift = (64 - b * (position % per_half + 1)).astype(np.uint64)
+    return ((half >> shift) & np.uint64(2**b - 1)).astype(np.int64)
+
+
+def shared_digits_np(a_hi, a_lo, b_hi, b_lo, b: int) -> np.ndarray:
+    """How many leading digits a and b share, row by row: int64, 128 / b for equal ids."""
+    high, low = a_hi ^ b_hi, a_lo ^ b_lo
+    zeros = np.where(high != 0, _leading_zeros_np(high), 64 + _leading_zeros_np(low))
+    return zeros // b
+
+
+def lt_np(a_hi, a_lo, b_hi, b_lo) -> np.ndarray:
+    """a < b, row by row (uint64 halves)."""
+    return (a_hi < b_hi) | ((a_hi == b_hi) & (a_lo < b_lo))
+
+
+def midpoint_np(a_hi, a_lo, b_hi, b_lo) -> tuple[np.ndarray, np.ndarray]:
+    """The last key, clockwise from a to b, that is numerically closer to a (uint64 halves).
+
+    Ties go to the smaller id; with a == b every key is a's, up to the one before it.
+    """
+    one, top = np.uint64(1), np.uint64(63)
+    tie_to_b = lt_np(b_hi, b_lo, a_hi, a_lo)
+    # gap - tie, halved, past a; with a == b the gap is the whole ring, 0 in 128 bits
+    lo = b_lo - a_lo
+    hi = b_hi - a_hi - (b_lo < a_lo).astype(np.uint64)
+    whole = (hi == 0) & (lo == 0)
+    take = (tie_to_b | whole).astype(np.uint64)
+    hi, lo = hi - (lo < take).astype(np.uint64), lo - take
+    lo = np.where(whole, lo, (lo >> one) | (hi << top))
+    hi = np.where(whole, hi, hi >> one)
+    out_lo = a_lo + lo
+    return a_hi + hi + (out_lo < lo).astype(np.uint64), out_lo

@@ -179,60 +179,59 @@ def _next_hop(messages: DataFrame, state: DataFrame, b: int) -> DataFrame:
     """The rule of one hop, in the order of the paper."""
     rule = _rule(b)
     here = messages.hint("shuffle_hash").join(state, "node", "inner")
-    looked_up = here.select(*messages.columns, *_OWN, rule.shared, rule.in_span)
-    kept = [*messages.columns, "router", "shared", "in_span"]
-    pooled = looked_up.select(*kept, rule.entry, rule.pool)
-    placed = pooled.select(*kept, "entry", "pool", rule.before)
-    sides = placed.select(*kept, "entry", rule.down, rule.up)
-    return sides.select(*messages.columns, "router", rule.next)
+    kept = [*messages.columns, "router"]
+    looked_up = here.select(*kept, *_KNOWN, rule.in_span, rule.shared)
+    placed = looked_up.select(*kept, rule.leaf, rule.entry, "gaps")
+    chosen = placed.select(*kept, "leaf", rule.owner, rule.onward)
+    return chosen.select(*kept, rule.next)
+
+
+_KNOWN = ["leaf", "table", "gaps"]
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """The expressions of a hop; built once, for building one costs more than a small round."""
+    """The expressions of a hop; built once, for building them costs more than a small round."""
 
-    shared: Column
     in_span: Column
+    shared: Column
+    leaf: Column
     entry: Column
-    pool: Column
-    before: Column
-    down: Column
-    up: Column
+    owner: Column
+    onward: Column
     next: Column
 
 
 @functools.cache
 def _rule(b: int) -> _Rule:
-    key, own = (F.col("key_hi"), F.col("key_lo")), (F.col("id_hi"), F.col("id_lo"))
-    row = F.least(F.col("shared"), F.lit(ids.BITS // b - 1))
-    entry = F.get("table", row * 2**b + ids.digit(*key, row, b)).cast("bigint")
-    entry = F.when(~F.col("in_span"), entry)
-    # who may be the numerically closest: the leaf set within its span; else, with no entry for
-    # the next digit, whoever shares a prefix at least as long.  The node itself is among them.
-    pool = F.when(F.col("in_span"), F.col("leaf")).when(
-        entry.isNull(), F.sort_array(F.concat("leaf", "gaps"))
+    key = F.col("key_hi"), F.col("key_lo")
+    place = F.struct(ids.unsigned(key[0]).alias("u_hi"), ids.unsigned(key[1]).alias("u_lo"))
+    # 1. within the leaf set's span: the numerically closest of leaf set and node itself
+    owner = F.size(
+        F.filter("leaf", lambda one: F.struct(one["u_hi"], one["u_lo"]) < place)
     )
-    # the closest is next to the key in nodeId order, on one side or the other
-    place = F.struct(ids.unsigned(key[0]), ids.unsigned(key[1]), F.lit(0).cast("bigint"))
-    before = F.size(F.filter("pool", lambda one: one < place))
-    at, last = F.col("before"), F.size("pool") - 1
-    down = F.get("pool", F.when(at == 0, last).otherwise(at - 1))  # the ring closes on itself
-    up = F.get("pool", F.when(at > last, 0).otherwise(at))
+    closest = F.get("leaf", F.when(F.col("owner") < F.size("leaf"), F.col("owner")).otherwise(0))
+    # 2. else the routing table's entry for (shared prefix, next digit)
+    cell = F.col("shared") * 2**b + ids.digit(*key, F.col("shared"), b)
+    # 3. else whoever shares a prefix at least as long and is closer: one side of the gap
+    gap = F.get("gaps", -1 - F.col("entry"))
+    goes_below = F.struct(gap["u_hi"], gap["u_lo"]) >= place
+    either = F.when(goes_below, gap["below"]).otherwise(gap["above"])
+    onward = F.when(F.col("entry") < 0, either).otherwise(F.col("entry").cast("bigint"))
     return _Rule(
-        ids.prefix_digits(*key, *own, b).alias("shared"),
-        _in_span(*key).alias("in_span"),
-        entry.alias("entry"),
-        pool.alias("pool"),
-        # (`pool` is named twice on purpose: its arrays are then cut to the few rows that need
-        # them before the interpreted `filter`, not copied for every message)
-        F.when(F.col("pool").isNotNull(), before).alias("before"),
-        down.alias("down"),
-        up.alias("up"),
-        F.nullif(F.coalesce(F.col("entry"), _closest(key, b)), F.col("node")).alias("next"),
+        in_span=_in_span(*key).alias("in_span"),
+        shared=ids.prefix_digits(*key, F.col("id_hi"), F.col("id_lo"), b).alias("shared"),
+        # arrays are cut to the rows that need them before the (interpreted) filter; `leaf` is
+        # named twice after this, which keeps the optimizer from merging the steps again
+        leaf=F.when(F.col("in_span"), F.col("leaf")).alias("leaf"),
+        entry=F.when(~F.col("in_span"), F.get("table", cell)).alias("entry"),
+        owner=F.when(F.col("leaf").isNotNull(), owner).alias("owner"),
+        onward=onward.alias("onward"),
+        next=F.nullif(
+            F.when(F.col("owner").isNotNull(), closest["node"]).otherwise(F.col("onward")),
+            F.col("node"),
+        ).alias("next"),
     )
-
-
-_OWN = ["id_hi", "id_lo", "router", "leaf", "table", "gaps"]
 
 
 def _in_span(key_hi: Column, key_lo: Column) -> Column:
@@ -241,17 +240,3 @@ def _in_span(key_hi: Column, key_lo: Column) -> Column:
     after_low, before_high = ids.le(*low, key_hi, key_lo), ids.le(key_hi, key_lo, *high)
     inside = F.when(ids.lt(*high, *low), after_low | before_high).otherwise(after_low & before_high)
     return F.col("whole") | inside
-
-
-def _closest(key: tuple[Column, Column], b: int) -> Column:
-    """Of the nodes on either side of the key, the closer one that shares enough digits with it."""
-    down, up = (
-        (ids.unsigned(F.col(f"{side}.u_hi")), ids.unsigned(F.col(f"{side}.u_lo")))
-        for side in ("down", "up")
-    )
-    fits_down, fits_up = (
-        F.col("in_span") | (ids.prefix_digits(*side, *key, b) >= F.col("shared"))
-        for side in (down, up)
-    )
-    take_down = fits_down & (~fits_up | ids.is_closer(down, up, key))
-    return F.when(take_down, F.col("down.node")).otherwise(F.col("up.node"))

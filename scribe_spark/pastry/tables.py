@@ -25,17 +25,24 @@ from scribe_spark.topology.underlay import MatrixUnderlay
 
 __all__ = ["STATE", "build_state", "routing_table"]
 
-_NEAR = "array<struct<u_hi:bigint,u_lo:bigint,node:bigint>>"
-
-#: What a node knows. `whole`: its leaf set is the whole ring. `low`, `high`: nodeIds of its
-#: farthest smaller and larger leaf. `leaf`: its leaf set and itself, in nodeId order. `table`: its
-#: routing table, entry (row, col) at row * 2**b + col, NULL where there is none. `gaps`: the
-#: entries, with nodeIds, from the first row that lacks one (the last rule of routing needs them).
-#: Ids inside arrays have their sign bits flipped (`ids.unsigned`): structs sort as ids do.
+#: What a node knows, ready for one hop.
+#:
+#: - ``whole``: its leaf set is the whole ring; ``low``, ``high``: its farthest smaller and larger
+#:   leaf, the ends of the leaf set's span.
+#: - ``leaf``: the leaf set and the node itself, each with the last key that it is numerically
+#:   closest to among them, in the order of those keys (cyclic).
+#: - ``table``: the routing table, entry (row, col) at row * 2**b + col. Where there is no entry,
+#:   -1 - k points to ``gaps[k]``.
+#: - ``gaps``: for a missing entry, the nodes on either side of it, among leaf set and routing
+#:   table, that share a prefix at least as long: ``below`` takes keys up to (u_hi, u_lo), ``above``
+#:   those after.
+#:
+#: Keys inside arrays have their sign bits flipped (`ids.unsigned`), so that structs sort as ids.
 STATE = (
     "node bigint, id_hi bigint, id_lo bigint, router bigint, whole boolean, "
     "low_hi bigint, low_lo bigint, high_hi bigint, high_lo bigint, "
-    f"leaf {_NEAR}, table array<int>, gaps {_NEAR}"
+    "leaf array<struct<u_hi:bigint,u_lo:bigint,node:bigint>>, table array<int>, "
+    "gaps array<struct<u_hi:bigint,u_lo:bigint,below:bigint,above:bigint>>"
 )
 
 _SMALL = 48  # classes up to this size are solved by all pairs, larger ones router by router
@@ -136,7 +143,7 @@ def build_state(nodes: DataFrame, underlay: MatrixUnderlay, b: int, leaf_set: in
 def routing_table(state: DataFrame, b: int) -> DataFrame:
     """`schemas.ROUTING_TABLE`: one row per entry of every node."""
     cells = state.select("node", F.posexplode("table").alias("cell", "entry"))
-    return cells.where(F.col("entry").isNotNull()).select(
+    return cells.where(F.col("entry") >= 0).select(
         "node",
         F.floor(F.col("cell") / 2**b).cast("int").alias("row"),
         (F.col("cell") % 2**b).cast("int").alias("col"),
@@ -212,7 +219,7 @@ def _tables(ring: Ring, digit: int, buckets: list[Bucket], kernel, b: int) -> np
             first[:, bucket.digit] = at + ring.router
         at += len(bucket.nearest)
     rows = [first]
-    shared = ids.prefix_digits_np(ring.hi, ring.lo, b)
+    shared = ids.shared_digits_np(ring.hi[1:], ring.lo[1:], ring.hi[:-1], ring.lo[:-1], b)
     depth = 1
     while depth < ids.BITS // b:
         # classes: runs of nodes that share `depth` digits, two nodes at least
@@ -270,6 +277,86 @@ def _by_router(ring: Ring, own, members: slice, kernel, row: np.ndarray) -> None
     row[members] = mine
 
 
+# --- missing entries
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Missing entries, in (node, row, col) order: their cells, and positions either side."""
+
+    cells: np.ndarray
+    below: np.ndarray
+    above: np.ndarray
+
+
+def _gaps(tables: np.ndarray, leaf: np.ndarray, known: Ring, own: np.ndarray, b: int) -> Gaps:
+    """The nodes on either side of every missing entry.
+
+    Parameters
+    ----------
+    tables : ndarray, shape (n, rows, 2**b)
+        Positions in `known`, -1 for none.
+    leaf : ndarray, shape (n, width)
+        Positions in `known` of leaf set and self.
+    own : ndarray, shape (n, rows)
+        Each node's digits.
+    """
+    n, depth, base = tables.shape
+    order = np.lexsort((known.lo, known.hi))
+    rank = np.empty(len(known), dtype=np.int64)
+    rank[order] = np.arange(len(known))
+    none_below, none_above = -1, len(known)
+    # 1. per node, row and digit: the least and the greatest nodeId known with that prefix
+    there = tables >= 0
+    greatest = np.where(there, rank[tables], none_below)
+    least = np.where(there, rank[tables], none_above)
+    i, j = np.repeat(np.arange(n), leaf.shape[1]), leaf.ravel()
+    shared = ids.shared_digits_np(known.hi[i], known.lo[i], known.hi[j], known.lo[j], b)
+    i, j, shared = (a[shared < depth] for a in (i, j, shared))
+    digit = ids.digit_at_np(known.hi[j], known.lo[j], shared, b)
+    np.maximum.at(greatest, (i, shared, digit), rank[j])
+    np.minimum.at(least, (i, shared, digit), rank[j])
+    # 2. under a node's own digit stands the node, and all that deeper rows hold
+    rows, self_rank = np.arange(n), rank[:n]
+    high, low = self_rank.copy(), self_rank.copy()
+    for row in range(depth - 1, -1, -1):
+        greatest[rows, row, own[:, row]], least[rows, row, own[:, row]] = high, low
+        high, low = greatest[:, row].max(axis=1), least[:, row].min(axis=1)
+    # 3. either side of a digit; the ring closes on itself in row 0 only
+    below = np.maximum.accumulate(greatest, axis=2)
+    above = np.minimum.accumulate(least[:, :, ::-1], axis=2)[:, :, ::-1]
+    last, first = below[:, 0, -1:].copy(), above[:, 0, :1].copy()
+    below[:, 0] = np.where(below[:, 0] == none_below, last, below[:, 0])
+    above[:, 0] = np.where(above[:, 0] == none_above, first, above[:, 0])
+    cells = ~there
+    cells[rows[:, None], np.arange(depth), own] = False
+    below, above = below[cells], above[cells]
+    below, above = (
+        np.where(below == none_below, above, below),
+        np.where(above == none_above, below, above),
+    )
+    return Gaps(cells, order[below], order[above])
+
+
+def _split(gaps: Gaps, known: Ring, b: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The last key of each gap that goes below (hi, lo), and positions below and above.
+
+    Keys of one gap share their row's digits, so that plain comparison tells the sides apart; on
+    the arc across zero, where it would not, both sides are made the one that takes the whole gap.
+    """
+    below, above = gaps.below.copy(), gaps.above.copy()
+    a, c = known.take(below), known.take(above)
+    hi, lo = ids.midpoint_np(a.hi, a.lo, c.hi, c.lo)
+    column = np.nonzero(gaps.cells)[2]
+    wraps = ids.lt_np(c.hi, c.lo, a.hi, a.lo)
+    before_zero = column > ids.digit_np(a.hi, a.lo, 0, b)
+    split_before_zero = ~ids.lt_np(hi, lo, a.hi, a.lo)
+    all_below, all_above = before_zero & ~split_before_zero, ~before_zero & split_before_zero
+    above = np.where(wraps & all_below, below, above)
+    below = np.where(wraps & all_above, gaps.above, below)
+    return hi, lo, below, above
+
+
 # --- as Arrow
 
 
@@ -277,65 +364,72 @@ def _state_arrow(
     table: pa.Table, kernel, buckets: list[Bucket], b: int, leaf_set: int
 ) -> pa.Table:
     ring, digit = _ring(table, kernel), table.column("digit")[0].as_py()
+    n, whole = len(ring), sum(bucket.size for bucket in buckets) - 1 <= leaf_set
     tables = _tables(ring, digit, buckets, kernel, b)
-    known = Ring.join(ring, *[bucket.nearest for bucket in buckets])
     around, leaf = _leaf_sets(ring, digit, buckets, leaf_set)
     low, high = around.take(leaf[:, 0]), around.take(leaf[:, -1])
-    n, whole = len(ring), sum(bucket.size for bucket in buckets) - 1 <= leaf_set
-    routers = kernel.open()[2]
+    # positions below n mean the same node in `known`; the leaf set's own nodes come last
+    nearest = [bucket.nearest for bucket in buckets]
+    known = Ring.join(ring, *nearest, around)
+    leaf = leaf + len(known) - len(around)
+    depth = tables.shape[1]
+    own = np.stack([ids.digit_np(ring.hi, ring.lo, row, b) for row in range(depth)], axis=1)
+    gaps = _gaps(tables, leaf, known, own, b)
     return pa.table(
         {
             "node": ring.node,
             "id_hi": ring.hi.view(np.int64),
             "id_lo": ring.lo.view(np.int64),
-            "router": routers[ring.router],
+            "router": kernel.open()[2][ring.router],
             "whole": np.full(n, whole),
             "low_hi": low.hi.view(np.int64),
             "low_lo": low.lo.view(np.int64),
             "high_hi": high.hi.view(np.int64),
             "high_lo": high.lo.view(np.int64),
-            "leaf": _near(around, _by_id(around, leaf).ravel(), np.full(n, leaf.shape[1])),
-            "table": _dense(tables, known),
-            "gaps": _gaps(tables, known),
+            "leaf": _arcs(leaf, known),
+            "table": _dense(tables, gaps, known),
+            "gaps": _gap_lists(gaps, known, b),
         }
     )
 
 
-def _by_id(ring: Ring, leaf: np.ndarray) -> np.ndarray:
-    """Each row's positions in nodeId order."""
-    order = np.empty(len(ring), dtype=np.int64)
-    order[np.lexsort((ring.lo, ring.hi))] = np.arange(len(ring))
-    return np.take_along_axis(leaf, np.argsort(order[leaf], axis=1, kind="stable"), axis=1)
+def _arcs(leaf: np.ndarray, known: Ring) -> pa.ListArray:
+    """Each node's leaves with the last key each is closest to, in the order of those keys."""
+    n, width = leaf.shape
+    here, after = known.take(leaf.ravel()), known.take(np.roll(leaf, -1, axis=1).ravel())
+    hi, lo = ids.midpoint_np(here.hi, here.lo, after.hi, after.lo)
+    order = np.lexsort((lo, hi, np.repeat(np.arange(n), width)))
+    parts = {"u_hi": _flip(hi[order]), "u_lo": _flip(lo[order]), "node": here.node[order]}
+    return _lists(parts, np.full(n, width))
 
 
-def _near(ring: Ring, index: np.ndarray, lengths: np.ndarray) -> pa.ListArray:
-    """Lists of so many nodes each, with their nodeIds."""
-    flip = np.uint64(2**63)
-    halves = [(half[index] ^ flip).view(np.int64) for half in (ring.hi, ring.lo)]
-    parts = [*halves, ring.node[index]]
-    offsets = np.r_[0, np.cumsum(lengths)].astype(np.int32)
-    structs = pa.StructArray.from_arrays(
-        [pa.array(p) for p in parts], names=["u_hi", "u_lo", "node"]
-    )
-    return pa.ListArray.from_arrays(pa.array(offsets), structs)
-
-
-def _dense(tables: np.ndarray, known: Ring) -> pa.ListArray:
-    """Tables as lists, each cut after its last row with an entry."""
+def _dense(tables: np.ndarray, gaps: Gaps, known: Ring) -> pa.ListArray:
+    """Tables as lists, each cut after its last row with an entry; NULL in a node's own column."""
     n, depth, base = tables.shape
     filled = (tables >= 0).any(axis=2)
     rows = np.where(filled.any(axis=1), depth - filled[:, ::-1].argmax(axis=1), 0)
     keep = np.arange(depth) < rows[:, None]
-    cells = tables[keep].ravel()
+    number = np.cumsum(gaps.cells.reshape(n, -1), axis=1).reshape(tables.shape)
+    values = np.where(gaps.cells, -number, known.node[tables])  # the k-th from 0 is -1 - k
+    cells = values[keep].ravel().astype(np.int32)
+    nothing = ((tables < 0) & ~gaps.cells)[keep].ravel()
     offsets = np.r_[0, np.cumsum(rows * base)].astype(np.int32)
-    entries = pa.array(known.node[cells].astype(np.int32), mask=cells < 0)
-    return pa.ListArray.from_arrays(pa.array(offsets), entries)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(cells, mask=nothing))
 
 
-def _gaps(tables: np.ndarray, known: Ring) -> pa.ListArray:
-    """Entries, with nodeIds, of each node's rows from the first that lacks an entry."""
-    base = tables.shape[2]
-    lacking = (tables >= 0).sum(axis=2) < base - 1
-    tail = np.logical_or.accumulate(lacking, axis=1)
-    cells = (tables >= 0) & tail[:, :, None]
-    return _near(known, tables[cells], cells.sum(axis=(1, 2)))
+def _gap_lists(gaps: Gaps, known: Ring, b: int) -> pa.ListArray:
+    hi, lo, below, above = _split(gaps, known, b)
+    nodes = {"below": known.node[below], "above": known.node[above]}
+    return _lists({"u_hi": _flip(hi), "u_lo": _flip(lo), **nodes}, gaps.cells.sum(axis=(1, 2)))
+
+
+def _flip(half: np.ndarray) -> np.ndarray:
+    return (half ^ np.uint64(2**63)).view(np.int64)
+
+
+def _lists(fields: dict[str, np.ndarray], lengths: np.ndarray) -> pa.ListArray:
+    """Lists of so many structs each."""
+    offsets = np.r_[0, np.cumsum(lengths)].astype(np.int32)
+    columns = [pa.array(values) for values in fields.values()]
+    structs = pa.StructArray.from_arrays(columns, names=list(fields))
+    return pa.ListArray.from_arrays(pa.array(offsets), structs)

@@ -91,7 +91,7 @@ class FigureSpec:
     series : tuple of Series
     marks : tuple of Mark
     log_x : bool
-        Of ``counts``: the x axis is logarithmic.
+        The x axis is logarithmic, and what has a value of 0 is left out.
     """
 
     number: str
@@ -123,6 +123,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         y="group size (members)",
         thing="groups",
         series=(Series("Group size", "scribe", "group_size"),),
+        log_x=True,
         marks=(
             Mark(100_000, "paper: largest 100,000", axis="y"),
             Mark(11, "paper: smallest 11", axis="y", side="left"),
@@ -208,6 +209,10 @@ STYLES: tuple[tuple[str, Any], ...] = (
     ("#CC79A7", (0, (6, 1.5, 1.2, 1.5))),
 )
 _MARK_COLOUR = "#555555"
+#: Where the inset stands in its axes: left, bottom, width, height.
+_INSET = (0.42, 0.3, 0.57, 0.63)
+#: Words of a mark stay legible where a curve runs under them.
+_HALO = 'g[id*="-mark-"] text { paint-order: stroke; stroke: #fff; stroke-width: 2px; }'
 
 _RC = {
     "svg.hashsalt": "scribe_spark",  # ids are equal in every run
@@ -281,27 +286,28 @@ class Drawing:
 Curves = Sequence[tuple[Series, Histogram]]
 
 
-def histogram(distributions: pd.DataFrame, number: str, series: Series) -> Histogram:
+def histogram(distributions: pd.DataFrame, spec: FigureSpec, series: Series) -> Histogram:
     """The rows of one curve; empty where there are none.
 
     Parameters
     ----------
     distributions : DataFrame
         ``figure, system, measure, value, count``.
-    number : str
-        The figure.
+    spec : FigureSpec
     series : Series
     """
     if not {"figure", "system", "measure", "value", "count"} <= set(distributions.columns):
         return Histogram()
     rows = distributions[
-        (distributions["figure"].astype(str) == number)
+        (distributions["figure"].astype(str) == spec.number)
         & (distributions["system"] == series.system)
         & (distributions["measure"] == series.measure)
     ]
     values = rows["value"].to_numpy(dtype=float, na_value=np.nan)
     counts = rows["count"].to_numpy(dtype=float, na_value=np.nan)
     kept = np.isfinite(values) & (counts > 0)
+    if spec.log_x:
+        kept &= values > 0
     distinct, which = np.unique(values[kept], return_inverse=True)
     return Histogram(distinct, np.bincount(which, counts[kept], minlength=len(distinct)))
 
@@ -312,7 +318,7 @@ def draw(spec: FigureSpec, distributions: pd.DataFrame) -> Drawing:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    curves = [(series, histogram(distributions, spec.number, series)) for series in spec.series]
+    curves = [(series, histogram(distributions, spec, series)) for series in spec.series]
     curves = [(series, data) for series, data in curves if data]
     words = _describe(spec, curves)
     with style.context(["default", _RC]):  # whatever the user's matplotlibrc says
@@ -358,9 +364,9 @@ def _cumulative(axes: Axes, spec: FigureSpec, curves: Curves) -> None:
 
 def _counts(axes: Axes, spec: FigureSpec, curves: Curves) -> None:
     # 1. The figure proper: how many have exactly x.
-    for series, data in curves:
-        if not series.tail_only:
-            _line(axes, series, data.values, data.counts)
+    drawn = [(series, *_with_gaps(data)) for series, data in curves if not series.tail_only]
+    for series, x, y in drawn:
+        _line(axes, series, x, y)
     if spec.log_x:
         axes.set_xscale("log")
         _log_axis(axes, "x")
@@ -369,9 +375,11 @@ def _counts(axes: Axes, spec: FigureSpec, curves: Curves) -> None:
         _whole_numbers(axes.xaxis)
     axes.set_ylim(bottom=0)
     _whole_numbers(axes.yaxis)
+    for _, x, y in drawn:
+        _keep_left(axes, x, y)
 
     # 2. The tail: how many have at least x.
-    inset = axes.inset_axes((0.42, 0.3, 0.57, 0.63))
+    inset = axes.inset_axes(_INSET)
     inset.set(xscale="log", yscale="log")
     inset.tick_params(labelsize=6.5, length=2, pad=1.5)
     inset.set_title(f"{spec.y} with at least x", fontsize=7, pad=3, color="#222222")
@@ -395,8 +403,30 @@ def _line(axes: Axes, series: Series, x: np.ndarray, y: np.ndarray, **options: A
     axes.plot(x, y, color=colour, linestyle=dashes, marker=marker, **options)
 
 
+def _with_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
+    """Values and counts with the zeros on either side of a gap between whole values."""
+    values, top = data.values, data.values[-1]
+    x = np.unique(np.concatenate((values, values[:-1] + 1, (values - 1)[1:])))
+    y = np.zeros(len(x))
+    y[np.searchsorted(x, values)] = data.counts
+    return x[x <= top], y[x <= top]
+
+
+def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
+    """Lengthen the x axis until what is as high as the inset is left of it."""
+    high = np.flatnonzero(y > 0.7 * _INSET[1] * axes.get_ylim()[1])
+    if len(high) == 0:
+        return
+    transform = axes.transScale.transform
+    last = x[min(high[-1] + 1, len(x) - 1)]
+    (left, _), (edge, _) = transform([(axes.get_xlim()[0], 1.0), (last, 1.0)])
+    needed = left + (edge - left) / (_INSET[0] - 0.07)  # its tick labels need room too
+    (right, _) = axes.transScale.inverted().transform((needed, 1.0))
+    axes.set_xlim(right=max(right, axes.get_xlim()[1]))
+
+
 def _marks(axes: Axes, marks: Sequence[Mark], size: float = 7) -> None:
-    for mark in marks:
+    for number, mark in enumerate(marks):
         colour = _MARK_COLOUR if mark.style is None else STYLES[mark.style][0]
         line: dict[str, Any] = {"color": colour, "linewidth": 0.7, "linestyle": (0, (2, 1.5))}
         left = mark.side == "left"
@@ -419,7 +449,7 @@ def _marks(axes: Axes, marks: Sequence[Mark], size: float = 7) -> None:
                 "rotation": 90,
             }
         words: dict[str, Any] = {"color": colour, "fontsize": size, "textcoords": "offset points"}
-        axes.annotate(mark.text, **place, **words)
+        axes.annotate(mark.text, gid=f"mark-{number}", **place, **words)
 
 
 def _legend(axes: Axes, curves: Curves) -> None:
@@ -494,7 +524,7 @@ def _svg(figure: Figure, spec: FigureSpec, words: str) -> str:
     return (
         f'{head} role="img" aria-labelledby="{title} {described}">\n'
         f' <title id="{title}">{escape(_heading(spec))}</title>\n'
-        f' <desc id="{described}">{escape(words)}</desc>{body}'
+        f' <desc id="{described}">{escape(words)}</desc>\n <style>{_HALO}</style>{body}'
     )
 
 
@@ -523,5 +553,3 @@ def _describe(spec: FigureSpec, curves: Curves) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
-
-

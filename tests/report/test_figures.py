@@ -1,0 +1,143 @@
+"""The figures: what they draw, the same every time, and that they may share a page."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from scribe_spark.report.figures import FIGURES, Drawing, Histogram, _with_gaps, draw, histogram
+
+from . import sample
+
+COLUMNS = ["figure", "system", "measure", "value", "count"]
+
+
+@pytest.fixture(scope="module")
+def drawings() -> dict[str, Drawing]:
+    table = sample.distributions(nodes=2_000, groups=60)
+    return {spec.number: draw(spec, table) for spec in FIGURES}
+
+
+def texts(svg: str) -> list[str]:
+    return ["".join(e.itertext()).strip() for e in ElementTree.fromstring(svg).iter() if is_text(e)]
+
+
+def is_text(element: ElementTree.Element) -> bool:
+    return element.tag == "{http://www.w3.org/2000/svg}text"
+
+
+def test_figures_6_to_10_in_order():
+    assert [spec.number for spec in FIGURES] == ["6", "7", "8", "9", "10"]
+    assert FIGURES[1].name == "figure-07-delay-penalty"
+
+
+def test_equal_data_give_equal_bytes_whatever_the_order_of_rows(drawings):
+    table = sample.distributions(nodes=2_000, groups=60).sample(frac=1, random_state=7)
+    assert {spec.number: draw(spec, table) for spec in FIGURES} == drawings
+
+
+def test_the_users_matplotlib_settings_do_not_matter(drawings):
+    import matplotlib
+
+    with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "black", "svg.hashsalt": "x"}):
+        again = draw(FIGURES[3], sample.distributions(nodes=2_000, groups=60))
+    assert again == drawings["9"]
+
+
+def test_no_date_and_no_address_but_namespaces(drawings):
+    for drawing in drawings.values():
+        assert "<metadata" not in drawing.svg
+        assert set(re.findall(r'https?://[^"\s<]+', drawing.svg)) == {
+            "http://www.w3.org/2000/svg",
+            "http://www.w3.org/1999/xlink",
+        }
+
+
+def test_ids_never_meet_and_every_reference_has_its_id(drawings):
+    together = "".join(drawing.svg for drawing in drawings.values())
+    ids = re.findall(r'\bid="([^"]+)"', together)
+    references = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', together)
+    assert len(ids) == len(set(ids))
+    assert {a or b for a, b in references} <= set(ids)
+
+
+def test_text_stays_text_and_has_an_alternative(drawings):
+    for number, drawing in drawings.items():
+        assert drawing.spec.x in texts(drawing.svg)
+        root = ElementTree.fromstring(drawing.svg)
+        assert root.get("role") == "img"
+        ids = {e.get("id"): e.text for e in root.iter()}
+        named = [ids[name] for name in (root.get("aria-labelledby") or "").split()]
+        assert named == [f"Figure {number}: {drawing.spec.title}", drawing.words]
+
+
+def test_what_the_paper_quotes_is_marked(drawings):
+    assert "paper: median RAD 1.68, RMD 1.69" in texts(drawings["7"].svg)
+    assert "paper: max 1,059" in texts(drawings["9"].svg)
+
+
+def test_words_say_what_is_drawn():
+    rows = [("7", "scribe", "rad", 1.25, 3), ("7", "scribe", "rad", 1.5, 1)]
+    rows += [("6", "scribe", "group_size", 1, 20), ("6", "scribe", "group_size", 2, 8)]
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    assert draw(FIGURES[1], table).words == "RAD: 4 groups, median 1.25, maximum 1.50."
+    assert draw(FIGURES[0], table).words == "2 groups, from 20 members down to 8, 28 in all."
+
+
+def test_naive_unicast_is_drawn_in_the_inset_only(drawings):
+    assert "Naive unicast (inset only)" in texts(drawings["10"].svg)
+
+
+@pytest.mark.parametrize("spec", FIGURES, ids=lambda spec: spec.name)
+@pytest.mark.parametrize(
+    "table", [pd.DataFrame(), pd.DataFrame(columns=COLUMNS)], ids=["bare", "empty"]
+)
+def test_without_data_it_says_so(spec, table):
+    drawing = draw(spec, table)
+    assert "no data" in texts(drawing.svg)
+    assert drawing.words == "No data."
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("spec", FIGURES, ids=lambda spec: spec.name)
+@pytest.mark.parametrize("value", [0, 1, 7, 2_500_000])
+def test_one_value_is_enough(spec, value):
+    rows = [(spec.number, s.system, s.measure, value, 5) for s in spec.series]
+    drawing = draw(spec, pd.DataFrame(rows, columns=COLUMNS))
+    assert ("no data" in texts(drawing.svg)) == (value == 0 and spec.log_x)
+
+
+def test_histogram_adds_up_equal_values_and_leaves_out_what_is_no_number():
+    rows = [("8", "scribe", "children_tables", value, 2) for value in (3, 1, 3, np.nan, np.inf)]
+    rows += [("8", "other", "children_tables", 9, 1), (8, "scribe", "children_tables", 5, 0)]
+    data = histogram(pd.DataFrame(rows, columns=COLUMNS), FIGURES[2], FIGURES[2].series[0])
+    assert data.values.tolist() == [1, 3]
+    assert data.counts.tolist() == [2, 4]
+    assert data.at_most.tolist() == [2, 6]
+    assert data.at_least.tolist() == [6, 4]
+    assert (data.total, data.median) == (6, 3)
+
+
+def test_a_gap_between_values_is_drawn_as_zero():
+    data = Histogram(np.array([0.0, 1, 4, 6]), np.array([5.0, 2, 1, 1]))
+    x, y = _with_gaps(data)
+    assert x.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert y.tolist() == [5, 2, 0, 0, 1, 0, 1]
+
+
+def test_median_against_numpy():
+    values = np.random.default_rng(3).integers(0, 30, 501)
+    rows = [("8", "scribe", "children_tables", value, 1) for value in values]
+    data = histogram(pd.DataFrame(rows, columns=COLUMNS), FIGURES[2], FIGURES[2].series[0])
+    assert data.median == np.median(values)
+
+
+def test_importing_the_report_does_not_import_matplotlib():
+    code = "import sys, scribe_spark.report; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,215 @@
+"""The page: every number is there, differences are right, and nothing in it is believed."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from scribe_spark.report import Report, render
+from scribe_spark.report.page import Difference
+
+from . import sample
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+NOTHING = pd.DataFrame()
+
+
+class Page(HTMLParser):
+    """Checks that tags nest, and gathers table rows, ids, local links and the tags met."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.rows: list[list[str]] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        found = dict(attributes)
+        if "id" in found:
+            self.ids.append(found["id"])
+        if tag == "a":
+            self.links.append(found["href"])
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "td" in self.open or "th" in self.open:
+            self.rows[-1][-1] += data.replace("\N{NO-BREAK SPACE}", " ").strip() + " "
+
+
+def measured(page: Page, name: str) -> list[str]:
+    """The cells of the row of one metric."""
+    (row,) = [row for row in page.rows if len(row) == 5 and name in row[0].split()]
+    return [" ".join(cell.split()) for cell in row]
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    table = sample.distributions(nodes=2_000, groups=60)
+    return render(sample.metrics(), sample.manifest(), table)
+
+
+@pytest.fixture(scope="module")
+def page(report) -> Page:
+    return Page(report.html)
+
+
+def test_the_figures_are_named_and_in_the_page(report):
+    assert list(report.figures) == [
+        "figure-06-group-size",
+        "figure-07-delay-penalty",
+        "figure-08-children-tables",
+        "figure-09-children-entries",
+        "figure-10-link-stress",
+    ]
+    assert all(svg in report.html for svg in report.figures.values())
+
+
+def test_the_same_page_twice(report):
+    table = sample.distributions(nodes=2_000, groups=60)
+    assert render(sample.metrics(), sample.manifest(), table) == report
+
+
+def test_the_page_asks_the_network_for_nothing(report, page):
+    namespaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert set(re.findall(r'https?://[^"\s<]+', report.html)) == namespaces
+    assert not {"script", "link", "img", "iframe"} & set(page.tags)
+    assert "@import" not in report.html
+    assert set(re.findall(r"url\(.", report.html)) <= {"url(#"}
+
+
+def test_ids_are_unique_and_links_lead_somewhere(page):
+    assert len(page.ids) == len(set(page.ids))
+    assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
+
+
+def test_every_metric_has_its_row(page):
+    for metric in sample.metrics():
+        assert measured(page, str(metric["name"]))
+
+
+def test_rows_are_grouped_by_figure_and_the_others_come_last():
+    metrics = [
+        {"name": "a", "value": 1, "figure": None},
+        {"name": "b", "value": 1, "figure": "12"},
+        {"name": "c", "value": 1, "figure": "Section IV-E"},
+        {"name": "d", "value": 1, "figure": 7},
+        {"name": "e", "value": 1, "figure": "7"},
+    ]
+    rows = Page(render(metrics, {}, NOTHING).html).rows
+    assert [row[0].split()[-1] if len(row) == 5 else row[0].strip() for row in rows[1:]] == [
+        "Figure 7: Delay penalty relative to IP multicast",
+        "d",
+        "e",
+        "Figure 12",
+        "b",
+        "Section IV-E",
+        "c",
+        "Other measures",
+        "a",
+    ]
+
+
+def test_a_difference_over_ten_per_cent_is_marked_in_words(page):
+    assert measured(page, "scribe.rad.median") == [
+        "Scribe, RAD, median scribe.rad.median",
+        "1.471 ratio",
+        "1.68",
+        "\N{MINUS SIGN}12.4 % over 10 % below",
+        "1.46-1.50",
+    ]
+    assert measured(page, "scribe.rad.max")[3] == "+55.0 % over 10 % above"
+    assert measured(page, "scribe.rmd.max")[3] == "\N{MINUS SIGN}4.9 %"
+    assert measured(page, "groups.size.sum")[1:4] == ["395,247 members", "395,247", "0 %"]
+
+
+def test_a_number_that_is_absent_has_no_difference(page):
+    dash = "\N{EN DASH}"
+    assert measured(page, "scribe.link_stress.mean")[1:4] == [f"{dash} packets", "2.4", dash]
+    assert measured(page, "routing_table.rows.mean")[2:] == [dash, dash, dash]
+
+
+def test_what_cannot_be_compared_is_not():
+    values = [(value, 4) for value in (None, float("nan"), float("inf"), "many", True)]
+    values += [(4, paper) for paper in (None, 0, float("nan"), "> 80 %", True)]
+    metrics = [{"name": "a", "value": value, "paper": paper} for value, paper in values]
+    rows = [row for row in Page(render(metrics, {}, NOTHING).html).rows[1:] if len(row) == 5]
+    assert [row[3].strip() for row in rows] == ["\N{EN DASH}"] * len(values)
+
+
+def test_differences():
+    assert str(Difference(0.04)) == "0\N{NO-BREAK SPACE}%"
+    assert not Difference(-10.0).notable
+    assert Difference(10.1).words == "over 10\N{NO-BREAK SPACE}% above"
+
+
+def test_headlines_are_the_first_compared_number_of_each_figure(report):
+    tiles = re.findall(r"<li>(.*?) <strong>(.*?)</strong>", report.html)
+    assert tiles == [
+        ("Groups, size, sum", "395,247"),
+        ("Scribe, RAD, median", "1.471"),
+        ("Scribe, children tables, mean", "2.321"),
+        ("Scribe, children entries, mean", "6.163"),
+        ("Scribe, link stress, packets", "2,221,034"),
+    ]
+    assert "9 of 20 published numbers" in report.html
+
+
+def test_provenance(report, page):
+    assert '<div class="given"><dt>seed</dt><dd>1</dd></div>' in report.html
+    assert "<div><dt>stub_size</dt><dd>10</dd></div>" in report.html
+    assert "<dt>Time</dt><dd>2 min 49 s</dd>" in report.html
+    assert [cell.strip() for cell in page.rows[-3]] == ["overlay", "95.0", "7,311,002"]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {},
+        {"config": None, "resolved": None, "versions": None, "phases": None, "machine": None},
+        {"phases": [None, {}, {"name": "trees"}], "machine": "a laptop", "seed": None},
+        {"resolved": {"nodes": None, "transit_stub": {"stub_size": 3}}, "phases": "none"},
+    ],
+)
+def test_a_manifest_that_lacks_things_still_makes_a_page(manifest):
+    html = render([], manifest, NOTHING).html
+    Page(html)
+    assert html.count("<p>No numbers were measured.</p>") == 1
+
+
+def test_what_users_write_is_escaped():
+    evil = "<script>alert('&')</script>\""
+    metrics = [dict.fromkeys(("name", "value", "unit", "paper", "figure", "check", "note"), evil)]
+    manifest = {
+        "config": {"topology": evil, evil: evil},
+        "resolved": {"members": evil},
+        "versions": {evil: evil},
+        "machine": {"cpu": evil},
+        "phases": [{"name": evil, "seconds": evil, "rows": evil}],
+        "seed": evil,
+    }
+    page = Page(html := render(metrics, manifest, NOTHING).html)
+    assert "script" not in page.tags
+    assert evil not in html
+    assert "&lt;script&gt;alert(&#39;&amp;&#39;)&lt;/script&gt;&#34;" in html
