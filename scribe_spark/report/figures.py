@@ -325,7 +325,7 @@ def draw(spec: FigureSpec, distributions: pd.DataFrame) -> Drawing:
         figure = Figure(figsize=(4.5, 3.15))
         FigureCanvasSVG(figure)
         several = len(spec.series) > 1  # a legend stands above the axes
-        axes = figure.add_axes((0.145, 0.135, 0.835, 0.775 if several else 0.83))
+        axes = figure.add_axes((0.165, 0.135, 0.815, 0.775 if several else 0.83))
         axes.set_xlabel(spec.x)
         axes.set_ylabel(spec.y)
         if curves:
@@ -471,8 +471,8 @@ def _legend(axes: Axes, curves: Curves) -> None:
         bbox_to_anchor=(-0.01, 0.99),
         ncols=len(handles),
         frameon=False,
-        handlelength=2.4,
-        columnspacing=1.4,
+        handlelength=2.1,
+        columnspacing=1.1,
     )
 
 
@@ -494,7 +494,9 @@ def _whole_numbers(axis: Axis) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value < 1e6 else _short(value))
+    )
 
 
 def _short(value: float) -> str:
