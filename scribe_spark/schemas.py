@@ -70,8 +70,10 @@ CONTRACT: dict[str, StructType] = {
 #: Unicast routes from one router, as little-endian int32 arrays over the routers in id order.
 ROUTES = _schema(source=_LONG, delay_us=BinaryType(), pred=BinaryType())
 
-#: One Pastry route per row: what ``route`` of a message from ``source`` to ``key`` cost.
-PASTRY_ROUTES = _schema(source=_LONG, root=_LONG, hops=_INT, delay_ms=_DOUBLE, direct_ms=_DOUBLE)
+#: Histograms behind the figures.
+DISTRIBUTIONS = _schema(
+    figure=_STRING, system=_STRING, measure=_STRING, value=_DOUBLE, count=_LONG
+)
 
 #: Kinds of link in ``link_stress``.
 CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"

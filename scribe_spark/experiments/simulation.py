@@ -1,0 +1,249 @@
+"""One experiment as a chain of tables, each made from those before it when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark import baselines, metrics, pastry, schemas, scribe, superstep
+from scribe_spark.config import RunConfig
+from scribe_spark.progress import Progress, Silent
+from scribe_spark.schemas import MICROSECONDS, Multicast, to_ms
+from scribe_spark.topology import Graph, Topology, load
+from scribe_spark.topology.underlay import MatrixUnderlay, compute_routes
+
+__all__ = ["SYSTEMS", "Simulation"]
+
+#: The multicast systems of the experiment, in the order of its tables.
+SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
+
+
+class Simulation:
+    """A config and a SparkSession; attributes are the stages, computed once and on demand.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    config : RunConfig
+    saved : dict of DataFrame, optional
+        Tables that stand already (by their name in `schemas`); they are read, not made again.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: RunConfig,
+        saved: dict[str, DataFrame] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.spark, self.config = spark, config
+        self.saved = saved if saved is not None else {}
+        self.progress = progress or Silent()
+        self._held: list[DataFrame | superstep.Rounds] = []
+
+    # --- topology
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Routers and links on the driver."""
+        return load(self.config, self.spark)
+
+    @cached_property
+    def topology(self) -> Topology:
+        """Routers and links in GraphFrames' form."""
+        return Topology.from_graph(self.spark, self.graph)
+
+    @cached_property
+    def underlay(self) -> MatrixUnderlay:
+        """Routes between routers, at hand on every executor."""
+        graph, config = self.graph, self.config
+        routers = graph.vertices["id"].to_numpy()
+        routes = compute_routes(self.spark, routers, graph.edges, config.tie, config.seed)
+        lan_us = round(config.lan_delay_ms * MICROSECONDS)
+        return MatrixUnderlay.of(self.spark, routes, len(graph.edges), lan_us)
+
+    # --- overlay
+
+    @cached_property
+    def nodes(self) -> DataFrame:
+        """`schemas.NODES`."""
+        return self._stage(
+            "nodes", lambda: pastry.make_nodes(self.spark, self.config, self.underlay.routers)
+        )
+
+    @cached_property
+    def overlay(self) -> pastry.Overlay:
+        """The Pastry network with perfect tables."""
+        return pastry.Overlay.build(self.nodes, self.underlay, self.config)
+
+    # --- trees
+
+    @cached_property
+    def members(self) -> DataFrame:
+        """``group, node, router``, partitioned by node."""
+        config = self.config
+        made = scribe.draw_members if config.members is None else scribe.read_members
+        members = self._stage("members", lambda: made(self.spark, config))
+        at = self.nodes.select("node", "router")
+        joined = members.hint("shuffle_hash").join(at, "node", "inner")
+        return self._hold(joined.select("group", "node", "router").persist())
+
+    @cached_property
+    def created(self) -> DataFrame:
+        """Each group's CREATE where it was delivered: `scribe.create`, with what it travelled."""
+        groups = scribe.make_groups(self.members, self.nodes, self.config)
+        rounds = scribe.create(self.overlay, groups, self.progress)
+        delivered = rounds.union().where(F.col("next").isNull())
+        travelled = self.overlay.travelled(delivered)
+        sizes = groups.select("group", "size")
+        table, _ = superstep.materialise(travelled.join(F.broadcast(sizes), "group", "inner"))
+        rounds.release()
+        return self._hold(table)
+
+    @cached_property
+    def groups(self) -> DataFrame:
+        """``group, key_hi, key_lo, size, root, root_router, source, source_router``."""
+        rooted = self.created.select(
+            "group",
+            "key_hi",
+            "key_lo",
+            "size",
+            F.col("node").alias("root"),
+            F.col("router").alias("root_router"),
+        )
+        if self.config.source == "root":
+            root = {"source": F.col("root"), "source_router": F.col("root_router")}
+            return rooted.withColumns(root)
+        drawn = F.broadcast(scribe.senders(self.members, self.config.seed))
+        return self._hold(rooted.join(drawn, "group", "inner").persist())
+
+    @cached_property
+    def children(self) -> DataFrame:
+        """Scribe's children tables, with delays: the tree edges, partitioned by parent."""
+        rounds = scribe.join(self.overlay, self.groups, self.members, self.progress)
+        if not rounds.tables:  # no member, no JOIN
+            return baselines.unicasts(self.groups, self.members, self.underlay).limit(0)
+        edges = scribe.Scribe.children(rounds.tables)
+        timed = self.underlay.delay(edges, "parent_router", "child_router").repartition("parent")
+        table, _ = superstep.materialise(timed)
+        rounds.release()
+        return self._hold(table)
+
+    @cached_property
+    def systems(self) -> list[Multicast]:
+        """Every multicast system's hand-over, in the order of :data:`SYSTEMS`."""
+        ours, rounds = scribe.multicast(
+            self.overlay, self.groups, self.members, self.children, self.config.source,
+            self.progress,
+        )
+        self._held.append(rounds)
+        star = baselines.unicasts(self.groups, self.members, self.underlay).persist()
+        self._hold(star)
+        return [ours, baselines.ip_multicast(star), baselines.naive_unicast(star)]
+
+    def release(self) -> None:
+        """Free what the stages keep in memory; they are made again when asked for."""
+        if "overlay" in self.__dict__:
+            self.overlay.release()
+        for held in self._held:
+            if isinstance(held, superstep.Rounds):
+                held.release()
+            else:
+                held.unpersist()
+                superstep.release(held)
+        self._held.clear()
+        for stage in ("overlay", "members", "created", "groups", "children", "systems"):
+            self.__dict__.pop(stage, None)
+
+    # --- what each phase leaves
+
+    def phase(self, name: str) -> Iterator[tuple[str, DataFrame]]:
+        """The tables of a phase, one by one; a table may be read back once it has been saved."""
+        yield from {
+            "topology": self._topology,
+            "overlay": self._overlay,
+            "trees": self._trees,
+            "measures": self._measures,
+        }[name]()
+
+    def _topology(self) -> Iterator[tuple[str, DataFrame]]:
+        yield "routers", self.topology.routers()
+        yield "links", self.topology.links()
+        assert self.underlay  # routes belong to this phase's time
+
+    def _overlay(self) -> Iterator[tuple[str, DataFrame]]:
+        yield "nodes", self.nodes
+        del self.nodes  # from here on, the saved ones
+        self.overlay.state.count()
+        if self.config.write_routing_table:
+            yield "routing_table", pastry.routing_table(self.overlay.state, self.config.b)
+
+    def _trees(self) -> Iterator[tuple[str, DataFrame]]:
+        yield "members", schemas.conform(self.members, schemas.MEMBERS)
+        yield "groups", schemas.conform(self.groups, schemas.GROUPS)
+        yield "pastry_routes", self.created.select(
+            "source",
+            F.col("node").alias("root"),
+            "hops",
+            to_ms("delay_us"),
+            to_ms("direct_us", "direct_ms"),
+        )
+        systems = self.systems
+        yield "tree_edges", superstep.union([_edges(system) for system in systems])
+        yield "deliveries", superstep.union([_deliveries(system) for system in systems])
+        self.release()
+
+    def _measures(self) -> Iterator[tuple[str, DataFrame]]:
+        saved = self.saved
+        load = metrics.loads(saved["tree_edges"]).persist()
+        yield "node_stress", metrics.node_stress(load, saved["nodes"], SYSTEMS)
+        yield "link_stress", metrics.link_stress(saved["tree_edges"], load, self.underlay)
+        load.unpersist()
+        yield "group_delay", metrics.group_delay(saved["deliveries"], saved["groups"])
+        spread = metrics.distributions(
+            *(saved[name] for name in ("groups", "group_delay", "node_stress", "link_stress"))
+        )
+        yield "distributions", self.spark.createDataFrame(spread, schemas.DISTRIBUTIONS).coalesce(1)
+
+    def numbers(self) -> list[dict]:
+        """`metrics.json`, from the tables of all phases."""
+        saved = self.saved
+        links = saved["links"].agg(F.count(F.lit(1)).alias("n"), F.avg("delay_ms").alias("mean"))
+        core = links.first()
+        routers = saved["routers"].count()
+        size = metrics.Size(self.config.nodes, routers, core["n"])
+        routes = saved["pastry_routes"].select("hops", "delay_ms", "direct_ms").toPandas()
+        spread: pd.DataFrame = saved["distributions"].toPandas()
+        rdps = metrics.rdp(saved["deliveries"])
+        return metrics.numbers(size, spread, rdps, routes, core["mean"], self.config.b)
+
+    # --- helpers
+
+    def _stage(self, name: str, make) -> DataFrame:
+        return self.saved[name] if name in self.saved else make()
+
+    def _hold(self, frame: DataFrame) -> DataFrame:
+        self._held.append(frame)
+        return frame
+
+
+def _edges(system: Multicast) -> DataFrame:
+    return system.tree_edges.select(
+        F.lit(system.system).alias("system"),
+        "group",
+        "parent",
+        "child",
+        "parent_router",
+        "child_router",
+        F.lit(system.merged).alias("merged"),
+    )
+
+
+def _deliveries(system: Multicast) -> DataFrame:
+    return system.deliveries.select(
+        F.lit(system.system).alias("system"), "group", "node", "hops", to_ms("delay_us")
+    )
