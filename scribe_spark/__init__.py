@@ -1,0 +1,121 @@
+"""Scribe over Pastry, simulated on Spark: the evaluation of the JSAC 2002 paper.
+
+>>> from scribe_spark import RunConfig, run
+>>> done = run(RunConfig(nodes=2_000, groups=50), out="out/small")
+>>> done.table("tree_edges").groupBy("system").count().show()
+
+The names below are loaded when they are first asked for, so that ``import scribe_spark`` (and with
+it the command line's ``--help``) does not wait for pyspark.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from scribe_spark.config import Execution, InputError, RunConfig
+    from scribe_spark.experiments import Run, Simulation
+    from scribe_spark.pastry import Application, Overlay
+    from scribe_spark.progress import Progress
+    from scribe_spark.session import session as spark_session
+    from scribe_spark.topology import Topology
+
+__all__ = [
+    "RunConfig",
+    "Execution",
+    "InputError",
+    "spark_session",
+    "run",
+    "Run",
+    "Simulation",
+    "Application",
+    "Overlay",
+    "Topology",
+]
+
+#: Where each name lives: module, name there.  The function `session` is `spark_session` here, for
+#: `scribe_spark.session` is the module as soon as anything has imported it.
+_HOMES = {
+    "RunConfig": ("config", "RunConfig"),
+    "Execution": ("config", "Execution"),
+    "InputError": ("config", "InputError"),
+    "spark_session": ("session", "session"),
+    "Run": ("experiments", "Run"),
+    "Simulation": ("experiments", "Simulation"),
+    "Application": ("pastry", "Application"),
+    "Overlay": ("pastry", "Overlay"),
+    "Topology": ("topology", "Topology"),
+}
+
+
+def run(
+    config: RunConfig,
+    out: str = "out",
+    *,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Run an experiment into a folder, as ``scribe-spark run`` does.
+
+    Parameters
+    ----------
+    config : RunConfig
+    out : str
+        Folder or URL that Spark can write.
+    spark : SparkSession, optional
+        Used as it is; without one the active session is taken, or one is made that stays open.
+    partitions : int, optional
+        Partitions of the node-level tables; by default picked from cores and size.
+    resume, overwrite : bool
+        What to do with an existing `out`: go on after its last whole phase; replace it.  With
+        neither it is refused.
+    progress : Progress, optional
+        Told of phases and rounds; by default bars or lines on stderr.
+
+    Returns
+    -------
+    Run
+        Its tables, ``metrics()`` and ``manifest()``, and the simulation with every stage.
+
+    Raises
+    ------
+    InputError
+        Bad topology, members or `out`: one line that names the field.
+    """
+    from scribe_spark import experiments
+    from scribe_spark.config import Execution
+    from scribe_spark.java import check_java
+    from scribe_spark.progress import pick
+    from scribe_spark.session import session
+
+    how = Execution(out=out, partitions=partitions, resume=resume, overwrite=overwrite)
+    experiments.check(config, how)
+    if spark is None:
+        check_java()
+        spark = session(how, nodes=config.nodes)
+    return experiments.run(spark, config, how, progress=progress or pick())
+
+
+def __getattr__(name: str) -> Any:
+    """A name of :data:`__all__`, or ``__version__``, loaded when it is first asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value = version("scribe_spark")
+    elif name in _HOMES:
+        module, there = _HOMES[name]
+        value = getattr(importlib.import_module(f"{__name__}.{module}"), there)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -37,10 +37,11 @@ def session(execution: Execution | None = None, nodes: int = 100_000) -> SparkSe
         .config("spark.driver.extraJavaOptions", _java_options(nodes))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
         .config("spark.sql.artifact.isolation.enabled", "false")
         .config("spark.shuffle.compress", "false" if master.startswith("local[") else "true")
     )
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # the JVM of spark-submit has its log set up already
+        builder = builder.config("spark.log.level", "ERROR")
     if "SPARK_ENV_LOADED" not in os.environ or master != "local[*]":
         builder = builder.master(master)  # under spark-submit its --master wins
     if master.startswith("local"):  # executors on this machine: the same interpreter
@@ -103,4 +104,12 @@ def _heap_mib(nodes: int) -> int:
 def _java_options(nodes: int) -> str:
     """Half of a short run is JVM warm-up: the first compiler alone is faster there."""
     tier = "-XX:TieredStopAtLevel=1 " if nodes <= 200_000 else ""
-    return tier + "-XX:+UseParallelGC"
+    return f"{tier}-XX:+UseParallelGC {_log_option()}".rstrip()
+
+
+def _log_option() -> str:
+    """Errors only, and none of what Spark says of its own default log settings."""
+    settings = Path(__file__).with_name("log4j2.properties")
+    if "SPARK_CONF_DIR" in os.environ or not settings.is_file():  # the user's own; a zipped package
+        return ""
+    return f"-Dlog4j2.configurationFile={settings.as_uri()}"

@@ -6,7 +6,11 @@ counts as whole when its rows still have the digest that was taken while it was 
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +20,69 @@ from pyspark.sql import functions as F
 from scribe_spark.config import InputError
 from scribe_spark.inputs import is_local, local_path
 
-__all__ = ["Folder"]
+__all__ = ["MANIFEST", "Folder", "local_names", "probe_local", "refuse_contents"]
 
 MANIFEST = "manifest.json"
 
 #: All that a run ever puts into its folder: what --overwrite may delete.
 CONTENTS = (MANIFEST, "metrics.json", "report.html", "figures", "tables")
 
+#: Object stores: a file appears, whole, when it is closed, and a rename is a copy.
+_STORES = ("s3a", "s3", "s3n", "gs", "oss", "dbfs")
+
+#: Spark takes a path to read for a pattern, though it writes to it as it stands.
+_AS_IT_STANDS = {"__globPaths__": "false"}
+
 
 class Folder:
-    """A folder (path or URL) and the file system it is on."""
+    """A folder (path or URL) and the file system it is on.
+
+    Raises
+    ------
+    InputError
+        Spark knows no file system for such a URL.
+    """
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         self.spark, self.out = spark, out
         self._hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
-        self._conf = spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+        self._conf = spark._jsc.hadoopConfiguration()
         # a plain path is local whatever the cluster's default file system is
         self.url = f"file://{local_path(out).absolute()}" if is_local(out) else out.rstrip("/")
-        self._files = self._path().getFileSystem(self._conf)
-        self._files.setWriteChecksum(False)  # texts stay editable by hand
+        with self._usable():
+            uri = self._path().toUri()
+            # one of our own: the next line must not reach the one that Spark writes tables with
+            self._files = self._hadoop.FileSystem.newInstance(uri, self._conf)
+            self._files.setWriteChecksum(False)  # texts stay editable by hand
 
     def _path(self, *parts: str) -> Any:
         return self._hadoop.Path("/".join([self.url, *parts]))
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Whatever the file system has against OUT is bad input."""
+        try:
+            yield
+        except Exception as error:
+            reason = str(getattr(error, "java_exception", error)).strip().splitlines()[0]
+            raise InputError("out", self.out, f"cannot be used ({reason})") from None
 
     def exists(self, *parts: str) -> bool:
         return bool(self._files.exists(self._path(*parts)))
 
     def names(self) -> list[str]:
-        """What is in the folder; empty if there is none."""
-        if not self.exists():
-            return []
-        return sorted(entry.getPath().getName() for entry in self._files.listStatus(self._path()))
+        """What is in the folder; empty if there is none.
 
-    def clear(self) -> None:
-        """Delete what a run left, and nothing else."""
-        for name in CONTENTS:
-            self._files.delete(self._path(name), True)
+        Raises
+        ------
+        InputError
+            It cannot be looked into.
+        """
+        with self._usable():
+            if not self.exists():
+                return []
+            found = self._files.listStatus(self._path())
+            return sorted(entry.getPath().getName() for entry in found)
 
     def make(self) -> None:
         """Create the folder.
@@ -61,12 +92,15 @@ class Folder:
         InputError
             It cannot be written.
         """
-        try:
+        with self._usable():
             self.write_text(".writable", "")
             self._files.delete(self._path(".writable"), False)
-        except Exception as error:
-            reason = str(getattr(error, "java_exception", error)).splitlines()[0]
-            raise InputError("out", self.out, f"cannot be written ({reason})") from None
+
+    def clear(self) -> None:
+        """Delete what a run left but its manifest (which says that the folder is a run's)."""
+        for name in CONTENTS:
+            if name != MANIFEST:
+                self._files.delete(self._path(name), True)
 
     # --- texts
 
@@ -78,24 +112,47 @@ class Folder:
             stream.close()
 
     def write_text(self, name: str, text: str) -> None:
-        """Write all of a file or nothing: beside it first, then moved in its place."""
-        beside = self._path(f"{name}.tmp")
+        """Write all of a file or nothing."""
+        whole_at_once = self.url.partition(":")[0].lower() in _STORES
+        path = self._path(name)
+        beside = path if whole_at_once else self._path(f"{name}.tmp")
         stream = self._files.create(beside, True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
+        if beside is not path:
+            self._move(beside, path)
+
+    def _move(self, beside: Any, path: Any) -> None:
+        """Put a file in another's place: in one step, where the file system has one."""
+        try:
+            files = self._hadoop.FileContext.getFileContext(path.toUri(), self._conf)
+        except Exception:  # the file system has but the older interface
+            self._files.delete(path, False)
+            if not self._files.rename(beside, path):
+                raise OSError(f"{beside} cannot be renamed to {path}") from None
+            return
         rename = getattr(self._hadoop, "Options$Rename")
         how = self.spark.sparkContext._gateway.new_array(rename, 1)  # type: ignore[union-attr]
         how[0] = rename.OVERWRITE
-        files = self._hadoop.FileContext.getFileContext(self._path().toUri(), self._conf)
-        files.rename(beside, self._path(name), how)
+        files.rename(beside, path, how)
 
     def read_json(self, name: str) -> Any:
         return json.loads(self.read_text(name))
 
-    def write_json(self, name: str, value: Any) -> None:
-        self.write_text(name, json.dumps(value, indent=2) + "\n")
+    def write_json(self, name: str, value: Any) -> str:
+        """Write a value; the digest of the text."""
+        text = json.dumps(value, indent=2) + "\n"
+        self.write_text(name, text)
+        return _text_digest(text)
+
+    def is_whole_text(self, name: str, digest: str) -> bool:
+        """Whether a text is what was written."""
+        try:
+            return _text_digest(self.read_text(name)) == digest
+        except Exception:  # missing, or no text any more
+            return False
 
     # --- tables
 
@@ -106,13 +163,13 @@ class Folder:
         return _read_digest(seen.get)
 
     def read_table(self, name: str) -> DataFrame:
-        return self.spark.read.parquet(self._table(name))
+        return self.spark.read.options(**_AS_IT_STANDS).parquet(self._table(name))
 
     def is_whole(self, name: str, record: dict[str, Any]) -> bool:
         """Whether the table can be read and is what was written."""
         try:
             frame = self.read_table(name)
-            return _read_digest(frame.agg(*_digest(frame)).first().asDict()) == record
+            return _read_digest(frame.agg(*_digest(frame)).collect()[0].asDict()) == record
         except Exception:  # missing, cut off, scrambled: whatever it is, it is not whole
             return False
 
@@ -136,25 +193,29 @@ def _read_digest(row: dict[str, Any]) -> dict[str, Any]:
     return {"rows": row["rows"], "digest": f"{row['high']:x}-{row['low']:x}"}
 
 
-def refuse_local(out: str, resume: bool, overwrite: bool) -> None:
-    """What can be said of a local OUT before Spark starts.
-
-    Raises
-    ------
-    InputError
-    """
-    path = local_path(out)
-    if path.exists() and not path.is_dir():
-        raise InputError("out", out, "is a file; name a folder")
-    names = [child.name for child in path.iterdir()] if path.exists() else []
-    refuse_contents(out, names, resume, overwrite)
-    above = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
-    if not above.is_dir() or not _writable(above):
-        raise InputError("out", out, f"cannot be written; {above} is not a folder you may write")
+def _text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def refuse_contents(out: str, names: list[str], resume: bool, overwrite: bool) -> None:
+# --- what can be said of a folder before anything is written
+
+
+def refuse_contents(
+    out: str, names: Iterable[str], read: Callable[[str], str], resume: bool, overwrite: bool
+) -> dict[str, Any] | None:
     """Refuse a folder that is somebody else's, or a run's without leave to go on or replace.
+
+    Parameters
+    ----------
+    names : iterable of str
+        What is in the folder.
+    read : callable
+        A text of the folder by its name.
+
+    Returns
+    -------
+    dict or None
+        The manifest of the run to go on with, if there is one.
 
     Raises
     ------
@@ -162,16 +223,68 @@ def refuse_contents(out: str, names: list[str], resume: bool, overwrite: bool) -
     """
     visible = [name for name in names if not name.startswith(".") and not name.endswith(".tmp")]
     if not visible:
-        return
-    foreign = [name for name in visible if name not in CONTENTS]
-    if foreign and MANIFEST not in visible:
-        remedy = f"holds other things ({foreign[0]}); name a new folder"
+        return None
+    if MANIFEST not in visible:
+        remedy = f"holds other things ({visible[0]}); name a new folder"
         raise InputError("out", out, remedy)
+    try:
+        manifest = json.loads(read(MANIFEST))
+    except Exception:
+        manifest = None
+    readable = manifest is not None
+    if readable and not (isinstance(manifest, dict) and {"resolved", "phases"} <= set(manifest)):
+        raise InputError("out", out, f"holds a {MANIFEST} that is no run's; name a new folder")
     if not resume and not overwrite:
         raise InputError("out", out, "exists; use --resume to go on or --overwrite to replace it")
+    if overwrite:
+        return None
+    if not readable:
+        raise InputError("out", out, f"its {MANIFEST} cannot be read; use --overwrite")
+    return manifest
 
 
-def _writable(folder: Path) -> bool:
-    import os
+def local_names(out: str) -> list[str]:
+    """What is in a local folder; empty if there is none.
 
-    return os.access(folder, os.W_OK | os.X_OK)
+    Raises
+    ------
+    InputError
+        It is none, or cannot be looked into.
+    """
+    path = local_path(out)
+    try:
+        return sorted(child.name for child in path.iterdir())
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        raise InputError("out", out, "is a file, or below one; name a folder") from None
+    except (OSError, ValueError) as error:
+        raise InputError("out", out, f"cannot be read ({_reason(error)})") from None
+
+
+def probe_local(out: str) -> None:
+    """Refuse a local folder that cannot be made or written, by doing so; no trace is left.
+
+    Raises
+    ------
+    InputError
+    """
+    path = local_path(out)
+    made: list[Path] = []
+    try:
+        for folder in (*reversed(path.parents), path):
+            if not folder.exists():
+                folder.mkdir()
+                made.append(folder)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except (OSError, ValueError) as error:
+        raise InputError("out", out, f"cannot be written ({_reason(error)})") from None
+    finally:
+        for folder in reversed(made):
+            with suppress(OSError):  # somebody else has put something there
+                folder.rmdir()
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

@@ -3,25 +3,37 @@
 The phases and what each leaves: topology (routers, links), overlay (nodes, on request
 routing_table), trees (members, groups, tree_edges, deliveries), measures (node_stress,
 link_stress, group_delay, metrics.json), report (report.html, figures).
+
+A phase is whole when the manifest has its record and every table and text still has the digest
+recorded there.  The record is dropped before the phase touches a table and written after the last.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib.metadata
 import json
 import os
 import platform
 import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.config import Execution, InputError, RunConfig
-from scribe_spark.experiments.folder import MANIFEST, Folder, refuse_contents, refuse_local
+from scribe_spark.experiments.folder import (
+    MANIFEST,
+    Folder,
+    local_names,
+    probe_local,
+    refuse_contents,
+)
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.inputs import is_local
+from scribe_spark.inputs import is_local, local_path
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import render
 from scribe_spark.scribe import check_members
@@ -70,16 +82,21 @@ def check(config: RunConfig, execution: Execution) -> None:
     InputError
     """
     if is_local(execution.out):
-        refuse_local(execution.out, execution.resume, execution.overwrite)
+        names, folder = local_names(execution.out), local_path(execution.out)
+        _former(names, lambda name: (folder / name).read_text("utf-8"), config, execution)
+        probe_local(execution.out)
     if not _needs_spark(config.topology):
         load(config)
     if config.members is not None and is_local(config.members):
         check_members(config)
 
 
+def _is_named(topology: str) -> bool:
+    return topology == "transit-stub" or topology.startswith("topohub:")
+
+
 def _needs_spark(topology: str) -> bool:
-    named = topology == "transit-stub" or topology.startswith("topohub:")
-    return not named and not is_local(topology)
+    return not _is_named(topology) and not is_local(topology)
 
 
 def run(
@@ -103,25 +120,28 @@ def run(
     """
     progress = progress or Silent()
     folder = Folder(spark, execution.out)
-    manifest = _open(folder, config, execution, spark)
+    manifest = _open(folder, config, execution, phases, spark)
     done = {entry["name"]: entry for entry in manifest["phases"]}
     simulation = Simulation(spark, config, progress=progress)
     partitions = execution.partitions or default_partitions(spark, config.nodes)
     with tuned(spark, partitions):
-        whole = True
+        usable = True  # all tables so far are those that the next phase's record was made from
         for name in PHASES[:-1]:
-            whole = whole and name in done and _is_whole(folder, done[name])
-            if whole:
+            if usable and name in done and _is_whole(folder, done[name]):
                 progress.note(f"{name}: whole already")
                 _take(simulation, folder, done[name])
+                _record(folder, manifest, done[name])
             elif name in phases:
-                _run_phase(name, simulation, folder, manifest, progress)
-                whole = True
+                entry = _run_phase(name, simulation, folder, manifest, progress)
+                usable = name in done and _left(entry) == _left(done[name])
             else:
                 _refuse_gap(name, phases)
+                usable = False
         if PHASES[-1] in phases:
+            started = time.perf_counter()
             with progress.phase(PHASES[-1]):
                 report(spark, execution.out)
+            _record(folder, manifest, _entry(PHASES[-1], started, {}, {}))
     return Run(execution.out, simulation, folder)
 
 
@@ -134,33 +154,47 @@ def _refuse_gap(name: str, phases: tuple[str, ...]) -> None:
 
 def _run_phase(
     name: str, simulation: Simulation, folder: Folder, manifest: dict, progress: Progress
-) -> None:
+) -> dict[str, Any]:
     # this phase's record and those of later ones no longer hold
     before = PHASES.index(name)
     manifest["phases"] = [e for e in manifest["phases"] if PHASES.index(e["name"]) < before]
     folder.write_json(MANIFEST, manifest)
-    started, tables = time.perf_counter(), {}
+    started, tables, texts = time.perf_counter(), {}, {}
     with progress.phase(name):
         for table, frame in simulation.phase(name):
             tables[table] = folder.write_table(table, frame)
             simulation.saved[table] = folder.read_table(table)
         if name == "measures":
-            folder.write_json("metrics.json", simulation.numbers())
+            texts["metrics.json"] = folder.write_json("metrics.json", simulation.numbers())
+    entry = _entry(name, started, tables, texts)
+    _record(folder, manifest, entry)
+    return entry
+
+
+def _entry(name: str, started: float, tables: dict, texts: dict) -> dict[str, Any]:
+    """A phase as the manifest has it."""
     seconds = round(time.perf_counter() - started, 3)
     rows = sum(record["rows"] for record in tables.values())
-    entry = {"name": name, "seconds": seconds, "rows": rows, "tables": tables}
-    manifest["phases"].append(entry)
+    return {"name": name, "seconds": seconds, "rows": rows, "tables": tables, "texts": texts}
+
+
+def _record(folder: Folder, manifest: dict, entry: dict[str, Any]) -> None:
+    """Put a phase's entry in its place in the manifest, unless it is there."""
+    if entry in manifest["phases"]:
+        return
+    others = [e for e in manifest["phases"] if e["name"] != entry["name"]]
+    manifest["phases"] = sorted([*others, entry], key=lambda e: PHASES.index(e["name"]))
     folder.write_json(MANIFEST, manifest)
 
 
+def _left(entry: dict[str, Any]) -> tuple[dict, dict]:
+    """What a phase left, by digest."""
+    return entry["tables"], entry["texts"]
+
+
 def _is_whole(folder: Folder, entry: dict[str, Any]) -> bool:
-    texts = ["metrics.json"] if entry["name"] == "measures" else []
-    for text in texts:
-        try:
-            folder.read_json(text)
-        except Exception:
-            return False
-    return all(folder.is_whole(table, record) for table, record in entry["tables"].items())
+    texts = all(folder.is_whole_text(name, digest) for name, digest in entry["texts"].items())
+    return texts and all(folder.is_whole(name, record) for name, record in entry["tables"].items())
 
 
 def _take(simulation: Simulation, folder: Folder, entry: dict[str, Any]) -> None:
@@ -179,10 +213,15 @@ def report(spark: SparkSession, out: str) -> str:
     folder = Folder(spark, out)
     try:
         manifest, metrics = folder.read_json(MANIFEST), folder.read_json("metrics.json")
+        # its own time is not on the page: drawn again, the page stays the same
+        manifest["phases"] = [e for e in manifest["phases"] if e["name"] != PHASES[-1]]
+        finished = manifest["phases"][-1]["name"] == PHASES[-2]
         spread = folder.read_table("distributions").toPandas()
     except Exception:
+        finished = False
+    if not finished:
         remedy = "holds no finished run; make one with `scribe-spark run`"
-        raise InputError("out", out, remedy) from None
+        raise InputError("out", out, remedy)
     page = render(metrics, manifest, spread)
     for name, drawing in page.figures.items():
         folder.write_text(f"figures/{name}.svg", drawing)
@@ -194,25 +233,77 @@ def report(spark: SparkSession, out: str) -> str:
 
 
 def _open(
-    folder: Folder, config: RunConfig, execution: Execution, spark: SparkSession
+    folder: Folder,
+    config: RunConfig,
+    execution: Execution,
+    phases: tuple[str, ...],
+    spark: SparkSession,
 ) -> dict[str, Any]:
     """The manifest to go on with: the folder's, or a new one."""
-    refuse_contents(execution.out, folder.names(), execution.resume, execution.overwrite)
-    if execution.resume and folder.exists(MANIFEST):
-        try:
-            manifest = folder.read_json(MANIFEST)
-            resolved = manifest["resolved"]
-            _ = [entry["tables"] for entry in manifest["phases"]]
-        except Exception:
-            remedy = "its manifest.json cannot be read; use --overwrite"
-            raise InputError("out", execution.out, remedy) from None
-        _refuse_other(config, resolved, execution.out)
+    manifest = _former(folder.names(), folder.read_text, config, execution)
+    if manifest is not None:
         return manifest
+    if PHASES[0] not in phases:
+        _refuse_gap(PHASES[0], phases)
     folder.make()
     folder.clear()
     manifest = _manifest(config, execution, spark)
     folder.write_json(MANIFEST, manifest)
     return manifest
+
+
+def _former(
+    names: Iterable[str], read: Callable[[str], str], config: RunConfig, execution: Execution
+) -> dict[str, Any] | None:
+    """The manifest of the run to go on with; None where there is none, or it is to be replaced.
+
+    Raises
+    ------
+    InputError
+        The folder is somebody else's, or a run's of another config, input or version.
+    """
+    out = execution.out
+    manifest = refuse_contents(out, names, read, execution.resume, execution.overwrite)
+    if manifest is None:
+        return None
+    try:
+        # as if each were there in full; what is not is as good as an unreadable manifest
+        _ = [(PHASES.index(e["name"]), *map(dict, _left(e))) for e in manifest["phases"]]
+        resolved, inputs = dict(manifest["resolved"]), dict(manifest["inputs"])
+        version = manifest["versions"]["scribe_spark"]
+    except Exception:
+        remedy = f"its {MANIFEST} cannot be read; use --overwrite"
+        raise InputError("out", out, remedy) from None
+    _refuse_other(config, resolved, out)
+    for name, digest in _inputs(config).items():
+        if inputs.get(name) != digest:
+            remedy = f"has changed since {out} was made; use --overwrite or another OUT"
+            raise InputError(name, getattr(config, name), remedy)
+    if version != _version():
+        remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"
+        raise InputError("scribe_spark", _version(), remedy)
+    return manifest
+
+
+def _inputs(config: RunConfig) -> dict[str, str]:
+    """The digest of each of the user's tables that is on this machine."""
+    topology = None if _is_named(config.topology) else config.topology
+    given = {"topology": topology, "members": config.members}
+    return {n: _file_digest(local_path(v)) for n, v in given.items() if v and is_local(v)}
+
+
+def _file_digest(path: Path) -> str:
+    """SHA-256 of a file, or of a folder's files in order of their names."""
+    digest = hashlib.sha256()
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    for file in files:
+        with open(file, "rb") as opened:
+            digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _version() -> str:
+    return importlib.metadata.version("scribe_spark")
 
 
 def _refuse_other(config: RunConfig, resolved: dict[str, Any], out: str) -> None:
@@ -230,13 +321,14 @@ def _manifest(config: RunConfig, execution: Execution, spark: SparkSession) -> d
         "config": {name: value for name, value in resolved.items() if value != usual[name]},
         "resolved": resolved,
         "seed": config.seed,
+        "inputs": _inputs(config),
         "execution": {
             "out": execution.out,
             "master": spark.sparkContext.master,
             "partitions": execution.partitions,
         },
         "versions": {
-            "scribe_spark": importlib.metadata.version("scribe_spark"),
+            "scribe_spark": _version(),
             "spark": spark.version,
             "pyspark": pyspark.__version__,
             "python": platform.python_version(),

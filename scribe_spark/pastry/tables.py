@@ -328,7 +328,7 @@ def _gaps(tables: np.ndarray, leaf: np.ndarray, known: Ring, own: np.ndarray, b:
     last, first = below[:, 0, -1:].copy(), above[:, 0, :1].copy()
     below[:, 0] = np.where(below[:, 0] == none_below, last, below[:, 0])
     above[:, 0] = np.where(above[:, 0] == none_above, first, above[:, 0])
-    cells = ~there
+    cells = ~there & _kept_rows(tables)[:, :, None]
     cells[rows[:, None], np.arange(depth), own] = False
     below, above = below[cells], above[cells]
     below, above = (
@@ -403,17 +403,21 @@ def _arcs(leaf: np.ndarray, known: Ring) -> pa.ListArray:
     return _lists(parts, np.full(n, width))
 
 
+def _kept_rows(tables: np.ndarray) -> np.ndarray:
+    """Rows up to a node's last one with an entry: bool, (n, rows).  No key needs the others."""
+    filled = (tables >= 0).any(axis=2)
+    return np.logical_or.accumulate(filled[:, ::-1], axis=1)[:, ::-1]
+
+
 def _dense(tables: np.ndarray, gaps: Gaps, known: Ring) -> pa.ListArray:
     """Tables as lists, each cut after its last row with an entry; NULL in a node's own column."""
-    n, depth, base = tables.shape
-    filled = (tables >= 0).any(axis=2)
-    rows = np.where(filled.any(axis=1), depth - filled[:, ::-1].argmax(axis=1), 0)
-    keep = np.arange(depth) < rows[:, None]
+    n, _, base = tables.shape
+    keep = _kept_rows(tables)
     number = np.cumsum(gaps.cells.reshape(n, -1), axis=1).reshape(tables.shape)
     values = np.where(gaps.cells, -number, known.node[tables])  # the k-th from 0 is -1 - k
     cells = values[keep].ravel().astype(np.int32)
     nothing = ((tables < 0) & ~gaps.cells)[keep].ravel()
-    offsets = np.r_[0, np.cumsum(rows * base)].astype(np.int32)
+    offsets = np.r_[0, np.cumsum(keep.sum(axis=1) * base)].astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(cells, mask=nothing))
 
 

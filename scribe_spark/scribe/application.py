@@ -33,46 +33,49 @@ _GROUP = ["group", "node"]
 
 @dataclass(frozen=True)
 class Scribe(Application):
-    """The Scribe software of every node.
+    """The Scribe software of every node, handling one kind of message.
 
     Attributes
     ----------
+    kind : str
+        Message type of this operation: CREATE, JOIN or MULTICAST.
     children_tables : DataFrame or None
         ``group, parent, child, delay_us``, partitioned by parent: needed by MULTICAST.
     """
 
+    kind: str
     children_tables: DataFrame | None = None
     remembers = True
 
     def forward(self, messages: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-        """Figure 3. CREATE, and a node's own JOIN that it is sending, pass as they are."""
-        passing = messages.where((F.col("kind") != JOIN) | (F.col("source") == F.col("node")))
-        arrived = messages.where((F.col("kind") == JOIN) & (F.col("source") != F.col("node")))
-        # (3) if !(msg.group in groups): all arrivals at a node agree on everything but the source
-        first = arrived.groupBy(_GROUP).agg(
-            *[F.first(c).alias(c) for c in messages.columns if c not in (*_GROUP, *_SOURCE)]
-        )
-        new = first
+        """Figure 3. All that arrives at a node for a group agrees on everything but the source."""
+        own_request = len(past) == 1  # the first round is at the joining nodes themselves
+        # (2) switch msg.type is
+        if self.kind != JOIN or own_request:
+            return messages
+        # (3) JOIN: if !(msg.group in groups)
+        rest = [c for c in messages.columns if c not in (*_GROUP, "source", "source_router")]
+        new = messages.groupBy(_GROUP).agg(*[F.first(c).alias(c) for c in rest])
         for earlier in past[:-1]:
             new = new.join(earlier.select(_GROUP).hint("shuffle_hash"), _GROUP, "left_anti")
         # (4) groups = groups U msg.group       -- the next round's `past` says so
         # (5) route(msg, msg.group)             -- from here on this node is the source
         routed = new.withColumns({"source": F.col("node"), "source_router": F.col("router")})
         # (6) groups[msg.group].children U msg.source   -- see `children`
-        # (7) nextId = null: the arrived messages end here
-        return passing.unionByName(routed.select(passing.columns))
+        # (7) nextId = null                     -- what arrived is not among what is returned
+        return routed
 
     def deliver(self, messages: DataFrame, past: Sequence[DataFrame]) -> DataFrame | None:
         """Figure 4."""
+        # (2) switch msg.type is
         # (3) CREATE: groups U msg.group;  (4) JOIN: children U msg.source  -- both: see `past`
-        if self.children_tables is None:
+        if self.kind != MULTICAST or self.children_tables is None:
             return None
         # (5) MULTICAST: for each node in groups[msg.group].children
         children = self.children_tables.withColumnRenamed("parent", "node")
         to_children = messages.hint("shuffle_hash").join(children, _GROUP, "inner")
         # (6) send(msg, node)                   -- (7), (8): see `multicast`
         return to_children.select(
-            "kind",
             "group",
             F.col("child").alias("node"),
             (F.col("hops") + 1).alias("hops"),
@@ -81,14 +84,14 @@ class Scribe(Application):
 
     @staticmethod
     def children(past: Sequence[DataFrame]) -> DataFrame:
-        """Line (6) of Figure 3 and (4) of Figure 4, over all rounds.
+        """Line (6) of Figure 3 and (4) of Figure 4, over all rounds of JOIN.
 
         Returns
         -------
         DataFrame
             ``group, parent, child, parent_router, child_router``.
         """
-        accepted = union(past).where((F.col("kind") == JOIN) & (F.col("source") != F.col("node")))
+        accepted = union(past).where(F.col("source") != F.col("node"))  # not its own request
         return accepted.select(
             "group",
             F.col("node").alias("parent"),
@@ -96,9 +99,6 @@ class Scribe(Application):
             F.col("router").alias("parent_router"),
             F.col("source_router").alias("child_router"),
         )
-
-
-_SOURCE = ["source", "source_router"]
 
 
 def create(overlay: Overlay, groups: DataFrame, progress: Progress | None = None) -> Rounds:
@@ -150,12 +150,11 @@ def _route(
         F.col(sender).alias("node"),
         "key_hi",
         "key_lo",
-        F.lit(kind).alias("kind"),
         "group",
         F.col(sender).alias("source"),
         F.col(f"{sender}_router").alias("source_router"),
     )
-    return overlay.route(Scribe(), sent, trail=trail, name=kind, progress=progress)
+    return overlay.route(Scribe(kind), sent, trail=trail, name=kind, progress=progress)
 
 
 def multicast(
@@ -186,7 +185,7 @@ def multicast(
         The hand-over to the measures, and the rounds to release once it has been read.
     """
     at_root = _reach_root(overlay, groups, source, progress)
-    scribe = Scribe(edges.select("group", "parent", "child", "delay_us"))
+    scribe = Scribe(MULTICAST, edges.select("group", "parent", "child", "delay_us"))
     rounds = overlay.send(scribe, at_root, name=MULTICAST, progress=progress)
     empty = not rounds.tables
     received = at_root if empty else rounds.union()
@@ -200,7 +199,7 @@ def multicast(
 def _reach_root(
     overlay: Overlay, groups: DataFrame, source: str, progress: Progress | None
 ) -> DataFrame:
-    """MULTICAST messages at the roots: ``kind, group, node, hops, delay_us``."""
+    """MULTICAST messages at the roots: ``group, node, hops, delay_us``."""
     if source == "root":
         hops, delay_us = F.lit(0), F.lit(0).cast("bigint")
         reached = groups.withColumns({"hops": hops, "delay_us": delay_us, "node": F.col("root")})
@@ -217,4 +216,4 @@ def _reach_root(
     else:
         rounds = _route(overlay, MULTICAST, groups, "source", progress, trail=True)
         reached = overlay.travelled(rounds.union().where(F.col("next").isNull()))
-    return reached.select(F.lit(MULTICAST).alias("kind"), "group", "node", "hops", "delay_us")
+    return reached.select("group", "node", "hops", "delay_us")

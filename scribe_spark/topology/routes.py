@@ -10,17 +10,27 @@ JSAC 2002, Section IV.A: "we used the routing policy weights ... to perform IP u
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
+from scipy.sparse.csgraph import connected_components, dijkstra
 
 from scribe_spark.config import InputError
 from scribe_spark.draws import stream
 
-__all__ = ["LinkArrays", "merged_links", "nearest", "path_links", "route_block"]
+__all__ = [
+    "Attached",
+    "LinkArrays",
+    "attached_parts",
+    "attached_routes",
+    "merged_links",
+    "nearest",
+    "path_links",
+    "route_block",
+]
 
 _EXACT = 2**53  # largest whole number below which float64 is exact
 
@@ -47,6 +57,12 @@ class LinkArrays:
     dst: np.ndarray
     delay_us: np.ndarray
     cost: np.ndarray
+
+    @functools.cached_property
+    def graph(self) -> csr_array:
+        """Costs as a sparse (R, R) matrix."""
+        r = len(self.routers)
+        return csr_array((self.cost, (self.src, self.dst)), shape=(r, r))
 
     @classmethod
     def of(cls, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int) -> LinkArrays:
@@ -110,8 +126,7 @@ def route_block(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
     pred = np.full((s, r), -1, dtype=np.int32)
     if not len(links.src):
         return np.zeros((s, r), dtype=np.int32), pred
-    graph = csr_array((links.cost, (links.src, links.dst)), shape=(r, r))
-    total = dijkstra(graph, indices=sources)
+    total = dijkstra(links.graph, indices=sources)
     # of the links that lie on a least-cost path, the least router id of the predecessor: links
     # are in (dst, src) order, so the first tight one in each run of a dst
     tight = total[:, links.src] + links.cost == total[:, links.dst]
@@ -144,6 +159,116 @@ def _accumulate(pred: np.ndarray, step: np.ndarray, sources: np.ndarray) -> np.n
     if total.max(initial=0) >= 2**31:
         raise InputError("delay_ms", total.max() / 1000, "a route may take at most 2147483 ms")
     return total.astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A part of the network that hangs on the rest by one link, as a stub on its transit router.
+
+    Attributes
+    ----------
+    routers : ndarray of int64
+        Indices, ascending.
+    gateway, outside : int
+        Ends of the link, within the part and beyond it.
+    """
+
+    routers: np.ndarray
+    gateway: int
+    outside: int
+
+
+def attached_parts(links: LinkArrays) -> list[Attached]:
+    """The parts that hang by one link on the network's core, largest possible.
+
+    The core is the largest set of routers that no single link separates (2-edge-connected).
+    """
+    r = len(links.routers)
+    if not len(links.src):
+        return []
+    bridge = _bridges(r, links.src, links.dst)
+    rest = csr_array((np.ones((~bridge).sum()), (links.src[~bridge], links.dst[~bridge])), (r, r))
+    _, solid = connected_components(rest, directed=False)
+    core = solid == np.bincount(solid).argmax()
+    # links that enter the core; without them every hanging part is a component of its own
+    hangs = ~core[links.src] & core[links.dst]
+    inside = ~(core[links.src] | core[links.dst])
+    apart = csr_array((np.ones(inside.sum()), (links.src[inside], links.dst[inside])), (r, r))
+    _, part = connected_components(apart, directed=False)
+    by_part = np.argsort(part, kind="stable")
+    starts = np.searchsorted(part[by_part], part[links.src[hangs]])
+    ends = np.searchsorted(part[by_part], part[links.src[hangs]], side="right")
+    gateways, outsides = links.src[hangs], links.dst[hangs]
+    return [
+        Attached(by_part[a:z].astype(np.int64), int(g), int(o))
+        for a, z, g, o in zip(starts, ends, gateways, outsides, strict=True)
+    ]
+
+
+def _bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+    """Which directed links are bridges of the undirected graph: bool, one per link.
+
+    A link of a depth-first tree is a bridge if no other link leads from below it to above.
+    """
+    order = np.argsort(src, kind="stable")
+    start = np.searchsorted(src[order], np.arange(r + 1)).tolist()
+    near = dst[order].tolist()
+    seen, low, parent = [-1] * r, [0] * r, [-1] * r
+    at = start[:r]
+    bridges = set()
+    clock, stack = 1, [0]
+    seen[0] = low[0] = 0
+    while stack:
+        here = stack[-1]
+        if at[here] < start[here + 1]:
+            there = near[at[here]]
+            at[here] += 1
+            if seen[there] < 0:
+                seen[there] = low[there] = clock
+                clock += 1
+                parent[there] = here
+                stack.append(there)
+            elif there != parent[here]:
+                low[here] = min(low[here], seen[there])
+        else:
+            stack.pop()
+            above = parent[here]
+            if above >= 0:
+                low[above] = min(low[above], low[here])
+                if low[here] > seen[above]:
+                    bridges |= {above * r + here, here * r + above}
+    return np.isin(src.astype(np.int64) * r + dst, np.fromiter(bridges, np.int64, len(bridges)))
+
+
+def attached_routes(
+    links: LinkArrays, part: Attached, far: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Routes from every router of an attached part to all; as :func:`route_block`, faster.
+
+    Inside, routes stay inside; to the rest they pass the gateway, so beyond it they are the routes
+    of the router that the part hangs on: `far`, that router's :func:`route_block`.
+    """
+    mine, r = part.routers, len(links.routers)
+    place = np.full(r, -1, dtype=np.int32)
+    place[mine] = np.arange(len(mine))
+    within = (place[links.src] >= 0) & (place[links.dst] >= 0)
+    inner = LinkArrays(
+        links.routers[mine],
+        place[links.src[within]],
+        place[links.dst[within]],
+        links.delay_us[within],
+        links.cost[within],
+    )
+    near_delay, near_pred = route_block(inner, np.arange(len(mine)))
+    far_delay, far_pred = far
+    exit_link = np.flatnonzero((links.src == part.gateway) & (links.dst == part.outside))[0]
+    to_outside = near_delay[:, place[part.gateway]] + links.delay_us[exit_link]
+    delay_us = (to_outside[:, None] + far_delay).astype(np.int32)
+    pred = np.repeat(far_pred, len(mine), axis=0)
+    pred[:, part.outside] = part.gateway
+    delay_us[:, mine] = near_delay
+    pred[:, mine] = np.where(near_pred < 0, -1, mine[near_pred])
+    return delay_us, pred
 
 
 def nearest(

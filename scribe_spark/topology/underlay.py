@@ -27,6 +27,8 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from scribe_spark import schemas
 from scribe_spark.topology.routes import (
     LinkArrays,
+    attached_parts,
+    attached_routes,
     merged_links,
     nearest,
     path_links,
@@ -58,29 +60,37 @@ def compute_routes(
         `schemas.ROUTES`, one row per source.
     """
     arrays = LinkArrays.of(routers, links, tie, seed)
-    shared = spark.sparkContext.broadcast(arrays)
+    parts = attached_parts(arrays)
+    hanging = np.concatenate([part.routers for part in parts]) if parts else np.empty(0, np.int64)
+    core = np.setdiff1d(np.arange(len(routers)), hanging)
+    hung_on = sorted({part.outside for part in parts})
+    shared = spark.sparkContext.broadcast((arrays, parts, core, hung_on))
+    blocks = -(-len(core) // _BLOCK)
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arrays, parts, core, hung_on = shared.value
         for batch in batches:
-            wanted = batch.column("source").to_numpy()
-            for at in range(0, len(wanted), _BLOCK):
-                yield _routes_batch(shared.value, wanted[at : at + _BLOCK])
+            for unit in batch.column("id").to_pylist():
+                if unit < blocks:
+                    wanted = core[unit * _BLOCK : (unit + 1) * _BLOCK]
+                    yield _routes_batch(arrays.routers[wanted], *route_block(arrays, wanted))
+                else:
+                    outside = hung_on[unit - blocks]
+                    far = route_block(arrays, np.array([outside]))
+                    for part in parts:
+                        if part.outside == outside:
+                            found = attached_routes(arrays, part, far)
+                            yield _routes_batch(arrays.routers[part.routers], *found)
 
-    # blocks, not hashes: every partition gets the same share
-    partitions = max(1, min(len(routers), spark.sparkContext.defaultParallelism * 4))
-    sources = spark.range(0, len(routers), 1, partitions).select(F.col("id").alias("source"))
-    return sources.mapInArrow(kernel, schemas.ROUTES)
+    # a unit of work is a block of the core's routers, or all that hangs on one of them
+    units = spark.range(0, blocks + len(hung_on), 1, spark.sparkContext.defaultParallelism * 4)
+    return units.mapInArrow(kernel, schemas.ROUTES)
 
 
-def _routes_batch(arrays: LinkArrays, wanted: np.ndarray) -> pa.RecordBatch:
-    delay_us, pred = route_block(arrays, wanted)
+def _routes_batch(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> pa.RecordBatch:
+    cells = [pa.array([row.tobytes() for row in rows], pa.binary()) for rows in (delay_us, pred)]
     return pa.RecordBatch.from_arrays(
-        [
-            pa.array(arrays.routers[wanted]),
-            pa.array([row.tobytes() for row in delay_us], pa.binary()),
-            pa.array([row.tobytes() for row in pred], pa.binary()),
-        ],
-        names=["source", "delay_us", "pred"],
+        [pa.array(sources), *cells], names=["source", "delay_us", "pred"]
     )
 
 

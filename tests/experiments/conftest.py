@@ -1,0 +1,100 @@
+"""A small run that is done once, and ways to make and look at others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from scribe_spark import experiments
+from scribe_spark.config import Execution, RunConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: 28 routers, 200 nodes, 8 groups of 200 to 15 members.
+SMALL: dict[str, Any] = {
+    "nodes": 200,
+    "groups": 8,
+    "transit_domains": 2,
+    "transit_size": 2,
+    "stubs_per_transit": 2,
+    "stub_size": 3,
+}
+FLAGS = [text for name, v in SMALL.items() for text in (f"--{name.replace('_', '-')}", str(v))]
+
+
+def manifest(out: Path | str) -> dict[str, Any]:
+    return json.loads((Path(out) / "manifest.json").read_text())
+
+
+def left(out: Path | str) -> dict[str, Any]:
+    """Every table's rows and digest, and every text's digest, as the manifest has them."""
+    entries = manifest(out)["phases"]
+    return {k: v for e in entries for part in ("tables", "texts") for k, v in e[part].items()}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "scribe_spark.cli", *arguments]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Of a user's shell: nothing of this process's Spark."""
+    ours = ("PYSPARK_", "SPARK_")
+    return {k: v for k, v in os.environ.items() if not k.startswith(ours)} | more
+
+
+def shell(arguments: list[str], **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        arguments, cwd=ROOT, env=environment(**more), capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.fixture
+def make(spark: SparkSession, tmp_path: Path) -> Callable[..., experiments.Run]:
+    """A run in this process: changes to :data:`SMALL`, and where and how."""
+
+    def run(
+        out: Path | str | None = None,
+        *,
+        phases: tuple[str, ...] = experiments.PHASES,
+        partitions: int = 2,
+        resume: bool = False,
+        overwrite: bool = False,
+        progress: Any = None,
+        **changes: Any,
+    ) -> experiments.Run:
+        config = RunConfig(**SMALL | changes)
+        where = str(tmp_path / "out" if out is None else out)
+        execution = Execution(where, "local[2]", partitions, resume, overwrite)
+        experiments.check(config, execution)
+        return experiments.run(spark, config, execution, phases, progress)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def small(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> experiments.Run:
+    """The small run, whole, with its routing tables; not to be changed."""
+    out = str(tmp_path_factory.mktemp("small") / "out")
+    config = RunConfig(**SMALL, write_routing_table=True)
+    return experiments.run(spark, config, Execution(out, "local[2]", 2))
+
+
+class Notes:
+    """Remembers what a run told."""
+
+    def __init__(self) -> None:
+        from scribe_spark.progress import Silent
+
+        self.lines: list[str] = []
+        self.phase, self.round = Silent().phase, Silent().round
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)

@@ -1,0 +1,71 @@
+"""The package's face: few names, each where it says, and nothing heavy before it is asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import scribe_spark
+from scribe_spark import InputError, RunConfig, run
+
+TINY = Path(__file__).resolve().parent.parent / "data" / "tiny_topology.csv"
+
+HEAVY = ("pyspark", "py4j", "pandas", "numpy", "matplotlib", "scipy")
+
+
+def test_every_name_of_the_face_is_there():
+    for name in scribe_spark.__all__:
+        assert callable(getattr(scribe_spark, name))
+        assert name in dir(scribe_spark)
+
+
+def test_the_names_are_the_modules_own():
+    from scribe_spark.experiments import Simulation
+    from scribe_spark.pastry import Application, Overlay
+    from scribe_spark.session import session
+    from scribe_spark.topology import Topology
+
+    face = scribe_spark
+    assert (face.Simulation, face.Topology) == (Simulation, Topology)
+    assert (face.Application, face.Overlay) == (Application, Overlay)
+    assert face.spark_session is session
+
+
+def test_a_wrong_name_is_told():
+    with pytest.raises(AttributeError, match="no attribute 'Simulator'"):
+        _ = scribe_spark.Simulator
+
+
+def test_version():
+    assert scribe_spark.__version__ == version("scribe_spark")
+
+
+@pytest.mark.parametrize("statement", ["import scribe_spark", "from scribe_spark import RunConfig"])
+def test_nothing_heavy_comes_along(statement):
+    program = f"{statement}; import sys; print(*sorted(set({HEAVY}) & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == ""
+
+
+def test_run_refuses_before_spark(tmp_path):
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(InputError, match="holds other things"):
+        run(RunConfig(nodes=10, groups=1), out=str(tmp_path))
+
+
+def test_run_leaves_a_folder(spark, tmp_path):
+    out = tmp_path / "run"
+    config = RunConfig(nodes=20, groups=2, group_size=5, topology=str(TINY))
+    done = run(config, out=str(out), spark=spark, partitions=1)
+    assert done.table("members").count() == 10
+    assert done.manifest()["resolved"] == config.as_dict()
+    assert {row["name"] for row in done.metrics()} > {"scribe.messages", "pastry.hops.mean"}
+    assert (out / "report.html").exists()
+    with pytest.raises(InputError, match="exists; use"):
+        run(config, out=str(out), spark=spark)

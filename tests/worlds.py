@@ -1,0 +1,324 @@
+"""Many worlds in one: all random cases of the oracle side by side, so that one Spark run tests all.
+
+A Spark run per case would take minutes.  Here case `s` of the oracle has routers, nodes and groups
+of its own numbers (``STRIDE * s`` and up); one table holds the routes of all cases, with a far
+delay and no route between two of them, and one overlay for each b holds the state of all nodes.
+The state is made by the very kernels of ``build_state``, a case at a time, without Spark.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from oracle import scribe as oracle_scribe
+from oracle.pastry import RING, Overlay, shared_prefix
+from oracle.random_cases import Case, random_case
+from oracle.routes import Routes
+from pyspark.sql import DataFrame, SparkSession
+
+from scribe_spark import pastry, scribe, superstep
+from scribe_spark.pastry import tables
+from scribe_spark.topology.routes import LinkArrays, nearest, route_block
+from scribe_spark.topology.underlay import MatrixUnderlay
+
+SEEDS = range(240)
+STRIDE = 100  # no case has as many routers, nodes or groups
+BS = (1, 2, 4, 8)
+LAN_US = 1000
+FAR_US = 2**30
+
+
+def signed(half: int) -> int:
+    """An unsigned 64-bit number as the BIGINT of the same bits."""
+    return half - 2**64 if half >= 2**63 else half
+
+
+def halves(identifier: int) -> tuple[int, int]:
+    """A 128-bit number as two BIGINTs, high and low."""
+    return signed(identifier >> 64), signed(identifier % 2**64)
+
+
+def whole(hi: int, lo: int) -> int:
+    """Two BIGINTs as one 128-bit number."""
+    return (hi % 2**64) << 64 | lo % 2**64
+
+
+def flipped(u_hi: int, u_lo: int) -> int:
+    """Two BIGINTs with flipped sign bits (`ids.unsigned`) as one 128-bit number."""
+    return (u_hi + 2**63) << 64 | (u_lo + 2**63)
+
+
+class Memo(Overlay):
+    """The oracle's overlay; what it works out again and again is kept."""
+
+    def __init__(self, *args) -> None:
+        super().__init__(*args)
+        self._clockwise: dict[int, list[int]] = {}
+        self._hops: dict[tuple[int, int], int | None] = {}
+
+    def _others_clockwise(self, node: int) -> list[int]:
+        if node not in self._clockwise:
+            self._clockwise[node] = super()._others_clockwise(node)
+        return self._clockwise[node]
+
+    def next_hop(self, node: int, key: int) -> int | None:
+        """See `Overlay.next_hop`."""
+        if (node, key) not in self._hops:
+            self._hops[node, key] = super().next_hop(node, key)
+        return self._hops[node, key]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The routes of one case, as the table kernels ask for them (`underlay.Matrices`)."""
+
+    delay_us: np.ndarray
+    pred: np.ndarray
+    routers: np.ndarray
+
+    def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.delay_us, self.pred, self.routers
+
+    def index(self, routers: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.routers, routers)
+
+    def nearest(self, queries, candidates, starts) -> np.ndarray:
+        return nearest(self.delay_us, queries, candidates, starts)
+
+    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return self.delay_us[a, b].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class World:
+    """One case, the oracle's view of it, and its place among the others.
+
+    Numbers of the case plus `base` are the numbers in all tables.
+    """
+
+    case: Case
+    routes: Routes
+    overlay: Memo
+    base: int
+
+    @functools.cached_property
+    def kernel(self) -> Kernel:
+        """The case's routes, made by the kernel under test."""
+        case = self.case
+        links = link_frame(case)
+        arrays = LinkArrays.of(np.array(case.routers), links, "delay", 0)
+        delay_us, pred = route_block(arrays, np.arange(len(case.routers)))
+        return Kernel(delay_us, pred, arrays.routers + self.base)
+
+    @functools.cached_property
+    def grown(self) -> oracle_scribe.Scribe:
+        """The oracle's Scribe after all joins."""
+        system = oracle_scribe.Scribe(self.overlay, self.case.keys)
+        system.join_all(self.case.joins())
+        return system
+
+    @functools.cached_property
+    def roots(self) -> dict[int, int]:
+        """group -> root."""
+        return {group: self.overlay.root(key) for group, key in self.case.keys.items()}
+
+    @functools.cached_property
+    def sources(self) -> dict[int, int]:
+        """group -> a member, drawn; often the root, where that is one."""
+        rng = random.Random(self.case.seed)
+        return {
+            group: rng.choice(sorted(members) + [self.roots[group]] * (self.roots[group] in members))
+            for group, members in self.case.members.items()
+        }
+
+    def node_table(self) -> pa.Table:
+        """`schemas.NODES`."""
+        nodes = list(self.case.ids)
+        parts = [halves(self.case.ids[node]) for node in nodes]
+        return pa.table(
+            {
+                "node": pa.array([self.base + node for node in nodes], pa.int64()),
+                "id_hi": pa.array([hi for hi, _ in parts], pa.int64()),
+                "id_lo": pa.array([lo for _, lo in parts], pa.int64()),
+                "router": pa.array(
+                    [self.base + self.case.router[node] for node in nodes], pa.int64()
+                ),
+            }
+        )
+
+    @functools.cached_property
+    def state(self) -> pa.Table:
+        """What :meth:`make_state` makes."""
+        return self.make_state()
+
+    def make_state(self) -> pa.Table:
+        """`tables.STATE`, by the kernels of `build_state`."""
+        nodes, b, leaf_set = self.node_table(), self.case.b, self.case.leaf_set_size
+        first = nodes.column("id_hi").to_numpy().view(np.uint64) >> np.uint64(64 - b)
+        nodes = nodes.append_column("digit", pa.array(first.astype(np.int32)))
+        parts = [nodes.filter(pa.array(first == digit)) for digit in np.unique(first)]
+        routers = len(self.case.routers)
+        summaries = [tables._summarise(part, self.kernel, routers, leaf_set) for part in parts]
+        buckets = [tables._read_summary(summary.to_pylist()[0]) for summary in summaries]
+        return pa.concat_tables(
+            tables._state_arrow(part, self.kernel, buckets, b, leaf_set) for part in parts
+        )
+
+    def interesting_keys(self) -> list[int]:
+        """Keys: the groups', nodeIds, both ends of the ring, halfway between neighbours and by."""
+        rng = random.Random(self.case.seed)
+        in_order = sorted(self.case.ids.values())
+        keys = {*self.case.keys.values(), 0, RING - 1, rng.randrange(RING), rng.randrange(RING)}
+        keys |= set(rng.sample(in_order, min(4, len(in_order))))
+        keys |= {rng.choice(in_order) ^ 1 << rng.randrange(128) for _ in range(3)}
+        for _ in range(2):
+            place = rng.randrange(len(in_order))
+            here, after = in_order[place], in_order[(place + 1) % len(in_order)]
+            middle = here + (after - here) % RING // 2
+            keys |= {(middle + step) % RING for step in (-1, 0, 1)}
+        return sorted(keys)
+
+
+def world(case: Case) -> World:
+    """A case and the oracle's view of it."""
+    routes = case.routes()
+    overlay = Memo(case.ids, case.router, routes.delay, case.b, case.leaf_set_size, LAN_US)
+    return World(case, routes, overlay, STRIDE * case.seed)
+
+
+@functools.cache
+def worlds() -> tuple[World, ...]:
+    """All cases."""
+    return tuple(world(modest(random_case(seed))) for seed in SEEDS)
+
+
+def modest(case: Case) -> Case:
+    """Large routing tables (b = 8, many digits shared) only in small cases: Spark copies them."""
+    ids = sorted(case.ids.values())
+    depth = max((shared_prefix(*pair, 8) for pair in pairwise(ids)), default=0)
+    return replace(case, b=4) if case.b == 8 and len(ids) * depth > 100 else case
+
+
+def of_b(b: int) -> list[World]:
+    """The cases with digits base 2**b."""
+    return [one for one in worlds() if one.case.b == b]
+
+
+def by_seed(rows: Iterable[tuple], *moved: int) -> dict[int, list[tuple]]:
+    """Rows by case, with the case's own numbers in the columns `moved`; sorted."""
+    out: dict[int, list[tuple]] = {seed: [] for seed in SEEDS}
+    for row in rows:
+        seed = row[moved[0]] // STRIDE
+        assert all(row[at] // STRIDE == seed for at in moved), f"{row} mixes cases"
+        out[seed].append(
+            tuple(v % STRIDE if at in moved else v for at, v in enumerate(row))
+        )
+    return {seed: sorted(mine) for seed, mine in out.items()}
+
+
+def link_frame(case: Case) -> pd.DataFrame:
+    """The links of a case as a topology has them."""
+    rows = [(src, dst, d / 1000, float(w)) for (src, dst), (w, d) in case.links.items()]
+    frame = pd.DataFrame(rows, columns=["src", "dst", "delay_ms", "weight"])
+    return frame.astype({"src": "int64", "dst": "int64", "delay_ms": float, "weight": float})
+
+
+# --- all cases as Spark has them ------------------------------------------------------------------
+
+
+@functools.cache
+def underlay(spark: SparkSession) -> MatrixUnderlay:
+    """The routes of all cases: one block each, no way from one to another."""
+    routers = np.concatenate([one.kernel.routers for one in worlds()])
+    delay_us = np.full((len(routers), len(routers)), FAR_US, dtype=np.int32)
+    pred = np.full_like(delay_us, -1)
+    at = 0
+    for one in worlds():
+        block = slice(at, at + len(one.kernel.routers))
+        delay_us[block, block] = one.kernel.delay_us
+        pred[block, block] = np.where(one.kernel.pred < 0, -1, one.kernel.pred + at)
+        at = block.stop
+    routes = pa.table(
+        {
+            "source": routers,
+            "delay_us": pa.array([row.tobytes() for row in delay_us], pa.binary()),
+            "pred": pa.array([row.tobytes() for row in pred], pa.binary()),
+        }
+    )
+    links = sum(len(one.case.links) for one in worlds())
+    return MatrixUnderlay.of(spark, spark.createDataFrame(routes), links, LAN_US)
+
+
+@functools.cache
+def overlay(spark: SparkSession, b: int) -> pastry.Overlay:
+    """The overlay of all cases with digits base 2**b."""
+    state = pa.concat_tables(one.state for one in of_b(b))
+    frame = spark.createDataFrame(state, tables.STATE).repartition("node").persist()
+    return pastry.Overlay(frame, underlay(spark), b)
+
+
+def _frame(spark: SparkSession, schema: str, rows: Iterator[tuple]) -> DataFrame:
+    columns = list(zip(*rows, strict=True))
+    names = [column.split()[0] for column in schema.split(", ")]
+    table = pa.table({name: pa.array(v, pa.int64()) for name, v in zip(names, columns, strict=True)})
+    return spark.createDataFrame(table, schema)
+
+
+GROUPS = (
+    "group bigint, key_hi bigint, key_lo bigint, size bigint, creator bigint, "
+    "creator_router bigint, root bigint, root_router bigint, source bigint, source_router bigint"
+)
+
+
+@functools.cache
+def groups(spark: SparkSession, b: int | None = None) -> DataFrame:
+    """:data:`GROUPS` of all cases (of one b); root and source as the oracle says."""
+
+    def rows() -> Iterator[tuple]:
+        for one in worlds() if b is None else of_b(b):
+            rng = random.Random(one.case.seed)
+            for group, key in one.case.keys.items():
+                creator = rng.choice(sorted(one.case.ids))
+                places = (creator, one.roots[group], one.sources[group])
+                pairs = [(one.base + n, one.base + one.case.router[n]) for n in places]
+                size = len(one.case.members[group])
+                yield one.base + group, *halves(key), size, *[v for pair in pairs for v in pair]
+
+    return _frame(spark, GROUPS, rows())
+
+
+@functools.cache
+def members(spark: SparkSession, b: int | None = None) -> DataFrame:
+    """``group, node, router`` of all cases (of one b)."""
+    rows = (
+        (one.base + group, one.base + node, one.base + one.case.router[node])
+        for one in (worlds() if b is None else of_b(b))
+        for group, node in one.case.joins()
+    )
+    return _frame(spark, "group bigint, node bigint, router bigint", rows)
+
+
+@functools.cache
+def nodes(spark: SparkSession) -> DataFrame:
+    """`schemas.NODES` of all cases."""
+    return spark.createDataFrame(pa.concat_tables(one.node_table() for one in worlds()))
+
+
+@functools.cache
+def edges(spark: SparkSession) -> DataFrame:
+    """The trees of all cases, grown by `scribe.join`, with delays."""
+    grown = []
+    for b in BS:
+        rounds = scribe.join(overlay(spark, b), groups(spark, b), members(spark, b))
+        children = scribe.Scribe.children(rounds.tables)
+        grown.append(superstep.materialise(children)[0])
+        rounds.release()
+    timed = underlay(spark).delay(superstep.union(grown), "parent_router", "child_router")
+    return superstep.materialise(timed.repartition("parent"))[0]
