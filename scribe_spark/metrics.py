@@ -12,6 +12,7 @@ stress; Figure 10).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,6 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import schemas
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP, MICROSECONDS
 from scribe_spark.topology.underlay import MatrixUnderlay
 
@@ -250,6 +250,88 @@ def _histogram(frame: DataFrame, figure: str, measure: str) -> DataFrame:
 # --- numbers
 
 
+@dataclass(frozen=True)
+class Published:
+    """What is known of a number before it is measured.
+
+    Attributes
+    ----------
+    unit : str
+    figure : str
+        Figure or section of the JSAC paper.
+    paper : float or None
+        The published value.
+    check : str or None
+        An independent simulation with perfect tables, its range over ten seeds.
+    note : str or None
+    """
+
+    unit: str
+    figure: str
+    paper: float | None = None
+    check: str | None = None
+    note: str | None = None
+
+
+#: Every number of a run, in the order it is told.
+NUMBERS: dict[str, Published] = {
+    "topology.core_delay.mean": Published("ms", "IV.A", 40.7, "39-43"),
+    "topology.core_links": Published("directed links", "IV.A", 25_295, "25,294"),
+    "groups.size.sum": Published("members", "6", 395_247, "395,247"),
+    "groups.size.max": Published("members", "6", 100_000),
+    "groups.size.min": Published("members", "6", 11),
+    "pastry.hops.mean": Published("hops", "II", note="paper: less than the bound on average"),
+    "pastry.hops.bound": Published("hops", "II", note="ceil(log_2^b N)"),
+    "pastry.stretch": Published("x", "II.A", note="paper: between 1.59 and 2.2"),
+    "scribe.rad.median": Published("x", "7", 1.68, "1.46-1.50"),
+    "scribe.rad.max": Published("x", "7", 2.0, "2.8-3.9"),
+    "scribe.rmd.median": Published("x", "7", 1.69, "1.36-1.47"),
+    "scribe.rmd.max": Published("x", "7", 4.26),
+    "scribe.rdp.mean": Published("x", "IV.B", 1.81, "1.3-1.64"),
+    "scribe.rdp.median": Published("x", "IV.B", 1.65),
+    "scribe.rdp.below_2_25": Published("of members", "IV.B", 0.80, note="paper: more than 80 %"),
+    "scribe.rdp.below_4": Published("of members", "IV.B", 0.98, note="paper: more than 98 %"),
+    "scribe.rdp.below_1": Published("of members", "IV.B", 0.022),
+}
+
+
+def _stress_numbers() -> dict[str, Published]:
+    known = {}
+    for measure, figure, ours in (
+        (
+            "children_tables",
+            "8",
+            {"mean": (2.4, "2.31-2.33"), "median": (2, "2"), "max": (40, "20-25")},
+        ),
+        (
+            "children_entries",
+            "9",
+            {"mean": (6.2, "6.15-6.17"), "median": (3, "3"), "max": (1059, "250-470")},
+        ),
+    ):
+        for kind, (paper, check) in ours.items():
+            known[f"scribe.{measure}.{kind}"] = Published("per node", figure, paper, check)
+        for kind in ours:
+            known[f"naive_unicast.{measure}.{kind}"] = Published("per node", figure)
+    known["links.existing"] = Published("directed links", "10")
+    known["links.paper_slots"] = Published("directed links", "10", 1_035_295)
+    for system, packets, mean, median, most in (
+        ("scribe", (2_489_824, "2.21-2.23 M"), 2.4, 0, (4031, "2500-2850")),
+        ("ip_multicast", (758_853, "757-760 k"), 0.7, 0, (950, "467-679")),
+        ("naive_unicast", (), None, None, ()),
+    ):
+        known[f"{system}.messages"] = Published("packets", "10", *packets)
+        known[f"{system}.link_stress.mean"] = Published("per slot", "10", mean)
+        known[f"{system}.link_stress.median"] = Published("per slot", "10", median)
+        known[f"{system}.link_stress.mean_existing"] = Published("per link", "10")
+        known[f"{system}.link_stress.median_existing"] = Published("per link", "10")
+        known[f"{system}.link_stress.max"] = Published("per link", "10", *most)
+    return known
+
+
+NUMBERS |= _stress_numbers()
+
+
 def numbers(
     size: Size,
     spread: pd.DataFrame,
@@ -274,96 +356,48 @@ def numbers(
     Returns
     -------
     list of dict
-        ``name, value, unit, paper, figure``, and ``check``: what an independent simulation with
-        perfect tables gave (range over ten seeds), ``note``.
+        ``name, value`` and the fields of :class:`Published`.
     """
-    out: list[dict[str, Any]] = []
-
-    def say(name, value, unit="", paper=None, figure=None, check=None, note=None):
-        finite = value is not None and math.isfinite(value)
-        value = (int(value) if float(value).is_integer() else float(value)) if finite else None
-        row = {"name": name, "value": value, "unit": unit, "paper": paper, "figure": figure}
-        out.append(row | {"check": check, "note": note})
-
-    def of(figure: str, measure: str, system: str) -> pd.DataFrame:
-        rows = (spread["figure"] == figure) & (spread["measure"] == measure)
-        return spread[rows & (spread["system"] == system)]
-
-    # IV.A
-    say("topology.core_delay.mean", core_delay_ms, "ms", 40.7, "IV.A", "39-43")
-    say("topology.core_links", size.core_links, "directed links", 25_295, "IV.A", "25,294")
-    sizes = of("6", "group_size", "all")
-    say("groups.size.sum", sizes["count"].sum(), "members", 395_247, "6", "395,247")
-    say("groups.size.max", sizes["count"].max() if len(sizes) else None, "members", 100_000, "6")
-    say("groups.size.min", sizes["count"].min() if len(sizes) else None, "members", 11, "6")
-
-    # II: Pastry, on the routes of the CREATE messages
-    bound = math.ceil(math.log(size.nodes, 2**b) - 1e-9) if size.nodes > 1 else 0
-    hops = routes["hops"].mean() if len(routes) else None
-    say("pastry.hops.mean", hops, "hops", bound, "II", note="the paper's bound, ceil(log_2^b N)")
-    moved = routes[routes["direct_ms"] > 0]
-    stretch = moved["delay_ms"].sum() / moved["direct_ms"].sum() if len(moved) else None
-    say("pastry.stretch", stretch, "x", None, "II.A", note="paper: between 1.59 and 2.2")
-
-    # IV.B
-    for measure, median, most, check in (
-        ("rad", 1.68, 2.0, ("1.46-1.50", "2.8-3.9")),
-        ("rmd", 1.69, 4.26, ("1.36-1.47", None)),
-    ):
-        rows = of("7", measure, "scribe")
-        say(f"scribe.{measure}.median", _median(rows), "x", median, "7", check[0])
-        say(f"scribe.{measure}.max", rows["value"].max() if len(rows) else None, "x", most, "7",
-            check[1])
-    mine = rdps.get("scribe", {})
-    for name, paper, check, note in (
-        ("mean", 1.81, "1.3-1.64", None),
-        ("median", 1.65, None, None),
-        ("below_2_25", 0.80, None, "paper: more than 80 %"),
-        ("below_4", 0.98, None, "paper: more than 98 %"),
-        ("below_1", 0.022, None, None),
-    ):
-        unit = "share of members" if name.startswith("below") else "x"
-        say(f"scribe.rdp.{name}", mine.get(name), unit, paper, "IV.B", check, note)
-
-    # IV.C
-    published = {
-        "children_tables": ("8", 2.4, 2, 40, ("2.31-2.33", "2", "20-25")),
-        "children_entries": ("9", 6.2, 3, 1059, ("6.15-6.17", "3", "250-470")),
+    values: dict[str, Any] = {
+        "topology.core_delay.mean": core_delay_ms,
+        "topology.core_links": size.core_links,
+        "links.existing": size.existing_links,
+        "links.paper_slots": size.paper_slots,
     }
-    for measure, (figure, mean, median, most, check) in published.items():
-        for system in ("scribe", "naive_unicast"):
-            rows, ours = of(figure, measure, system), system == "scribe"
-            total = (rows["value"] * rows["count"]).sum()
-            n = rows["count"].sum()
-            say(f"{system}.{measure}.mean", total / n if n else None, "per node",
-                mean if ours else None, figure, check[0] if ours else None)
-            say(f"{system}.{measure}.median", _median(rows), "per node",
-                median if ours else None, figure, check[1] if ours else None)
-            say(f"{system}.{measure}.max", rows["value"].max() if n else None, "per node",
-                most if ours else None, figure, check[2] if ours else None)
+    sizes = spread[spread["measure"] == "group_size"]["count"]
+    values["groups.size.sum"] = sizes.sum()
+    if len(sizes):
+        values |= {"groups.size.max": sizes.max(), "groups.size.min": sizes.min()}
+    values["pastry.hops.bound"] = math.ceil(math.log(size.nodes, 2**b) - 1e-9)
+    if len(routes):
+        values["pastry.hops.mean"] = routes["hops"].mean()
+    if routes["direct_ms"].sum():
+        values["pastry.stretch"] = routes["delay_ms"].sum() / routes["direct_ms"].sum()
+    values |= {f"scribe.rdp.{name}": value for name, value in rdps.get("scribe", {}).items()}
+    for (system, measure), rows in spread.groupby(["system", "measure"]):
+        name = f"{system}.{measure}"
+        total = (rows["value"] * rows["count"]).sum()
+        values[f"{name}.max"] = rows["value"].max()
+        if measure == "link_stress":
+            values[f"{name}.mean"] = total / size.paper_slots
+            values[f"{name}.median"] = _median(rows, size.paper_slots)
+            values[f"{name}.mean_existing"] = total / size.existing_links
+            values[f"{name}.median_existing"] = _median(rows, size.existing_links)
+            values[f"{system}.messages"] = total
+        else:
+            values[f"{name}.mean"] = total / rows["count"].sum()
+            values[f"{name}.median"] = _median(rows)
+    return [
+        {"name": name, "value": _plain(values.get(name)), **dataclasses.asdict(known)}
+        for name, known in NUMBERS.items()
+    ]
 
-    # IV.D
-    say("links.existing", size.existing_links, "directed links", None, "10")
-    say("links.paper_slots", size.paper_slots, "directed links", 1_035_295, "10")
-    totals = {
-        "scribe": (2_489_824, 2.4, 0, 4031, ("2.21-2.23 M", "2500-2850")),
-        "ip_multicast": (758_853, 0.7, 0, 950, ("757-760 k", "467-679")),
-        "naive_unicast": (None, None, None, None, (None, None)),
-    }
-    for system, (messages, mean, median, most, check) in totals.items():
-        rows = of("10", "link_stress", system)
-        packets = (rows["value"] * rows["count"]).sum()
-        say(f"{system}.messages", packets, "packets", messages, "10", check[0])
-        say(f"{system}.link_stress.mean", packets / size.paper_slots, "per slot", mean, "10")
-        say(f"{system}.link_stress.median", _median(rows, size.paper_slots), "per slot", median,
-            "10")
-        say(f"{system}.link_stress.mean_existing", packets / size.existing_links, "per link", None,
-            "10")
-        say(f"{system}.link_stress.median_existing", _median(rows, size.existing_links),
-            "per link", None, "10")
-        say(f"{system}.link_stress.max", rows["value"].max() if len(rows) else None, "per link",
-            most, "10", check[1])
-    return out
+
+def _plain(value: Any) -> int | float | None:
+    """A JSON number; None for what is not there or not finite."""
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if float(value).is_integer() else float(value)
 
 
 def _median(rows: pd.DataFrame, total: int | None = None) -> float | None:
@@ -379,5 +413,3 @@ def _median(rows: pd.DataFrame, total: int | None = None) -> float | None:
     ends = np.cumsum(counts)
     middle = [values[np.searchsorted(ends, at, side="right")] for at in ((n - 1) // 2, n // 2)]
     return float(sum(middle) / 2)
-
-

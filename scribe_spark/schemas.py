@@ -1,7 +1,7 @@
-"""Every table of a run: its name, its columns, their types.  Nothing else in the package spells a schema.
+"""Every table of a run: its name, its columns, their types; spelled here and nowhere else.
 
-The tables of :data:`CONTRACT` are what a run leaves under ``OUT/tables`` for other people's scripts;
-their names, columns and types are kept.  The others are internal.
+The tables of :data:`CONTRACT` are what a run leaves under ``OUT/tables`` for other people's
+scripts; their names, columns and types are kept.  The others are internal.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ GROUPS = _schema(group=_LONG, key_hi=_LONG, key_lo=_LONG, size=_LONG, root=_LONG
 MEMBERS = _schema(group=_LONG, node=_LONG)
 TREE_EDGES = _schema(system=_STRING, group=_LONG, parent=_LONG, child=_LONG)
 DELIVERIES = _schema(system=_STRING, group=_LONG, node=_LONG, hops=_INT, delay_ms=_DOUBLE)
-NODE_STRESS = _schema(
-    system=_STRING, node=_LONG, children_tables=_LONG, children_entries=_LONG
-)
+NODE_STRESS = _schema(system=_STRING, node=_LONG, children_tables=_LONG, children_entries=_LONG)
 LINK_STRESS = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, packets=_LONG)
 GROUP_DELAY = _schema(system=_STRING, group=_LONG, size=_LONG, rad=_DOUBLE, rmd=_DOUBLE)
 
@@ -71,9 +69,7 @@ CONTRACT: dict[str, StructType] = {
 ROUTES = _schema(source=_LONG, delay_us=BinaryType(), pred=BinaryType())
 
 #: Histograms behind the figures.
-DISTRIBUTIONS = _schema(
-    figure=_STRING, system=_STRING, measure=_STRING, value=_DOUBLE, count=_LONG
-)
+DISTRIBUTIONS = _schema(figure=_STRING, system=_STRING, measure=_STRING, value=_DOUBLE, count=_LONG)
 
 #: Kinds of link in ``link_stress``.
 CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"

@@ -137,7 +137,11 @@ class Simulation:
     def systems(self) -> list[Multicast]:
         """Every multicast system's hand-over, in the order of :data:`SYSTEMS`."""
         ours, rounds = scribe.multicast(
-            self.overlay, self.groups, self.members, self.children, self.config.source,
+            self.overlay,
+            self.groups,
+            self.members,
+            self.children,
+            self.config.source,
             self.progress,
         )
         self._held.append(rounds)
@@ -185,12 +189,15 @@ class Simulation:
     def _trees(self) -> Iterator[tuple[str, DataFrame]]:
         yield "members", schemas.conform(self.members, schemas.MEMBERS)
         yield "groups", schemas.conform(self.groups, schemas.GROUPS)
-        yield "pastry_routes", self.created.select(
-            "source",
-            F.col("node").alias("root"),
-            "hops",
-            to_ms("delay_us"),
-            to_ms("direct_us", "direct_ms"),
+        yield (
+            "pastry_routes",
+            self.created.select(
+                "source",
+                F.col("node").alias("root"),
+                "hops",
+                to_ms("delay_us"),
+                to_ms("direct_us", "direct_ms"),
+            ),
         )
         systems = self.systems
         yield "tree_edges", superstep.union([_edges(system) for system in systems])
@@ -213,7 +220,7 @@ class Simulation:
         """`metrics.json`, from the tables of all phases."""
         saved = self.saved
         links = saved["links"].agg(F.count(F.lit(1)).alias("n"), F.avg("delay_ms").alias("mean"))
-        core = links.first()
+        (core,) = links.collect()
         routers = saved["routers"].count()
         size = metrics.Size(self.config.nodes, routers, core["n"])
         routes = saved["pastry_routes"].select("hops", "delay_ms", "direct_ms").toPandas()

@@ -207,9 +207,7 @@ def _rule(b: int) -> _Rule:
     key = F.col("key_hi"), F.col("key_lo")
     place = F.struct(ids.unsigned(key[0]).alias("u_hi"), ids.unsigned(key[1]).alias("u_lo"))
     # 1. within the leaf set's span: the numerically closest of leaf set and node itself
-    owner = F.size(
-        F.filter("leaf", lambda one: F.struct(one["u_hi"], one["u_lo"]) < place)
-    )
+    owner = F.size(F.filter("leaf", lambda one: F.struct(one["u_hi"], one["u_lo"]) < place))
     closest = F.get("leaf", F.when(F.col("owner") < F.size("leaf"), F.col("owner")).otherwise(0))
     # 2. else the routing table's entry for (shared prefix, next digit)
     cell = F.col("shared") * 2**b + ids.digit(*key, F.col("shared"), b)

@@ -11,7 +11,6 @@ JSAC 2002, Section II and Figure 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,7 +179,8 @@ def _read_summary(row: Any) -> Bucket:
 
 def _ring(table: pa.Table, kernel) -> Ring:
     columns = [table.column(name).to_numpy() for name in ("id_hi", "id_lo", "node", "router")]
-    return Ring.sorted(*columns[:3], kernel.index(columns[3]).astype(np.int64))
+    hi, lo, node, router = columns
+    return Ring.sorted(hi, lo, node, kernel.index(router).astype(np.int64))
 
 
 # --- leaf sets
@@ -301,7 +301,7 @@ def _gaps(tables: np.ndarray, leaf: np.ndarray, known: Ring, own: np.ndarray, b:
     own : ndarray, shape (n, rows)
         Each node's digits.
     """
-    n, depth, base = tables.shape
+    n, depth, _ = tables.shape
     order = np.lexsort((known.lo, known.hi))
     rank = np.empty(len(known), dtype=np.int64)
     rank[order] = np.arange(len(known))
@@ -338,7 +338,9 @@ def _gaps(tables: np.ndarray, leaf: np.ndarray, known: Ring, own: np.ndarray, b:
     return Gaps(cells, order[below], order[above])
 
 
-def _split(gaps: Gaps, known: Ring, b: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _split(
+    gaps: Gaps, known: Ring, b: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The last key of each gap that goes below (hi, lo), and positions below and above.
 
     Keys of one gap share their row's digits, so that plain comparison tells the sides apart; on
@@ -360,9 +362,7 @@ def _split(gaps: Gaps, known: Ring, b: int) -> tuple[np.ndarray, np.ndarray, np.
 # --- as Arrow
 
 
-def _state_arrow(
-    table: pa.Table, kernel, buckets: list[Bucket], b: int, leaf_set: int
-) -> pa.Table:
+def _state_arrow(table: pa.Table, kernel, buckets: list[Bucket], b: int, leaf_set: int) -> pa.Table:
     ring, digit = _ring(table, kernel), table.column("digit")[0].as_py()
     n, whole = len(ring), sum(bucket.size for bucket in buckets) - 1 <= leaf_set
     tables = _tables(ring, digit, buckets, kernel, b)
@@ -405,7 +405,7 @@ def _arcs(leaf: np.ndarray, known: Ring) -> pa.ListArray:
 
 def _kept_rows(tables: np.ndarray) -> np.ndarray:
     """Rows up to a node's last one with an entry: bool, (n, rows).  No key needs the others."""
-    filled = (tables >= 0).any(axis=2)
+    filled = np.any(tables >= 0, axis=2)
     return np.logical_or.accumulate(filled[:, ::-1], axis=1)[:, ::-1]
 
 

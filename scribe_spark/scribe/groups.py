@@ -8,7 +8,7 @@ group and subscriber for member.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,7 @@ def draw_members(spark: SparkSession, config: RunConfig) -> DataFrame:
     groups = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})
     n, seed = config.nodes, config.seed
 
-    def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def draw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for group, size in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 nodes = draws.distinct_below(n, size, seed, "members", group)

@@ -12,7 +12,7 @@ import functools
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def compute_routes(
     shared = spark.sparkContext.broadcast((arrays, parts, core, hung_on))
     blocks = -(-len(core) // _BLOCK)
 
-    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def kernel(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         arrays, parts, core, hung_on = shared.value
         for batch in batches:
             for unit in batch.column("id").to_pylist():
@@ -182,7 +182,7 @@ class MatrixUnderlay:
         """
         kernel, lan_us = self.kernel, self.lan_us
 
-        def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 present = batch.column(a).is_valid().to_numpy(zero_copy_only=False)
                 present &= batch.column(b).is_valid().to_numpy(zero_copy_only=False)
@@ -212,7 +212,7 @@ class MatrixUnderlay:
         """
         kernel, lan_us = self.kernel, self.lan_us
 
-        def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 place = batch.schema.get_field_index(trail)
                 cells = batch.column(place)
@@ -252,7 +252,7 @@ class MatrixUnderlay:
         """
         kernel = self.kernel
 
-        def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             rows = pa.Table.from_batches(list(batches)).to_pandas() if batches else None
             if rows is None or rows.empty:
                 return
