@@ -49,7 +49,11 @@ def session(execution: Execution | None = None, nodes: int = 100_000) -> SparkSe
     found = jars()
     if found:
         builder = builder.config("spark.jars", ",".join(found))
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    partitions = execution.partitions if execution else None
+    for name, value in _settings(partitions or default_partitions(spark, nodes)).items():
+        spark.conf.set(name, value)
+    return spark
 
 
 def jars() -> list[str]:
@@ -62,22 +66,25 @@ def default_partitions(spark: SparkSession, nodes: int) -> int:
     return max(spark.sparkContext.defaultParallelism, -(-nodes // 250_000))
 
 
-@contextmanager
-def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """The SQL settings that supersteps want, put back afterwards.
+def _settings(partitions: int) -> dict[str, str]:
+    """The SQL settings that supersteps want; a session made here has them from the start.
 
     Adaptive execution costs a third of a short superstep and loses the partitioning of a
     checkpoint; co-partitioning on a subset of the join keys saves one shuffle a round.
     """
-    wanted = {
+    return {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
-        "spark.sql.codegen.cache.maxEntries": None,
     }
-    settings = {name: value for name, value in wanted.items() if value is not None}
+
+
+@contextmanager
+def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
+    """The SQL settings that supersteps want, put back afterwards."""
+    settings = _settings(partitions)
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

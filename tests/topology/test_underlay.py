@@ -1,0 +1,121 @@
+"""The underlay's bulk questions, through Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+import worlds
+from oracle.random_cases import random_case
+from pyspark.sql import functions as F
+
+from scribe_spark import schemas
+from scribe_spark.topology.underlay import MatrixUnderlay, compute_routes
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5])
+def test_compute_routes_equal_the_oracle(spark, seed):
+    one = worlds.worlds()[seed]
+    ids = np.array(one.case.routers) * 3 + 7
+    links = worlds.link_frame(one.case)
+    links = links.assign(src=links["src"] * 3 + 7, dst=links["dst"] * 3 + 7)
+    frame = compute_routes(spark, ids, links, "delay", 1)
+    assert frame.schema == schemas.ROUTES
+    rows = {row["source"]: row for row in frame.collect()}
+    assert sorted(rows) == ids.tolist()
+    for place, router in enumerate(one.case.routers):
+        row = rows[ids[place]]
+        delay_us = np.frombuffer(row["delay_us"], "<i4")
+        pred = np.frombuffer(row["pred"], "<i4")
+        assert dict(enumerate(delay_us.tolist())) == one.routes.delay[router]
+        before = {v: None if p < 0 else p for v, p in enumerate(pred.tolist())}
+        assert before == one.routes.pred[router]
+
+
+def test_matrices_are_what_the_routes_say_in_any_order(spark):
+    one = worlds.worlds()[2]
+    ids, links = np.array(one.case.routers), worlds.link_frame(one.case)
+    table = compute_routes(spark, ids, links, "delay", 1).orderBy(F.col("source").desc())
+    underlay = MatrixUnderlay.of(spark, table, len(links), 500)
+    delay_us, pred, routers = underlay.kernel.open()
+    assert (underlay.links, underlay.lan_us) == (len(links), 500)
+    assert np.array_equal(delay_us, one.kernel.delay_us)
+    assert np.array_equal(pred, one.kernel.pred)
+    assert routers.tolist() == underlay.routers.tolist() == list(one.case.routers)
+
+
+def test_one_router_no_link(spark):
+    case = replace(random_case(0), routers=(0,), links={})
+    frame = compute_routes(spark, np.array([4]), worlds.link_frame(case), "delay", 1)
+    underlay = MatrixUnderlay.of(spark, frame, 0, 1000)
+    both = spark.createDataFrame([(4, 4)], "a bigint, b bigint")
+    assert underlay.delay(both, "a", "b").first()["delay_us"] == 2000
+    none = spark.createDataFrame([("s", 4, 4, 3, None)], PACKETS)
+    assert underlay.packets(none).collect() == []
+
+
+def test_delay_between_all_routers_of_every_case(spark):
+    rows = [
+        (one.base + a, one.base + b, one.routes.delay[a][b] + 2 * worlds.LAN_US)
+        for one in worlds.worlds()
+        for a, b in product(one.case.routers, repeat=2)
+    ]
+    frame = spark.createDataFrame(rows, "a bigint, b bigint, expected bigint").repartition(3)
+    timed = worlds.underlay(spark).delay(frame, "a", "b", "d")
+    assert timed.columns == ["a", "b", "expected", "d"]
+    assert timed.where("d = expected").count() == len(rows)
+
+
+def test_no_hop_takes_no_time(spark):
+    frame = spark.createDataFrame(
+        [(1, 0, None), (2, None, 0), (3, None, None)], "n int, a bigint, b bigint"
+    )
+    assert {r["delay_us"] for r in worlds.underlay(spark).delay(frame, "a", "b").collect()} == {0}
+
+
+def test_along_adds_up_the_legs_of_every_trail(spark):
+    rows, expected = [], {}
+    for one in worlds.worlds():
+        rng = np.random.default_rng(one.case.seed)
+        for length in (1, 2, 2, 5):
+            trail = rng.integers(0, len(one.case.routers), length).tolist()
+            delay = one.routes.delay
+            legs = [delay[a][b] + 2000 for a, b in zip(trail, trail[1:], strict=False)]
+            direct = delay[trail[0]][trail[-1]] + 2000 if legs else 0
+            expected[len(rows)] = (len(legs), sum(legs), direct)
+            rows.append((len(rows), [one.base + router for router in trail], "kept"))
+    schema = "number bigint, trail array<bigint>, other string"
+    frame = spark.createDataFrame(rows, schema).repartition(3)
+    told = worlds.underlay(spark).along(frame, "trail")
+    assert told.columns == ["number", "other", "hops", "delay_us", "direct_us"]
+    found = {number: tuple(rest) for number, other, *rest in told.collect()}
+    assert found == expected
+
+
+PACKETS = "system string, src bigint, dst bigint, packets bigint, tree bigint"
+
+
+def test_packets_add_up_over_routes_and_merge_within_trees(spark):
+    rows, expected = [], Counter()
+    for one in worlds.worlds()[:80]:
+        rng = np.random.default_rng(one.case.seed)
+        routers = len(one.case.routers)
+        for a, b, packets in rng.integers(0, [routers, routers, 9], (10, 3)).tolist():
+            rows.append(("adds", one.base + a, one.base + b, packets + 1, None))
+            for s, d in one.routes.path_links(a, b):
+                expected["adds", one.base + s, one.base + d] += packets + 1
+        for tree in range(3):
+            source, *targets = rng.integers(0, routers, 5).tolist()
+            name = one.base + tree
+            rows += [("merges", one.base + source, one.base + t, 1, name) for t in targets]
+            merged = {link for t in targets for link in one.routes.path_links(source, t)}
+            for s, d in merged:
+                expected["merges", one.base + s, one.base + d] += 1
+    frame = spark.createDataFrame(rows, PACKETS).repartition(4)
+    counted = worlds.underlay(spark).packets(frame)
+    assert counted.columns == ["system", "src", "dst", "packets"]
+    found = {tuple(at): packets for *at, packets in counted.collect()}
+    assert found == dict(expected)
