@@ -65,8 +65,8 @@ CONTRACT: dict[str, StructType] = {
     "group_delay": GROUP_DELAY,
 }
 
-#: Unicast routes from one router, as little-endian int32 arrays over the routers in id order.
-ROUTES = _schema(source=_LONG, delay_us=BinaryType(), pred=BinaryType())
+#: Unicast routes of a block of sources to all routers, packed (`topology.underlay.pack_routes`).
+ROUTES = _schema(size=_INT, sources=BinaryType(), delay_us=BinaryType(), pred=BinaryType())
 
 #: Histograms behind the figures.
 DISTRIBUTIONS = _schema(figure=_STRING, system=_STRING, measure=_STRING, value=_DOUBLE, count=_LONG)

@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import pastry, scribe, superstep
 from scribe_spark.pastry import tables
 from scribe_spark.topology.routes import LinkArrays, nearest, route_block
-from scribe_spark.topology.underlay import MatrixUnderlay
+from scribe_spark.topology.underlay import MatrixUnderlay, pack_routes
 
 SEEDS = range(240)
 STRIDE = 100  # no case has as many routers, nodes or groups
@@ -245,13 +245,7 @@ def underlay(spark: SparkSession) -> MatrixUnderlay:
         delay_us[block, block] = one.kernel.delay_us
         pred[block, block] = np.where(one.kernel.pred < 0, -1, one.kernel.pred + at)
         at = block.stop
-    routes = pa.table(
-        {
-            "source": routers,
-            "delay_us": pa.array([row.tobytes() for row in delay_us], pa.binary()),
-            "pred": pa.array([row.tobytes() for row in pred], pa.binary()),
-        }
-    )
+    routes = pa.Table.from_batches([pack_routes(routers, delay_us, pred)])
     links = sum(len(one.case.links) for one in worlds())
     return MatrixUnderlay.of(spark, spark.createDataFrame(routes), links, LAN_US)
 

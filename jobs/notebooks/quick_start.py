@@ -1,9 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # Quick start
-# MAGIC A small experiment: nodes on a network of routers form a *Pastry* overlay; groups of them build
-# MAGIC *Scribe* multicast trees on it, and one message is multicast to every group. (The NGC paper says
-# MAGIC *topic*, *subscribe* and *publish* for *group*, *join* and *multicast*.)
+# MAGIC A small experiment: nodes on a network of routers form a *Pastry* overlay; groups of them
+# MAGIC build *Scribe* multicast trees on it, and one message is multicast to every group. (The NGC
+# MAGIC paper says *topic*, *subscribe* and *publish* for *group*, *join* and *multicast*.)
 # MAGIC
 # MAGIC A run is a frozen config and a SparkSession. What a config does not name is as in the paper.
 
@@ -30,8 +30,8 @@ done = run(config, dbutils.widgets.get("quick_start_out"), spark=spark, overwrit
 # MAGIC %md
 # MAGIC ## Tables
 # MAGIC A run leaves tables in Parquet. Every multicast system (Scribe, IP multicast, naive unicast)
-# MAGIC leaves the same two: its tree edges, and its deliveries. Here is the delay of each system in the
-# MAGIC largest group:
+# MAGIC leaves the same two: its tree edges, and its deliveries. Here is the delay of each system in
+# MAGIC the largest group:
 
 # COMMAND ----------
 
@@ -52,8 +52,8 @@ display(largest)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The same tables in SQL: how Scribe spreads the work of forwarding. A node's *children table* of a
-# MAGIC group lists whom it forwards that group's messages to.
+# MAGIC The same tables in SQL: how Scribe spreads the work of forwarding. A node's *children table*
+# MAGIC of a group lists whom it forwards that group's messages to.
 
 # COMMAND ----------
 
@@ -71,8 +71,8 @@ display(busiest)
 
 # MAGIC %md
 # MAGIC ## Metrics
-# MAGIC The paper's numbers are in `metrics.json`, with what the paper has for 100,000 nodes and 1,500
-# MAGIC groups beside them; `report.html` in the same folder draws its figures.
+# MAGIC The paper's numbers are in `metrics.json`, with what the paper has for 100,000 nodes and
+# MAGIC 1,500 groups beside them; `report.html` in the same folder draws its figures.
 
 # COMMAND ----------
 

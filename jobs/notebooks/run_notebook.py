@@ -3,8 +3,9 @@
 ``python jobs/notebooks/run_notebook.py [WIDGET=VALUE ...] NOTEBOOK.py ...``
 
 A notebook is cut at ``# COMMAND ----------``; its cells run in order in one namespace, with
-``spark``, ``dbutils.widgets`` and ``display`` as Databricks gives them.  ``# MAGIC`` lines are
-comments to Python and stay so.  Notebooks are this repository's own files: they are trusted code.
+``spark``, ``dbutils.widgets``, ``display`` and ``displayHTML`` as Databricks gives them.  Lines
+that start with ``# MAGIC`` are comments to Python and stay so.  Notebooks are this repository's
+own files: they are trusted code.
 """
 
 from __future__ import annotations
@@ -67,11 +68,19 @@ def cells(text: str) -> Iterator[str]:
 
 
 def display(value: Any, *_: Any) -> None:
-    """A DataFrame's first rows, anything else as it prints."""
+    """A DataFrame's first rows, all of a pandas frame, anything else as it prints."""
     if hasattr(value, "limit") and hasattr(value, "show"):
         value.show(20, truncate=False)
+    elif hasattr(value, "to_string"):
+        print(value.to_string(index=False))
     else:
         print(value)
+
+
+def display_html(html: str) -> None:
+    """``displayHTML``, where there is nowhere to show it: how much there is of what."""
+    kind = "SVG" if "<svg" in html[:2000] else "HTML"
+    print(f"[{kind}, {len(html):,} characters]")
 
 
 def run(path: str | Path, spark: Any, given: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -104,6 +113,7 @@ def run(path: str | Path, spark: Any, given: Mapping[str, str] | None = None) ->
         "spark": spark,
         "dbutils": SimpleNamespace(widgets=Widgets(given or {})),
         "display": display,
+        "displayHTML": display_html,
     }
     for cell in cells(text):
         exec(compile(cell, str(path), "exec"), names)

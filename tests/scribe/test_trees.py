@@ -106,46 +106,47 @@ def test_edges_carry_routers_and_delays(spark):
 
 # --- the upcalls, by hand -------------------------------------------------------------------------
 
-MESSAGE = (
-    "node bigint, key_hi bigint, key_lo bigint, kind string, group bigint, source bigint, "
-    "source_router bigint, router bigint, next bigint"
-)
+SENT = "node bigint, key_hi bigint, key_lo bigint, group bigint, source bigint, source_router bigint"
+MESSAGE = f"{SENT}, router bigint, next bigint"
 
 
-def message(node: int, source: int, kind: str = "JOIN", group: int = 1, following: int = 99):
-    return (node, 0, 0, kind, group, source, 10 * source, 10 * node, following)
+def message(node: int, source: int, group: int = 1, following: int | None = 99) -> tuple:
+    return (node, 0, 0, group, source, 10 * source, 10 * node, following)
 
 
-def forwarded(spark, now: list[tuple], *earlier: list[tuple]) -> list[tuple]:
-    past = [spark.createDataFrame(rows, MESSAGE) for rows in [*earlier, now]]
-    onward = Scribe().forward(past[-1], past).select("group", "node", "source", "source_router")
+def forwarded(spark, *rounds: list[tuple], kind: str = "JOIN") -> list[tuple]:
+    """What `forward` lets pass of the last of some rounds."""
+    past = [spark.createDataFrame(rows, MESSAGE) for rows in rounds]
+    onward = Scribe(kind).forward(past[-1], past)
+    assert set(onward.columns) == set(past[-1].columns)
+    onward = onward.select("group", "node", "source", "source_router", "next")
     return sorted(map(tuple, onward.collect()))
 
 
 def test_forward_takes_over_a_join_once_per_group_and_node(spark):
     arrivals = [message(5, 1), message(5, 2), message(5, 2, group=2), message(6, 3)]
-    assert forwarded(spark, arrivals) == [(1, 5, 5, 50), (1, 6, 6, 60), (2, 5, 5, 50)]
+    taken_over = [(1, 5, 5, 50, 99), (1, 6, 6, 60, 99), (2, 5, 5, 50, 99)]
+    assert forwarded(spark, [message(1, 1)], arrivals) == taken_over
 
 
 def test_forward_at_a_node_in_the_tree_ends_the_join(spark):
     # 5 has sent its own JOIN, 6 has forwarded one; 7 only for another group
     earlier = [[message(5, 5)], [message(6, 4), message(7, 4, group=2)]]
     now = [message(5, 1), message(6, 1), message(7, 1)]
-    assert forwarded(spark, now, *earlier) == [(1, 7, 7, 70)]
+    assert forwarded(spark, *earlier, now) == [(1, 7, 7, 70, 99)]
 
 
 def test_forward_lets_creates_and_a_nodes_own_join_pass(spark):
-    passing = [message(5, 1, "CREATE"), message(5, 5), message(6, 6)]
-    assert forwarded(spark, passing, [message(5, 1)]) == [
-        (1, 5, 1, 10),
-        (1, 5, 5, 50),
-        (1, 6, 6, 60),
-    ]
+    own = [message(5, 5), message(6, 6)]
+    assert forwarded(spark, own) == [(1, 5, 5, 50, 99), (1, 6, 6, 60, 99)]
+    creates = [message(5, 1), message(5, 2)]
+    passed = [(1, 5, 1, 10, 99), (1, 5, 2, 20, 99)]
+    assert forwarded(spark, [message(5, 5)], creates, kind="CREATE") == passed
 
 
 def test_children_are_the_sources_of_joins_of_others(spark):
     past = [
-        spark.createDataFrame([message(5, 5), message(7, 1, "CREATE")], MESSAGE),
+        spark.createDataFrame([message(5, 5)], MESSAGE),
         spark.createDataFrame([message(7, 5, following=None), message(7, 6, group=2)], MESSAGE),
     ]
     found = Scribe.children(past)
@@ -155,20 +156,18 @@ def test_children_are_the_sources_of_joins_of_others(spark):
 
 def test_deliver_sends_on_a_multicast_only(spark):
     at = spark.createDataFrame(
-        [("MULTICAST", 1, 7, 2, 500), ("MULTICAST", 2, 7, 0, 0), ("MULTICAST", 1, 8, 1, 1)],
-        "kind string, group bigint, node bigint, hops int, delay_us bigint",
+        [(1, 7, 2, 500), (2, 7, 0, 0), (1, 8, 1, 1)],
+        "group bigint, node bigint, hops int, delay_us bigint",
     )
     tables = spark.createDataFrame(
         [(1, 7, 5, 30), (1, 7, 6, 40), (3, 7, 9, 1)],
         "group bigint, parent bigint, child bigint, delay_us bigint",
     )
-    sent = Scribe(tables).deliver(at, [])
+    sent = Scribe("MULTICAST", tables).deliver(at, [])
     assert sent.columns == at.columns
-    assert sorted(map(tuple, sent.collect())) == [
-        ("MULTICAST", 1, 5, 3, 530),
-        ("MULTICAST", 1, 6, 3, 540),
-    ]
-    assert Scribe().deliver(at, []) is None
+    assert sorted(map(tuple, sent.collect())) == [(1, 5, 3, 530), (1, 6, 3, 540)]
+    assert Scribe("JOIN").deliver(at, []) is None
+    assert Scribe("CREATE", tables).deliver(at, []) is None
 
 
 @dataclass(frozen=True)
@@ -181,11 +180,11 @@ class Spy(Application):
 
     def forward(self, messages, past):
         self.forwards.extend(r["node"] for r in messages.select("node").collect())
-        return Scribe().forward(messages, past)
+        return Scribe("JOIN").forward(messages, past)
 
     def deliver(self, messages, past):
         self.delivers.extend(r["node"] for r in messages.select("node").collect())
-        return Scribe().deliver(messages, past)
+        return Scribe("JOIN").deliver(messages, past)
 
 
 def test_forward_is_called_on_the_way_and_deliver_at_the_root(spark):
@@ -196,10 +195,9 @@ def test_forward_is_called_on_the_way_and_deliver_at_the_root(spark):
     )
     overlay: Overlay = worlds.overlay(spark, 4)
     spy = Spy([], [])
-    row = (one.base + member, *worlds.halves(one.case.keys[group]), "JOIN", one.base + group)
+    row = (one.base + member, *worlds.halves(one.case.keys[group]), one.base + group)
     sent = spark.createDataFrame(
-        [(*row, one.base + member, one.base + one.case.router[member])],
-        ", ".join(MESSAGE.split(", ")[:7]),
+        [(*row, one.base + member, one.base + one.case.router[member])], SENT
     )
     overlay.route(spy, sent).release()
     assert len(route) > 2

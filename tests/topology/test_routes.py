@@ -16,6 +16,8 @@ from scribe_spark.config import InputError
 from scribe_spark.topology import routes
 from scribe_spark.topology.routes import (
     LinkArrays,
+    attached_parts,
+    attached_routes,
     merged_links,
     nearest,
     path_links,
@@ -114,6 +116,72 @@ def test_one_router_and_no_link():
     delay_us, pred = block(case)
     assert delay_us.tolist() == [[0]]
     assert pred.tolist() == [[-1]]
+
+
+# --- parts that hang by one link -----------------------------------------------------------------
+
+
+def hanging(routers, links) -> dict[int, set[int]]:
+    """Router of the core -> what hangs on it, by taking each undirected link away in turn."""
+
+    def reached(start: int, without: tuple[int, int]) -> set[int]:
+        seen, todo = {start}, [start]
+        while todo:
+            here = todo.pop()
+            for src, dst in links:
+                if src == here and dst not in seen and {src, dst} != set(without):
+                    seen.add(dst)
+                    todo.append(dst)
+        return seen
+
+    bridges = [(a, b) for a, b in links if b not in reached(a, (a, b))]
+    solid = {r: {r} for r in routers}  # routers that no bridge separates
+    for a, b in links:
+        if (a, b) not in bridges and solid[a] is not solid[b]:
+            solid[a] |= solid[b]
+            for router in solid[b]:
+                solid[router] = solid[a]
+    most = max(map(len, solid.values()))
+    return {
+        (a, b): reached(b, (a, b))
+        for a, b in bridges
+        if len(solid[a]) == most and a not in reached(b, (a, b))
+    }
+
+
+def test_parts_hang_by_one_link_and_are_as_large_as_can_be():
+    seen = 0
+    for one in worlds.worlds():
+        case = one.case
+        arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), "delay", 1)
+        parts = attached_parts(arrays)
+        by_link = hanging(case.routers, case.links)
+        for part in parts:
+            assert set(part.routers.tolist()) == by_link[part.outside, part.gateway]
+            assert part.routers.tolist() == sorted(part.routers.tolist())
+        # the core is one set of routers that no link separates: two of its links are no parts
+        core = set(case.routers).difference(*(part.routers.tolist() for part in parts))
+        assert {part.outside for part in parts} <= core
+        assert not any({a, b} <= core for a, b in by_link)
+        assert sum(len(part.routers) for part in parts) + len(core) == len(case.routers)
+        seen += len(parts)
+    assert seen > 200
+
+
+def test_routes_of_attached_parts_equal_the_oracle():
+    inner = 0
+    for tie in ("delay", "seeded"):
+        for one in worlds.worlds():
+            case = one.case
+            arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), tie, 1)
+            expected = route_block(arrays, np.arange(len(case.routers)))
+            for part in attached_parts(arrays):
+                far = route_block(arrays, np.array([part.outside]))
+                for found, all_ in zip(attached_routes(arrays, part, far), expected, strict=True):
+                    assert found.dtype == np.int32
+                    assert np.array_equal(found, all_[part.routers]), (tie, case.seed)
+                inner += len(part.routers) > 1
+    assert inner > 100
 
 
 # --- kernels --------------------------------------------------------------------------------------

@@ -1,0 +1,244 @@
+"""Bad input as a user types it: one line, exit code 2, nothing left behind, no Spark started."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from scribe_spark import cli
+
+from .conftest import FLAGS, command, shell
+
+
+@pytest.fixture
+def refused(capsys, monkeypatch, tmp_path):
+    """Run the command line in this process; the one line it says."""
+
+    def started(*_, **__):
+        pytest.fail("Spark would have been started")
+
+    monkeypatch.setattr("scribe_spark.java.check_java", started)
+    monkeypatch.setattr("scribe_spark.session.session", started)
+
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["run", *FLAGS, *arguments])
+        out, err = capsys.readouterr()
+        assert (ended.value.code, out) == (2, "")
+        start = "scribe-spark: error: "
+        assert err.startswith(start)
+        assert err.count("\n") == 1
+        return err.removeprefix(start)
+
+    return run
+
+
+@pytest.fixture
+def given(refused, tmp_path, monkeypatch):
+    """The line said of a table with this text, for OUT that could be written."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(flag: str, text: str | None, *more: str) -> str:
+        if text is not None:
+            (tmp_path / "given.csv").write_text(text)
+        line = refused(flag, "given.csv", "--out", "out", *more)
+        assert not (tmp_path / "out").exists()
+        return line
+
+    return run
+
+
+EDGES = "src,dst,delay_ms\n0,1,1\n1,2,1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "does not exist; give transit-stub, topohub:NAME, or the path of an edge list"),
+        ("", "cannot be read as a CSV or Parquet table"),
+        ("src,dst,delay_ms\n", "has no rows"),
+        ("src,dst\n0,1\n", "has no column 'delay_ms'"),
+        (EDGES + "2,2,1\n", "row 3 (src=2, dst=2)"),
+        (EDGES + "2,3,-1\n", "row 3 (src=2, dst=3, delay_ms=-1.0)"),
+        (EDGES + "2,3,\n", "row 3 (delay_ms=missing)"),
+        (EDGES + "2,3,soon\n", "row 3 (delay_ms='soon')"),
+        (EDGES + "2,2.5,1\n", "row 3 (dst=2.5)"),
+        (EDGES + "a,3,1\n", "row 3 (src='a')"),
+        (EDGES + "-2,3,1\n", "vertex ids must be at least 0"),
+        (EDGES + "7,8,1\n", "must be connected, falls into 2 parts: router 7, 8"),
+        (EDGES.replace("ms\n", "ms,weight\n").replace(",1\n", ",1,0\n"), "weight must be"),
+    ],
+)
+def test_topology(given, text, says):
+    line = given("--topology", text)
+    assert line.startswith("topology = 'given.csv': ")
+    assert says in line
+
+
+MEMBERS = "group,node\n1,0\n1,199\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "does not exist"),
+        ("group,member\n1,1\n", "has no column 'node'"),
+        ("group,node\n", "has no rows"),
+        (MEMBERS + "2,200\n", "row group=2, node=200 names no node; nodes are 0 to 199"),
+        (MEMBERS + "2,-1\n", "node=-1 names no node"),
+        (MEMBERS + "1,0\n", "group=1, node=0 is there twice"),
+        (MEMBERS + "1,x\n", "row 3 (node='x')"),
+        (MEMBERS + ",5\n", "row 3 (group=missing)"),
+    ],
+)
+def test_members(given, text, says):
+    line = given("--members", text)
+    assert line.startswith("members = 'given.csv': ")
+    assert says in line
+
+
+def test_a_folder_and_bytes_are_no_table(given, tmp_path):
+    (tmp_path / "given.csv").mkdir()
+    assert "holds no *.parquet" in given("--topology", None)
+    (tmp_path / "given.csv").rmdir()
+    (tmp_path / "given.csv").write_bytes(b"PAR1" + bytes(100))
+    assert "cannot be read" in given("--members", None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ("--nods 5", "flag = '--nods': is unknown; did you mean '--nodes'?"),
+        ("--nodes 0", "nodes = 0: must be at least 1"),
+        ("--groups -1", "groups = -1: must be at least 0"),
+        ("--leaf-set 15", "leaf_set = 15: must be even"),
+        ("--b 5", "b = 5: must be one of 1, 2, 4, 8"),
+        ("--group-size 201", "group_size = 201: a group cannot have more members than the 200"),
+        ("--seed 1e3", "seed = '1e3': must be a whole number"),
+        ("--topology topohub:no/where", "topology = 'topohub:no/where': "),
+        ("--config nowhere.toml", "config = 'nowhere.toml': cannot be read"),
+    ],
+)
+def test_flags(refused, flags, says):
+    assert refused(*flags.split()).startswith(says)
+
+
+def test_config_key(refused, tmp_path):
+    file = tmp_path / "c.toml"
+    file.write_text("stub_sise = 3\n")
+    says = "config key = 'stub_sise': is unknown; did you mean 'stub_size'?\n"
+    assert refused("--config", str(file)) == says
+
+
+def test_a_real_shell(tmp_path):
+    """No Java is needed to be told; and the line is all there is."""
+    (tmp_path / "m.csv").write_text(MEMBERS + "1,0\n")
+    flags = (*FLAGS, "--members", str(tmp_path / "m.csv"), "--out", str(tmp_path / "out"))
+    done = shell(command("run", *flags), JAVA_HOME="/nowhere")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "group=1, node=0 is there twice" in done.stderr
+
+
+# ------------------------------------------------------------------------------------------ OUT
+
+
+@pytest.mark.parametrize(
+    ("out", "says"),
+    [
+        ("file", "is a file, or below one"),
+        ("file/below", "is a file, or below one"),
+        ("/proc/nowhere", "cannot be written"),
+        ("x" * 300, "cannot be "),
+        ("dangling", "cannot be written"),
+    ],
+)
+def test_out_that_cannot_be_written(refused, tmp_path, monkeypatch, out, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to("nowhere/at/all")
+    before = sorted(tmp_path.iterdir())
+    line = refused("--out", out)
+    assert line.startswith(f"out = {out!r}: ")
+    assert says in line
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("how", [(), ("--resume",), ("--overwrite",)])
+@pytest.mark.parametrize("theirs", ["thesis.tex", "tables/a.csv", "manifest.json"])
+def test_out_of_somebody_else(refused, tmp_path, how, theirs):
+    file = tmp_path / "out" / theirs
+    file.parent.mkdir(parents=True)
+    file.write_text('{"name": "a browser extension", "version": 3}')
+    assert "name a new folder" in refused("--out", str(tmp_path / "out"), *how)
+    assert file.exists()
+
+
+@pytest.fixture
+def a_run(small, tmp_path) -> Path:
+    shutil.copytree(small.out, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_out_that_exists(refused, a_run):
+    says = "exists; use --resume to go on or --overwrite to replace it\n"
+    assert refused("--out", str(a_run)) == f"out = {str(a_run)!r}: {says}"
+    assert refused("--out", a_run.as_uri()) == f"out = {a_run.as_uri()!r}: {says}"
+
+
+def test_out_of_another_config(refused, a_run):
+    """The small run also wrote routing tables, and had seed 1."""
+    line = refused("--out", str(a_run), "--resume")
+    assert line.startswith("write_routing_table = False: ")
+    assert f"{a_run} was made with write_routing_table = True" in line
+    line = refused("--out", str(a_run), "--write-routing-table", "--seed", "2", "--resume")
+    assert line.startswith("seed = 2: ")
+    assert f"{a_run} was made with seed = 1" in line
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "",
+        lambda text: text.replace('"rows"', '"cows"').replace('"tables"', '"fables"'),
+        lambda text: text.replace('"overlay"', '"underlay"'),
+        lambda text: json.dumps(json.loads(text) | {"phases": None}),
+        lambda text: json.dumps(json.loads(text) | {"resolved": []}),
+        lambda text: json.dumps(json.loads(text) | {"versions": {}}),
+        lambda text: "\x00\xff" * 9,
+    ],
+    ids=["cut", "empty", "renamed", "unknown phase", "no phases", "list", "no version", "bytes"],
+)
+def test_out_with_a_scrambled_manifest(refused, a_run, change):
+    """Whose config the folder is from is not known, so nothing in it can be gone on with."""
+    file = a_run / "manifest.json"
+    file.write_text(change(file.read_text()), encoding="latin-1")
+    line = refused("--out", str(a_run), "--write-routing-table", "--resume")
+    assert "manifest.json cannot be read; use --overwrite" in line
+
+
+def test_out_by_another_version(refused, a_run):
+    file = a_run / "manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["versions"]["scribe_spark"] = "0.0.1"
+    file.write_text(json.dumps(manifest))
+    line = refused("--out", str(a_run), "--write-routing-table", "--resume")
+    assert f"{a_run} was made by 0.0.1" in line
+
+
+def test_input_that_has_changed(refused, a_run, tmp_path):
+    """The same path, but not the same members."""
+    members, file = tmp_path / "m.csv", a_run / "manifest.json"
+    pd.DataFrame({"group": [1, 1], "node": [0, 1]}).to_csv(members, index=False)
+    manifest = json.loads(file.read_text())
+    manifest["resolved"]["members"] = str(members)
+    manifest["inputs"] = {"members": "what it was"}
+    file.write_text(json.dumps(manifest))
+    flags = ("--out", str(a_run), "--write-routing-table", "--members", str(members), "--resume")
+    assert f"has changed since {a_run} was made" in refused(*flags)

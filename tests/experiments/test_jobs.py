@@ -1,0 +1,40 @@
+"""jobs/*.py under the spark-submit that comes with pyspark: phase after phase over one folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from scribe_spark.experiments import PHASES
+
+from .conftest import FLAGS, ROOT, left, manifest, shell
+
+SUBMIT = Path(sys.executable).parent / "spark-submit"
+
+
+def submit(job: str, *flags: str, master: str = "local[1]"):
+    program = [str(SUBMIT), "--master", master, str(ROOT / "jobs" / f"{job}.py")]
+    return shell([*program, *flags], PYSPARK_PYTHON=sys.executable, PYTHONPATH=str(ROOT))
+
+
+def test_phase_after_phase(small, tmp_path):
+    """One core, one partition; the tables are those of two cores and two partitions."""
+    out = tmp_path / "out"
+    flags = [*FLAGS, "--write-routing-table", "--partitions", "1", "--out", str(out)]
+    for number, phase in enumerate(PHASES, start=1):
+        done = submit(phase, *flags)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == str(out)
+        assert "Traceback" not in done.stderr
+        assert [entry["name"] for entry in manifest(out)["phases"]] == list(PHASES[:number])
+    assert manifest(out)["execution"]["master"] == "local[1]"
+    assert left(out) == left(small.out)
+    assert (out / "report.html").stat().st_size > 10_000
+
+
+def test_bad_input_is_one_line(tmp_path):
+    done = submit("trees", *FLAGS, "--leaf-set", "7", "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    ours = [line for line in done.stderr.splitlines() if line.startswith("scribe-spark: ")]
+    assert ours == ["scribe-spark: error: leaf_set = 7: must be even, for example 16"]
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,90 @@
+"""Nodes: their ids and their routers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+
+import numpy as np
+import worlds
+from pyspark.sql import functions as F
+
+from scribe_spark import schemas
+from scribe_spark.config import RunConfig
+from scribe_spark.pastry import make_nodes, node_name
+
+ROUTERS = np.array([10, 20, 35])
+
+#: Nodes 0 to 3 of seed 1: nodeId, and router of :data:`ROUTERS`.
+GOLDEN = [
+    ("5c5cffd0dee6e0f301728001333c929d", 10),
+    ("249feb5cd8f7145a6a34d45fe3e58eb2", 20),
+    ("451f3629b0fd271de6f8dca5cf86afaa", 35),
+    ("e71e4a86d9dd9c577019e355ebf8a92e", 35),
+]
+
+
+def made(spark, routers=ROUTERS, **fields) -> list[tuple[int, int, int]]:
+    """(node, nodeId, router) in order."""
+    frame = make_nodes(spark, RunConfig(**{"groups": 0} | fields), routers)
+    assert frame.schema == schemas.NODES
+    return sorted((n, worlds.whole(hi, lo), router) for n, hi, lo, router in frame.collect())
+
+
+def test_golden_nodes_of_seed_1(spark):
+    found = made(spark, nodes=4, seed=1)
+    assert [(f"{identifier:032x}", router) for _, identifier, router in found] == GOLDEN
+    assert made(spark, nodes=40, seed=1)[:4] == found  # more nodes change none
+
+
+def test_another_seed_gives_other_ids_and_places(spark):
+    first, second = made(spark, nodes=60, seed=1), made(spark, nodes=60, seed=2)
+    assert not {i for _, i, _ in first} & {i for _, i, _ in second}
+    assert [r for *_, r in first] != [r for *_, r in second]
+
+
+def test_sha1_ids_are_the_first_128_bits_of_the_names_hash(spark):
+    found = made(spark, nodes=50, node_ids="sha1", seed=7)
+    for node, identifier, _ in found:
+        digest = hashlib.sha1(f"node-{node}".encode()).digest()
+        assert identifier == int.from_bytes(digest[:16], "big")
+    by_draw = made(spark, nodes=50, seed=7)
+    assert [r for *_, r in found] == [r for *_, r in by_draw]  # ids and places are apart
+
+
+def test_names(spark):
+    assert spark.range(2).select(node_name(F.col("id"))).collect() == [("node-0",), ("node-1",)]
+
+
+def test_nodes_are_uniform_over_routers_and_ids_over_the_ring(spark):
+    found = made(spark, nodes=20_000, seed=3)
+    assert [node for node, *_ in found] == list(range(20_000))
+    assert len({identifier for _, identifier, _ in found}) == 20_000
+    places = Counter(router for *_, router in found)
+    assert set(places) == set(ROUTERS.tolist())
+    assert chi_square(list(places.values())) < 13.8  # 2 degrees of freedom: p = 0.001
+    for shift in (124, 60):  # first digit of each half
+        digit = Counter(identifier >> shift & 15 for _, identifier, _ in found)
+        assert chi_square([digit[d] for d in range(16)]) < 37.7  # 15 degrees of freedom
+    # place and id have nothing to do with one another
+    both = Counter((identifier >> 124, router) for _, identifier, router in found)
+    assert chi_square([both[d, r] for d in range(16) for r in ROUTERS.tolist()]) < 82.7
+
+
+def chi_square(counts: list[int]) -> float:
+    expected = sum(counts) / len(counts)
+    return sum((count - expected) ** 2 / expected for count in counts)
+
+
+def test_nodes_do_not_depend_on_partitions(spark):
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    first = made(spark, nodes=100)
+    spark.conf.set("spark.sql.shuffle.partitions", 7)
+    try:
+        assert made(spark, nodes=100) == first
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def test_one_router_takes_all(spark):
+    assert {router for *_, router in made(spark, np.array([9]), nodes=30)} == {9}

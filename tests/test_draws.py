@@ -1,0 +1,125 @@
+"""Draws: the same on any machine and partitioning, distinct, uniform."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+
+from scribe_spark import draws
+
+# written down once; another value means that every run ever made would change
+GOLDEN_BITS = [-4742291836961952498, 8175486583149513860, 121357373450312665]
+GOLDEN_BELOW = [502, 860, 665]
+GOLDEN_DISTINCT = [433, 462, 529, 804, 816]
+GOLDEN_MOST = [0, 1, 3, 5, 7, 8, 9]
+GOLDEN_RAW = [16357054053801558316, 1105825293387051672]
+
+
+def drawn(frame, column) -> list[int]:
+    return [value for _, value in sorted(map(tuple, frame.select("id", column).collect()))]
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def test_golden_columns(spark):
+    rows = spark.range(3)
+    assert drawn(rows, draws.bits(1, "test", "id")) == GOLDEN_BITS
+    assert drawn(rows, draws.below(1000, 1, "test", "id")) == GOLDEN_BELOW
+
+
+def test_columns_do_not_depend_on_partitions_or_order(spark):
+    column = draws.bits(3, "test", "id")
+    first = drawn(spark.range(0, 500, 1, 1), column)
+    assert drawn(spark.range(0, 500, 1, 7), column) == first
+    assert drawn(spark.range(0, 500, 1, 3).repartition(4).orderBy(F.desc("id")), column) == first
+
+
+def test_columns_depend_on_seed_purpose_and_every_key(spark):
+    frame = spark.range(200)
+    columns = [
+        draws.bits(1, "test", "id"),
+        draws.bits(2, "test", "id"),
+        draws.bits(1, "other", "id"),
+        draws.bits(1, "test", "id", F.lit(0)),
+        draws.bits(1, "test", "id", F.lit(1)),
+    ]
+    values = [value for column in columns for value in drawn(frame, column)]
+    assert len(set(values)) == len(values)
+
+
+def test_a_key_is_the_same_whatever_its_type(spark):
+    frame = spark.range(50)
+    as_int = draws.bits(1, "test", F.col("id").cast("int"))
+    assert drawn(frame, as_int) == drawn(frame, draws.bits(1, "test", "id"))
+
+
+def test_below_is_uniform_and_in_range(spark):
+    values = Counter(drawn(spark.range(20_000), draws.below(10, 5, "test", "id")))
+    assert set(values) == set(range(10))
+    assert chi_square([values[v] for v in range(10)]) < 27.9  # 9 degrees of freedom: p = 0.001
+
+
+def test_bits_fill_both_halves_of_the_ring(spark):
+    values = drawn(spark.range(4000), draws.bits(5, "test", "id"))
+    assert abs(sum(v < 0 for v in values) - 2000) < 200
+    assert len(set(values)) == 4000
+
+
+def chi_square(counts: list[int]) -> float:
+    expected = sum(counts) / len(counts)
+    return sum((count - expected) ** 2 / expected for count in counts)
+
+
+# --- numpy ----------------------------------------------------------------------------------------
+
+
+def test_golden_streams():
+    assert draws.distinct_below(1000, 5, 1, "members", 7).tolist() == GOLDEN_DISTINCT
+    assert draws.distinct_below(10, 7, 1, "members", 7).tolist() == GOLDEN_MOST
+    assert draws.stream(1, "tie").bit_generator.random_raw(2).tolist() == GOLDEN_RAW
+
+
+def test_streams_depend_on_seed_purpose_and_row():
+    keys = [(1, "a", 0), (2, "a", 0), (1, "b", 0), (1, "a", 1), (1, "a/1", 0), (-1, "a", 0)]
+    first = [draws.stream(*key).integers(0, 2**62) for key in keys]
+    assert len(set(first)) == len(keys)
+    assert first == [draws.stream(*key).integers(0, 2**62) for key in keys]
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(st.data(), st.integers(1, 300), st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**40))
+def test_distinct_values(data, n, seed, row):
+    size = data.draw(st.integers(0, n) | st.sampled_from([0, n // 2, n // 2 + 1, n - 1, n]))
+    values = draws.distinct_below(n, size, seed, "test", row)
+    assert values.dtype == np.int64
+    assert values.shape == (size,)
+    assert (np.diff(values) > 0).all()
+    assert size == 0 or (values[0] >= 0 and values[-1] < n)
+
+
+def test_all_of_them_and_none():
+    assert draws.distinct_below(5, 5, 1, "test", 1).tolist() == [0, 1, 2, 3, 4]
+    assert draws.distinct_below(5, 0, 1, "test", 1).tolist() == []
+    assert draws.distinct_below(1, 1, 1, "test", 1).tolist() == [0]
+
+
+def test_more_than_there_are_are_refused():
+    with pytest.raises(ValueError, match="6 distinct values below 5"):
+        draws.distinct_below(5, 6, 1, "test", 1)
+
+
+@pytest.mark.parametrize("size", [2, 5, 6, 9])
+def test_distinct_values_are_uniform(size):
+    """Each value as often, and each pair as often, below and above half of n."""
+    sets = [draws.distinct_below(10, size, 1, "test", row).tolist() for row in range(4000)]
+    values = Counter(v for one in sets for v in one)
+    assert chi_square([values[v] for v in range(10)]) < 27.9
+    pairs = Counter((a, b) for one in sets for a in one for b in one if a < b)
+    assert len(pairs) == 45
+    assert chi_square(list(pairs.values())) < 78.7  # 44 degrees of freedom: p = 0.001

@@ -1,0 +1,168 @@
+"""Ring arithmetic against Python's integers: examples by Hypothesis, all in one DataFrame."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+import worlds
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from oracle.pastry import RING, closest, digits, shared_prefix
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from scribe_spark import ids
+
+BS = (1, 2, 4, 8)
+EDGES = [0, 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**64 + 1, 2**127 - 1, 2**127, RING - 1]
+
+any_id = st.integers(0, RING - 1) | st.sampled_from(EDGES) | st.integers(0, 127).map(lambda n: 1 << n)
+
+
+@st.composite
+def pairs(draw) -> tuple[int, int]:
+    """Two ids: any, equal, near one another, or with a long common prefix."""
+    a = draw(any_id)
+    near = st.integers(-3, 3).map(lambda step: (a + step) % RING)
+    kin = st.builds(lambda at, low: a ^ ((1 << at) | low % (1 << at)), st.integers(0, 127), any_id)
+    return a, draw(st.one_of(any_id, near, kin))
+
+
+def examples(strategy, count: int) -> list:
+    """Examples of a strategy, the same in every run."""
+    found: list = []
+
+    @settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def gather(example) -> None:
+        found.append(example)
+
+    gather()
+    return found
+
+
+PAIRS = [*((a, b) for a in EDGES for b in EDGES), *examples(pairs(), 500)]
+A, B = ([pair[side] for pair in PAIRS] for side in (0, 1))
+
+
+def parts(numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """High and low halves, uint64."""
+    high, low = [n >> 64 for n in numbers], [n % 2**64 for n in numbers]
+    return np.array(high, dtype=np.uint64), np.array(low, dtype=np.uint64)
+
+
+@pytest.fixture(scope="module")
+def frame(spark):
+    """n, and both ids of pair n."""
+    rows = [(n, *worlds.halves(a), *worlds.halves(b)) for n, (a, b) in enumerate(PAIRS)]
+    schema = "n int, a_hi bigint, a_lo bigint, b_hi bigint, b_lo bigint"
+    return spark.createDataFrame(rows, schema).persist()
+
+
+def answers(frame, **columns) -> list:
+    """Values of columns, in the order of the pairs."""
+    return [tuple(row)[1:] for row in frame.select("n", *columns.values()).orderBy("n").collect()]
+
+
+def side(name: str) -> tuple[Column, Column]:
+    return F.col(f"{name}_hi"), F.col(f"{name}_lo")
+
+
+def test_comparisons_as_columns(frame):
+    found = answers(frame, lt=ids.lt(*side("a"), *side("b")), le=ids.le(*side("a"), *side("b")))
+    assert found == [(a < b, a <= b) for a, b in PAIRS]
+
+
+def test_unsigned_keeps_the_order_of_halves(frame):
+    found = answers(frame, u=ids.unsigned(F.col("a_lo")), v=ids.unsigned(F.col("b_lo")))
+    assert [u < v for u, v in found] == [a % 2**64 < b % 2**64 for a, b in PAIRS]
+    assert [u for u, _ in found] == [a % 2**64 - 2**63 for a in A]
+
+
+@pytest.mark.parametrize("b", BS)
+def test_digits_as_columns(frame, b):
+    places = (0, 1, 64 // b - 1, 64 // b, 128 // b - 1)
+    columns = {str(p): ids.digit(*side("a"), F.lit(p), b) for p in places}
+    moving = ids.digit(*side("a"), F.col("n") % (128 // b), b)
+    found = answers(frame, **columns, moving=moving)
+    for n, (a, row) in enumerate(zip(A, found, strict=True)):
+        expected = digits(a, b)
+        assert row == (*(expected[p] for p in places), expected[n % (128 // b)])
+
+
+@pytest.mark.parametrize("b", BS)
+def test_shared_prefix_as_a_column(frame, b):
+    found = answers(frame, shared=ids.prefix_digits(*side("a"), *side("b"), b))
+    most = 128 // b - 1  # equal ids share all digits but, by definition, the last
+    assert [n for (n,) in found] == [min(shared_prefix(a, c, b), most) for a, c in PAIRS]
+
+
+def test_halves_of_digests(spark):
+    texts = [f"group-{n}" for n in range(300)]
+    digests = [hashlib.sha1(text.encode()).hexdigest() for text in texts]
+    digests += ["f" * 40, "0" * 40, "7" + "f" * 39, "8" + "0" * 39, "0" * 16 + "8" + "0" * 23]
+    rows = spark.createDataFrame(list(enumerate(digests)), "n int, hex string")
+    halves = [ids.half_of_digest(F.col("hex"), half) for half in (0, 1)]
+    found = rows.select("n", *halves).orderBy("n").collect()
+    assert [tuple(row)[1:] for row in found] == [worlds.halves(int(d[:32], 16)) for d in digests]
+
+
+# --- numpy ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("b", BS)
+def test_digits_in_numpy(b):
+    hi, lo = parts(A)
+    expected = np.array([digits(a, b) for a in A])
+    for position in range(128 // b):
+        assert np.array_equal(ids.digit_np(hi, lo, position, b), expected[:, position])
+    position = np.arange(len(A)) % (128 // b)
+    found = ids.digit_at_np(hi, lo, position, b)
+    assert np.array_equal(found, expected[np.arange(len(A)), position])
+
+
+@pytest.mark.parametrize("b", BS)
+def test_shared_prefix_in_numpy(b):
+    found = ids.shared_digits_np(*parts(A), *parts(B), b)
+    assert found.tolist() == [shared_prefix(a, c, b) for a, c in PAIRS]
+
+
+def test_less_than_in_numpy():
+    assert ids.lt_np(*parts(A), *parts(B)).tolist() == [a < b for a, b in PAIRS]
+
+
+@settings(max_examples=500, deadline=None, derandomize=True, database=None)
+@given(pairs())
+def test_the_midpoint_is_the_last_key_of_the_first_of_two(pair):
+    a, b = pair
+    hi, lo = ids.midpoint_np(*parts([a]), *parts([b]))
+    last = int(hi[0]) << 64 | int(lo[0])
+    if a == b:
+        assert last == (a - 1) % RING
+        return
+    assert (last - a) % RING < (b - a) % RING  # on the way from a to b
+    assert closest([a, b], last) == a
+    assert closest([a, b], (last + 1) % RING) == b
+
+
+def test_the_midpoint_by_hand():
+    cases = [
+        (10, 20, 15),  # a tie goes to the smaller id
+        (20, 10, (20 + (RING - 10) // 2 - 1) % RING),
+        (10, 11, 10),
+        (11, 10, (11 + (RING - 1) // 2) % RING),
+        (RING - 5, 5, RING - 1),  # 0 is as far from both: it is 5's
+        (0, 2**127, 2**126),
+    ]
+    first, second, expected = (list(column) for column in zip(*cases, strict=True))
+    hi, lo = ids.midpoint_np(*parts(first), *parts(second))
+    found = [int(h) << 64 | int(low) for h, low in zip(hi, lo, strict=True)]
+    assert found == expected

@@ -1,0 +1,330 @@
+"""Every measure of all three systems, case by case, against the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean, median
+
+import numpy as np
+import pandas as pd
+import pytest
+import worlds
+from oracle import measures
+from pyspark.sql import functions as F
+
+from scribe_spark import baselines, metrics, schemas, scribe, superstep
+from scribe_spark.metrics import Size
+
+SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the oracle says of one case; the root sends."""
+
+    one: worlds.World
+
+    @cached_property
+    def naive_edges(self) -> set[measures.Edge]:
+        members = self.one.case.members
+        return {
+            edge
+            for group, root in self.one.roots.items()
+            for edge in measures.unicast_edges(group, root, members[group])
+        }
+
+    @cached_property
+    def links(self) -> dict[str, dict[measures.StressLink, int]]:
+        one, router, routes = self.one, self.one.case.router, self.one.routes
+        members = one.case.members
+        return {
+            "scribe": measures.link_stress(one.grown.edges(), router, routes),
+            "ip_multicast": measures.ip_link_stress(one.roots, members, router, routes),
+            "naive_unicast": measures.link_stress(self.naive_edges, router, routes),
+        }
+
+    @cached_property
+    def nodes(self) -> dict[str, dict[int, tuple[int, int]]]:
+        nodes = self.one.case.ids
+        return {
+            "scribe": measures.node_stress(nodes, self.one.grown.edges()),
+            "ip_multicast": measures.node_stress(nodes, set()),
+            "naive_unicast": measures.node_stress(nodes, self.naive_edges),
+        }
+
+    @cached_property
+    def delays(self) -> dict[int, tuple[dict, dict]]:
+        """group -> deliveries by Scribe and by IP."""
+        one = self.one
+        return {
+            group: (
+                one.grown.multicast(group),
+                measures.unicast_deliveries(one.overlay, root, one.case.members[group]),
+            )
+            for group, root in one.roots.items()
+        }
+
+    @property
+    def size(self) -> Size:
+        case = self.one.case
+        return Size(len(case.ids), len(case.routers), len(case.links))
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[Expected]:
+    assert len(worlds.worlds()) >= 200
+    return [Expected(one) for one in worlds.worlds()]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a run's measures phase makes, all cases in one."""
+
+    edges: object
+    deliveries: object
+    load: object
+    nodes: object
+    links: object
+    delay: object
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    groups, members, underlay = (
+        worlds.groups(spark), worlds.members(spark), worlds.underlay(spark),
+    )  # fmt: skip
+    groups = groups.withColumns({"source": groups.root, "source_router": groups.root_router})
+    overlay = worlds.overlay(spark, 4)
+    ours, rounds = scribe.multicast(overlay, groups, members, worlds.edges(spark))
+    star = baselines.unicasts(groups, members, underlay).persist()
+    systems = [ours, baselines.ip_multicast(star), baselines.naive_unicast(star)]
+    ends = ["group", "parent", "child", "parent_router", "child_router"]
+    edges = [
+        s.tree_edges.select(
+            F.lit(s.system).alias("system"), *ends, F.lit(s.merged).alias("merged")
+        )
+        for s in systems
+    ]
+    delivered = [
+        s.deliveries.select(
+            F.lit(s.system).alias("system"), "group", "node", "hops", schemas.to_ms("delay_us")
+        )
+        for s in systems
+    ]
+    edges = superstep.union(edges).persist()
+    deliveries = superstep.union(delivered).persist()
+    load = metrics.loads(edges).persist()
+    made = Tables(
+        edges,
+        deliveries,
+        load,
+        metrics.node_stress(load, worlds.nodes(spark), SYSTEMS).persist(),
+        metrics.link_stress(edges, load, underlay).persist(),
+        metrics.group_delay(deliveries, groups).persist(),
+    )
+    yield made
+    for table in (edges, deliveries, load, made.nodes, made.links, made.delay, star):
+        table.unpersist()
+    rounds.release()
+
+
+def by_system(rows: dict[int, list[tuple]], seed: int, system: str) -> list[tuple]:
+    return [row[1:] for row in rows[seed] if row[0] == system]
+
+
+def test_node_stress_equals_the_oracle(tables, expected):
+    assert [f.name for f in tables.nodes.schema] == [f.name for f in schemas.NODE_STRESS]
+    found = worlds.by_seed(map(tuple, tables.nodes.collect()), 1)
+    for one in expected:
+        for system in SYSTEMS:
+            stress = {node: held for node, *held in by_system(found, one.one.case.seed, system)}
+            assert stress == {node: list(held) for node, held in one.nodes[system].items()}
+
+
+def test_link_stress_equals_the_oracle(tables, expected):
+    assert [f.name for f in tables.links.schema] == [f.name for f in schemas.LINK_STRESS]
+    found = worlds.by_seed(map(tuple, tables.links.collect()), 2, 3)
+    total = 0
+    for one in expected:
+        for system in SYSTEMS:
+            rows = by_system(found, one.one.case.seed, system)
+            stress = {tuple(link): packets for *link, packets in rows}
+            assert len(stress) == len(rows)  # a link is there once
+            assert stress == one.links[system], (one.one.case.seed, system)
+            total += len(rows)
+    assert total > 10_000
+
+
+def test_rad_and_rmd_equal_the_oracle(tables, expected):
+    assert [f.name for f in tables.delay.schema] == [f.name for f in schemas.GROUP_DELAY]
+    found = worlds.by_seed(map(tuple, tables.delay.collect()), 1)
+    none = 0
+    for one in expected:
+        mine = {g: row for g, *row in by_system(found, one.one.case.seed, "scribe")}
+        for group, (ours, ip) in one.delays.items():
+            if not ip:
+                none += 1
+                assert group not in mine
+                continue
+            size, rad, rmd = mine.pop(group)
+            assert size == len(one.one.case.members[group])
+            assert rad == pytest.approx(measures.rad(ours, ip), rel=1e-12)
+            assert rmd == pytest.approx(measures.rmd(ours, ip), rel=1e-12)
+        assert mine == {}
+        for system in SYSTEMS[1:]:
+            rows = by_system(found, one.one.case.seed, system)
+            assert all(row[2:] == (1.0, 1.0) for row in rows)
+    assert none > 20  # groups of the root alone
+
+
+def penalties(expected: list[Expected]) -> list[float]:
+    """RDP of all members of the cases' first groups."""
+    first = [one.delays[1] for one in expected if one.delays]
+    return [value for ours, ip in first for value in measures.rdp(ours, ip).values()]
+
+
+def check_rdp(found: dict[str, float], values: list[float]) -> None:
+    assert found["mean"] == pytest.approx(fmean(values), abs=1e-9)
+    assert found["median"] == pytest.approx(median(values), abs=1e-9)
+    for name, bound in (("below_1", 1), ("below_2_25", 2.25), ("below_4", 4)):
+        share = sum(value < bound for value in values) / len(values)
+        assert found[name] == pytest.approx(share, abs=1e-12), name
+
+
+def test_rdp_of_the_first_groups_of_all_cases_equals_the_oracle(tables, expected):
+    """Nodes differ between cases, so the groups of rank 1 of all of them make one large group."""
+    group = F.col("group")
+    first = tables.deliveries.withColumn("group", F.when(group % worlds.STRIDE == 1, 1))
+    values = penalties(expected)
+    assert len(values) > 1000
+    assert any(value < 1 for value in values)
+    found = metrics.rdp(first)
+    assert set(found) == {"scribe"}
+    check_rdp(found["scribe"], values)
+
+
+def test_rdp_of_one_group(tables, expected):
+    for one in [one for one in expected if one.delays and one.delays[1][1]][:3]:
+        found = metrics.rdp(tables.deliveries, one.one.base + 1)
+        check_rdp(found["scribe"], penalties([one]))
+    assert metrics.rdp(tables.deliveries, -1) == {}
+
+
+# --- distributions and numbers --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def spreads(tables, spark) -> dict[int, pd.DataFrame]:
+    """seed -> `distributions` of that case: cases are told apart by the system's name."""
+
+    def named(table, number: str):
+        case = F.floor(F.col(number) / worlds.STRIDE).cast("string")
+        return table.withColumn("system", F.concat_ws("/", "system", case))
+
+    router = F.when(F.col("kind") == schemas.LAN_UP, F.col("dst")).otherwise(F.col("src"))
+    links = named(tables.links.withColumn("router", router), "router").drop("router")
+    none = tables.delay.limit(0)
+    groups = worlds.groups(spark).where("group < 0")
+    spread = metrics.distributions(groups, none, named(tables.nodes, "node"), links)
+    parts = spread["system"].str.split("/", n=1, expand=True)
+    spread = spread.assign(system=parts[0], seed=parts[1].astype(int))
+    return {seed: part.drop(columns="seed") for seed, part in spread.groupby("seed")}
+
+
+NO_ROUTES = pd.DataFrame({"hops": [], "delay_ms": [], "direct_ms": []}, dtype=float)
+
+
+def test_numbers_of_every_case_equal_the_oracle(spreads, expected):
+    """Node stress and link stress: mean, median and maximum, over links and over slots."""
+    medians = set()
+    for one in expected:
+        size, b = one.size, one.one.case.b
+        told = metrics.numbers(size, spreads[one.one.case.seed], {}, NO_ROUTES, None, b)
+        found = {row["name"]: row["value"] for row in told}
+        assert len(found) == len(told)
+        for system in SYSTEMS:
+            if not one.links[system]:
+                continue
+            expect = measures.summarise_link_stress(
+                one.links[system], size.core_links, size.nodes, size.routers
+            )
+            name = f"{system}.link_stress"
+            assert found[f"{system}.messages"] == expect.packets
+            assert found[f"{name}.max"] == expect.maximum
+            assert found[f"{name}.mean"] == pytest.approx(expect.mean_slots)
+            assert found[f"{name}.median"] == expect.median_slots
+            assert found[f"{name}.mean_existing"] == pytest.approx(expect.mean_existing)
+            assert found[f"{name}.median_existing"] == expect.median_existing
+            assert found["links.existing"] == expect.existing_links
+            assert found["links.paper_slots"] == expect.slots
+            medians.add(expect.median_existing)
+        for system in ("scribe", "naive_unicast"):
+            for place, measure in enumerate(("children_tables", "children_entries")):
+                values = [held[place] for held in one.nodes[system].values()]
+                name = f"{system}.{measure}"
+                assert found[f"{name}.mean"] == pytest.approx(fmean(values))
+                assert found[f"{name}.median"] == median(values)
+                assert found[f"{name}.max"] == max(values)
+    assert len(medians) > 4
+
+
+def test_distributions_of_groups_and_delays(tables, spark, expected):
+    groups = worlds.groups(spark)
+    spread = metrics.distributions(groups, tables.delay, tables.nodes, tables.links)
+    assert list(spread.columns) == ["figure", "system", "measure", "value", "count"]
+    assert set(spread["figure"]) == set("6789") | {"10"}
+    sizes = spread[spread["figure"] == "6"]
+    assert dict(zip(sizes["value"], sizes["count"], strict=True)) == {
+        float(one.one.base + group): len(members)
+        for one in expected
+        for group, members in one.one.case.members.items()
+    }
+    told = metrics.numbers(Size(9, 1, 0), spread, {}, NO_ROUTES, None, 4)
+    found = {row["name"]: row["value"] for row in told}
+    pairs = [pair for one in expected for pair in one.delays.values() if pair[1]]
+    for name, measure in (("rad", measures.rad), ("rmd", measures.rmd)):
+        values = [measure(*pair) for pair in pairs]
+        mine = spread[(spread["measure"] == name)]
+        assert set(mine["system"]) == {"scribe"}
+        assert mine["count"].sum() == len(values)
+        assert found[f"scribe.{name}.median"] == pytest.approx(median(values))
+        assert found[f"scribe.{name}.max"] == pytest.approx(max(values))
+    members = [len(m) for one in expected for m in one.one.case.members.values()]
+    assert found["groups.size.sum"] == sum(members)
+    assert (found["groups.size.max"], found["groups.size.min"]) == (max(members), min(members))
+
+
+def test_numbers_of_routes_and_topology():
+    routes = pd.DataFrame({"hops": [0, 2, 4], "delay_ms": [0.0, 9.0, 6.0], "direct_ms": [0, 4, 6]})
+    nothing = pd.DataFrame({"figure": [], "system": [], "measure": [], "value": [], "count": []})
+    rdps = {"scribe": {"mean": 1.5, "median": 1.25, "below_1": 0.0}}
+    size = Size(nodes=1000, routers=10, core_links=30)
+    told = metrics.numbers(size, nothing, rdps, routes, 40.5, 4)
+    found = {row["name"]: row["value"] for row in told}
+    assert found["pastry.hops.mean"] == 2
+    assert found["pastry.hops.bound"] == 3
+    assert found["pastry.stretch"] == 1.5
+    assert found["topology.core_delay.mean"] == 40.5
+    assert found["topology.core_links"] == 30
+    assert found["links.existing"] == 30 + 2 * 1000
+    assert found["links.paper_slots"] == 30 + 200 * 10
+    assert (found["scribe.rdp.mean"], found["scribe.rdp.below_1"]) == (1.5, 0)
+    assert found["groups.size.sum"] == 0
+    assert found["groups.size.max"] is None
+    assert found["scribe.rad.median"] is None
+    for nodes, b, bound in ((1, 4, 0), (2, 4, 1), (16, 4, 1), (17, 4, 2), (4096, 4, 3), (8, 1, 3)):
+        told = metrics.numbers(Size(nodes, 1, 0), nothing, {}, NO_ROUTES, None, b)
+        assert {row["name"]: row["value"] for row in told}["pastry.hops.bound"] == bound
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_median_of_a_histogram_is_that_of_its_values(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(1, 6, rng.integers(1, 30))
+    rows = pd.Series(values).value_counts().rename_axis("value").reset_index(name="count")
+    rows = rows.sample(frac=1, random_state=seed)
+    assert metrics._median(rows) == median(values.tolist())
+    for total in (len(values), len(values) + 1, 2 * len(values), 2 * len(values) + 1):
+        expected = measures.mean_and_median(values.tolist(), total)[1]
+        assert metrics._median(rows, total) == expected
