@@ -85,7 +85,7 @@ wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-fi
 	rm -rf build
 
 .PHONY: setup
-setup: java $(VENV)/.run .jars/asked ## Python packages into .venv, GraphFrames' jar into .jars
+setup: java $(VENV)/.run .jars/asked .jars/recorded ## Python packages into .venv, GraphFrames' jar into .jars
 
 .PHONY: java
 java: # before anything is downloaded
@@ -99,6 +99,15 @@ graphframes: java $(VENV)/.run ## Look for GraphFrames' jar again
 
 .jars/asked: | $(VENV)/.run
 	@$(BIN)/python -m scribe_spark.graphframes_jar .jars
+
+# Sessions start in half the time with the JVM's classes laid out beforehand.  A small run records
+# them as its JVM ends, which is when nothing holds the pipe any more.
+.jars/recorded: | $(VENV)/.run .jars/asked
+	@echo 'recording JVM classes, once (about half a minute)'
+	@SCRIBE_SPARK_RECORD_CLASSES=.jars/classes.new $(SCRIBE) run --config data/tiny.toml \
+	  --out .jars/warm --overwrite 2>&1 | cat >.jars/recorded.log
+	@rm -rf .jars/warm; test ! -f .jars/classes.new || mv -f .jars/classes.new .jars/classes.jsa
+	@touch $@
 
 # One stamp a set of extras; they are installed again when setup.cfg changes.
 EXTRAS.run := topohub

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from scribe_spark.experiments import Run, Simulation
     from scribe_spark.pastry import Application, Overlay
     from scribe_spark.progress import Progress
-    from scribe_spark.session import session as spark_session
+    from scribe_spark.session import session
     from scribe_spark.topology import Topology
 
 __all__ = [
     "RunConfig",
     "Execution",
     "InputError",
-    "spark_session",
+    "session",
     "run",
     "Run",
     "Simulation",
@@ -36,18 +36,16 @@ __all__ = [
     "Topology",
 ]
 
-#: Where each name lives: module, name there.  The function `session` is `spark_session` here, for
-#: `scribe_spark.session` is the module as soon as anything has imported it.
+#: The module of each name; `session` is both a module and, called, the function in it.
 _HOMES = {
-    "RunConfig": ("config", "RunConfig"),
-    "Execution": ("config", "Execution"),
-    "InputError": ("config", "InputError"),
-    "spark_session": ("session", "session"),
-    "Run": ("experiments", "Run"),
-    "Simulation": ("experiments", "Simulation"),
-    "Application": ("pastry", "Application"),
-    "Overlay": ("pastry", "Overlay"),
-    "Topology": ("topology", "Topology"),
+    "RunConfig": "config",
+    "Execution": "config",
+    "InputError": "config",
+    "Run": "experiments",
+    "Simulation": "experiments",
+    "Application": "pastry",
+    "Overlay": "pastry",
+    "Topology": "topology",
 }
 
 
@@ -104,13 +102,15 @@ def run(
 
 def __getattr__(name: str) -> Any:
     """A name of :data:`__all__`, or ``__version__``, loaded when it is first asked for."""
+    value: Any
     if name == "__version__":
         from importlib.metadata import version
 
         value = version("scribe_spark")
+    elif name == "session":
+        value = importlib.import_module(f"{__name__}.session")
     elif name in _HOMES:
-        module, there = _HOMES[name]
-        value = getattr(importlib.import_module(f"{__name__}.{module}"), there)
+        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

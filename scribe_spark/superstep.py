@@ -7,9 +7,11 @@ cheap and flat in memory; no other module persists or checkpoints in a loop.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -52,7 +54,7 @@ def run(
     Parameters
     ----------
     name : str
-        What the progress report calls the loop.
+        What the progress report calls the loop; its jobs are ``NAME round N`` in Spark's UI.
     first : DataFrame
         The messages of round 0.
     step : callable
@@ -73,10 +75,12 @@ def run(
     kept: list[DataFrame] = []
     counts: list[int] = []
     messages, before = first, None
+    context = first.sparkSession.sparkContext
     for number in range(limit):
         started = time.perf_counter()
         # 1. truncate: one job computes the round, cuts its lineage and counts it
-        table, rows = materialise(messages)
+        with _described(context, f"{name} round {number}"):
+            table, rows = materialise(messages)
         # 2. release the round before, which nothing needs any more
         if before is not None:
             release(before)
@@ -89,8 +93,12 @@ def run(
         if harvest is None:
             kept.append(table)
         else:
-            part, any_part = materialise(harvest(table))
-            kept.extend([part] if any_part else [])
+            with _described(context, f"{name} round {number}"):
+                part, any_part = materialise(harvest(table))
+            if any_part:
+                kept.append(part)
+            else:
+                release(part)
             before = table
         # 5. report
         progress.round(name, number, rows, time.perf_counter() - started)
@@ -112,6 +120,17 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
     else:
         table = watched.localCheckpoint(eager=True)
     return table, int(seen.get["rows"])
+
+
+@contextmanager
+def _described(context: SparkContext, description: str) -> Iterator[None]:
+    """Jobs inside are called so in Spark's UI and event log."""
+    before = context.getLocalProperty("spark.job.description")
+    context.setJobDescription(description)
+    try:
+        yield
+    finally:
+        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]
 
 
 def release(table: DataFrame) -> None:

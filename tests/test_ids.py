@@ -18,7 +18,9 @@ from scribe_spark import ids
 BS = (1, 2, 4, 8)
 EDGES = [0, 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**64 + 1, 2**127 - 1, 2**127, RING - 1]
 
-any_id = st.integers(0, RING - 1) | st.sampled_from(EDGES) | st.integers(0, 127).map(lambda n: 1 << n)
+any_id = (
+    st.integers(0, RING - 1) | st.sampled_from(EDGES) | st.integers(0, 127).map(lambda n: 1 << n)
+)
 
 
 @st.composite

@@ -26,13 +26,29 @@ def test_every_name_of_the_face_is_there():
 def test_the_names_are_the_modules_own():
     from scribe_spark.experiments import Simulation
     from scribe_spark.pastry import Application, Overlay
-    from scribe_spark.session import session
     from scribe_spark.topology import Topology
 
     face = scribe_spark
     assert (face.Simulation, face.Topology) == (Simulation, Topology)
     assert (face.Application, face.Overlay) == (Application, Overlay)
-    assert face.spark_session is session
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from scribe_spark import session",
+        "from scribe_spark import Simulation, session",
+        "import scribe_spark.session; from scribe_spark import session",
+    ],
+)
+def test_session_can_be_called_whoever_came_first(statement):
+    program = f"{statement}; assert callable(session)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_session_is_the_function_and_its_module(spark):
+    assert scribe_spark.session() is spark
+    assert callable(scribe_spark.session.tuned)
 
 
 def test_a_wrong_name_is_told():

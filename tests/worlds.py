@@ -134,7 +134,9 @@ class World:
         """group -> a member, drawn; often the root, where that is one."""
         rng = random.Random(self.case.seed)
         return {
-            group: rng.choice(sorted(members) + [self.roots[group]] * (self.roots[group] in members))
+            group: rng.choice(
+                sorted(members) + [self.roots[group]] * (self.roots[group] in members)
+            )
             for group, members in self.case.members.items()
         }
 
@@ -217,9 +219,7 @@ def by_seed(rows: Iterable[tuple], *moved: int) -> dict[int, list[tuple]]:
     for row in rows:
         seed = row[moved[0]] // STRIDE
         assert all(row[at] // STRIDE == seed for at in moved), f"{row} mixes cases"
-        out[seed].append(
-            tuple(v % STRIDE if at in moved else v for at, v in enumerate(row))
-        )
+        out[seed].append(tuple(v % STRIDE if at in moved else v for at, v in enumerate(row)))
     return {seed: sorted(mine) for seed, mine in out.items()}
 
 
@@ -261,7 +261,9 @@ def overlay(spark: SparkSession, b: int) -> pastry.Overlay:
 def _frame(spark: SparkSession, schema: str, rows: Iterator[tuple]) -> DataFrame:
     columns = list(zip(*rows, strict=True))
     names = [column.split()[0] for column in schema.split(", ")]
-    table = pa.table({name: pa.array(v, pa.int64()) for name, v in zip(names, columns, strict=True)})
+    table = pa.table(
+        {name: pa.array(v, pa.int64()) for name, v in zip(names, columns, strict=True)}
+    )
     return spark.createDataFrame(table, schema)
 
 

@@ -27,7 +27,8 @@ class Widgets:
     """``dbutils.widgets``: parameters with defaults; `given` wins over a default."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        self._given, self._values = dict(given), {}
+        self._given = dict(given)
+        self._values: dict[str, str] = {}
 
     def text(self, name: str, defaultValue: str, label: str | None = None) -> None:
         self._values[name] = self._given.get(name, defaultValue)

@@ -269,7 +269,7 @@ def _former(
     try:
         # as if each were there in full; what is not is as good as an unreadable manifest
         _ = [(PHASES.index(e["name"]), *map(dict, _left(e))) for e in manifest["phases"]]
-        resolved, inputs = dict(manifest["resolved"]), dict(manifest["inputs"])
+        resolved, inputs = {**manifest["resolved"]}, {**manifest["inputs"]}
         version = manifest["versions"]["scribe_spark"]
     except Exception:
         remedy = f"its {MANIFEST} cannot be read; use --overwrite"

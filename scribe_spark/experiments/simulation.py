@@ -97,6 +97,8 @@ class Simulation:
         """Each group's CREATE where it was delivered: `scribe.create`, with what it travelled."""
         groups = scribe.make_groups(self.members, self.nodes, self.config)
         rounds = scribe.create(self.overlay, groups, self.progress)
+        if not rounds.tables:  # no group, no CREATE
+            return _uncreated(groups)
         delivered = rounds.union().where(F.col("next").isNull())
         travelled = self.overlay.travelled(delivered)
         sizes = groups.select("group", "size")
@@ -105,9 +107,9 @@ class Simulation:
         return self._hold(table)
 
     @cached_property
-    def groups(self) -> DataFrame:
-        """``group, key_hi, key_lo, size, root, root_router, source, source_router``."""
-        rooted = self.created.select(
+    def rooted(self) -> DataFrame:
+        """``group, key_hi, key_lo, size, root, root_router``: every group, members or not."""
+        return self.created.select(
             "group",
             "key_hi",
             "key_lo",
@@ -115,11 +117,15 @@ class Simulation:
             F.col("node").alias("root"),
             F.col("router").alias("root_router"),
         )
+
+    @cached_property
+    def groups(self) -> DataFrame:
+        """Those that have a source: as `rooted`, and ``source, source_router``."""
         if self.config.source == "root":
             root = {"source": F.col("root"), "source_router": F.col("root_router")}
-            return rooted.withColumns(root)
+            return self.rooted.withColumns(root)
         drawn = F.broadcast(scribe.senders(self.members, self.config.seed))
-        return self._hold(rooted.join(drawn, "group", "inner").persist())
+        return self._hold(self.rooted.join(drawn, "group", "inner").persist())
 
     @cached_property
     def children(self) -> DataFrame:
@@ -160,7 +166,7 @@ class Simulation:
                 held.unpersist()
                 superstep.release(held)
         self._held.clear()
-        for stage in ("overlay", "members", "created", "groups", "children", "systems"):
+        for stage in ("overlay", "members", "created", "rooted", "groups", "children", "systems"):
             self.__dict__.pop(stage, None)
 
     # --- what each phase leaves
@@ -188,7 +194,7 @@ class Simulation:
 
     def _trees(self) -> Iterator[tuple[str, DataFrame]]:
         yield "members", schemas.conform(self.members, schemas.MEMBERS)
-        yield "groups", schemas.conform(self.groups, schemas.GROUPS)
+        yield "groups", schemas.conform(self.rooted, schemas.GROUPS)
         yield (
             "pastry_routes",
             self.created.select(
@@ -236,6 +242,16 @@ class Simulation:
     def _hold(self, frame: DataFrame) -> DataFrame:
         self._held.append(frame)
         return frame
+
+
+def _uncreated(groups: DataFrame) -> DataFrame:
+    """`Simulation.created` of no group."""
+    none, creator = F.lit(0).cast("bigint"), F.col("creator")
+    return groups.limit(0).select(
+        *("group", "key_hi", "key_lo", "size"),
+        *(creator.alias("node"), F.col("creator_router").alias("router"), creator.alias("source")),
+        *(F.lit(0).alias("hops"), none.alias("delay_us"), none.alias("direct_us")),
+    )
 
 
 def _edges(system: Multicast) -> DataFrame:

@@ -82,7 +82,7 @@ def test_one_node(make):
     assert groups["root"].tolist() == [0, 0, 0]
     assert (len(members), len(edges), len(heard)) == (1, 0, 0)
     assert numbers["pastry.hops.mean"] == 0
-    assert numbers["scribe.messages"] == numbers["ip_multicast.messages"] == 0
+    assert not numbers["scribe.messages"]
 
 
 def test_two_nodes_and_groups_of_two_one_and_none(make):
@@ -102,7 +102,7 @@ def test_two_nodes_and_groups_of_two_one_and_none(make):
 
 def test_no_group(make):
     numbers = check_left(make(groups=0), 200, 0)
-    assert numbers["scribe.messages"] == 0
+    assert not numbers["scribe.messages"]
     assert numbers["groups.size.sum"] == 0
     assert numbers["scribe.rad.median"] is None
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -233,10 +234,10 @@ def test_places(make, tmp_path, monkeypatch, place):
 @pytest.fixture
 def viewfs(spark, tmp_path):
     """A URL that is not of this machine, for all that the code can tell."""
-    conf = spark._jsc.hadoopConfiguration()
-    conf.set("fs.viewfs.mounttable.somewhere.link./data", tmp_path.as_uri())
-    yield "viewfs://somewhere/data"
-    conf.unset("fs.viewfs.mounttable.somewhere.link./data")
+    # a name of its own, because Hadoop keeps file systems by name
+    conf, host = spark._jsc.hadoopConfiguration(), f"host{uuid.uuid4().hex}"
+    conf.set(f"fs.viewfs.mounttable.{host}.link./data", tmp_path.as_uri())
+    return f"viewfs://{host}/data"
 
 
 @pytest.mark.parametrize("older", [False, True], ids=["FileContext", "FileSystem only"])

@@ -27,7 +27,9 @@ GOLDEN = [
 def made(spark, routers=ROUTERS, **fields) -> list[tuple[int, int, int]]:
     """(node, nodeId, router) in order."""
     frame = make_nodes(spark, RunConfig(**{"groups": 0} | fields), routers)
-    assert frame.schema == schemas.NODES
+    assert [(f.name, f.dataType) for f in frame.schema] == [
+        (f.name, f.dataType) for f in schemas.NODES
+    ]
     return sorted((n, worlds.whole(hi, lo), router) for n, hi, lo, router in frame.collect())
 
 

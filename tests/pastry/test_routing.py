@@ -23,6 +23,10 @@ class Recorder(Application):
 
     remembers = True
 
+    def forward(self, messages, past):
+        assert len(past) < worlds.STRIDE, "no route is longer than there are nodes"
+        return messages
+
 
 @cache
 def asked(b: int) -> list[tuple[worlds.World, int, int]]:
@@ -53,9 +57,7 @@ def test_next_hop_of_every_node_equals_the_oracle(spark, b):
     rows = asked(b)
     hops = worlds.overlay(spark, b).next_hop(messages(spark, rows)).toArrow().to_pydict()
     assert sorted(hops["number"]) == list(range(len(rows)))
-    for number, router, following in zip(
-        hops["number"], hops["router"], hops["next"], strict=True
-    ):
+    for number, router, following in zip(hops["number"], hops["router"], hops["next"], strict=True):
         one, node, key = rows[number]
         found = None if following is None else following - one.base
         assert found == one.overlay.next_hop(node, key), (one.case.seed, node, hex(key))
@@ -140,7 +142,8 @@ def test_forward_may_stop_messages_and_deliver_may_send_new_ones(spark, trail):
     roots = [(n, one.base + one.overlay.root(key)) for n, (one, _, key) in enumerate(rows)]
     at_root = [one.overlay.root(key) == node for one, node, key in rows]
     first = [(n, root) for n, root in roots if at_root[n] or n % 2 == 0]
-    assert any(n % 2 for n, _ in first) and not all(at_root)
+    assert any(n % 2 for n, _ in first)
+    assert not all(at_root)
     assert found == sorted(first + [(n + 1000, root) for n, root in first])
     assert table.where("next IS NOT NULL").count() == 0
     if trail:

@@ -22,7 +22,9 @@ def deliveries(spark, source: str) -> dict[int, list[tuple]]:
     else:
         groups, overlay = worlds.groups(spark), worlds.overlay(spark, 4)
         if source == "root":
-            groups = groups.withColumns({"source": groups.root, "source_router": groups.root_router})
+            groups = groups.withColumns(
+                {"source": groups.root, "source_router": groups.root_router}
+            )
         made = [scribe.multicast(overlay, groups, members, edges, source)]
     assert all(isinstance(m, Multicast) and m.system == "scribe" and not m.merged for m, _ in made)
     assert all(m.tree_edges is edges for m, _ in made)
@@ -61,8 +63,9 @@ def test_sources_are_roots_and_others():
 
 @pytest.mark.parametrize("source", ["root", "direct"])
 def test_a_group_of_the_root_alone_delivers_nothing(spark, source):
-    one, group = next((w, g) for w in worlds.worlds() for g, m in w.case.members.items()
-                      if m == {w.roots[g]})
+    one, group = next(
+        (w, g) for w in worlds.worlds() for g, m in w.case.members.items() if m == {w.roots[g]}
+    )
     mine = worlds.groups(spark).where(f"group = {one.base + group}")
     members = worlds.members(spark).where(f"group = {one.base + group}")
     none = worlds.edges(spark).limit(0)

@@ -28,10 +28,7 @@ def test_create_is_delivered_at_the_root(spark, b):
     overlay = worlds.overlay(spark, b)
     rounds = scribe.create(overlay, worlds.groups(spark, b))
     delivered = overlay.travelled(rounds.union().where("next IS NULL"))
-    found = {
-        row["group"]: row
-        for row in delivered.collect()
-    }
+    found = {row["group"]: row for row in delivered.collect()}
     asked = worlds.groups(spark, b).collect()
     assert len(found) == len(asked) == delivered.count()
     for row in asked:
@@ -106,7 +103,9 @@ def test_edges_carry_routers_and_delays(spark):
 
 # --- the upcalls, by hand -------------------------------------------------------------------------
 
-SENT = "node bigint, key_hi bigint, key_lo bigint, group bigint, source bigint, source_router bigint"
+SENT = (
+    "node bigint, key_hi bigint, key_lo bigint, group bigint, source bigint, source_router bigint"
+)
 MESSAGE = f"{SENT}, router bigint, next bigint"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_along_adds_up_the_legs_of_every_trail(spark):
         for length in (1, 2, 2, 5):
             trail = rng.integers(0, len(one.case.routers), length).tolist()
             delay = one.routes.delay
-            legs = [delay[a][b] + 2000 for a, b in zip(trail, trail[1:], strict=False)]
+            legs = [delay[a][b] + 2000 for a, b in pairwise(trail)]
             direct = delay[trail[0]][trail[-1]] + 2000 if legs else 0
             expected[len(rows)] = (len(legs), sum(legs), direct)
             rows.append((len(rows), [one.base + router for router in trail], "kept"))

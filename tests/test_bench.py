@@ -1,0 +1,273 @@
+"""The benchmark: what it makes of a run's lines, memory and event log; and one real run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+spec = importlib.util.spec_from_file_location("bench", ROOT / "jobs" / "bench.py")
+assert spec is not None
+assert spec.loader is not None
+bench = importlib.util.module_from_spec(spec)
+sys.modules["bench"] = bench  # dataclasses look their module up
+spec.loader.exec_module(bench)
+
+SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
+
+
+def query(number: int, description: str, start: int, end: int) -> list[dict]:
+    """Start and end of a query, milliseconds."""
+    about = {"executionId": number, "description": description, "time": start}
+    return [
+        {"Event": f"{SQL}Start", **about},
+        {"Event": f"{SQL}End", "executionId": number, "time": end},
+    ]
+
+
+def job(number: int, stages: list[int], of_query: int | None, at: int = 0) -> dict:
+    properties = {} if of_query is None else {"spark.sql.execution.id": str(of_query)}
+    return {
+        "Event": "SparkListenerJobStart", "Job ID": number, "Stage IDs": stages,
+        "Submission Time": at, "Properties": properties,
+    }  # fmt: skip
+
+
+def task(stage: int, read: int = 0, remote: int = 0, written: int = 0) -> dict:
+    return {
+        "Event": "SparkListenerTaskEnd",
+        "Stage ID": stage,
+        "Task Metrics": {
+            "Shuffle Read Metrics": {"Local Bytes Read": read, "Remote Bytes Read": remote},
+            "Shuffle Write Metrics": {"Shuffle Bytes Written": written},
+        },
+    }
+
+
+EVENTS = [
+    *query(0, "parquet at NativeMethodAccessorImpl.java:0", 0, 900),
+    job(0, [0], 0),
+    task(0, written=7),
+    *query(1, "JOIN round 0", 1000, 1400),
+    job(1, [1, 2], 1),
+    task(1, written=100),
+    task(2, read=60, remote=40),
+    *query(2, "JOIN round 0", 1450, 1500),  # what the loop keeps of the round
+    job(2, [1, 3], 2),  # stage 1 has run already
+    job(3, [4], 2),
+    {"Event": "SparkListenerTaskEnd", "Stage ID": 4, "Task Metrics": None},  # a failed task
+    *query(3, "JOIN round 1", 2000, 2300),
+    job(4, [5], 3),
+    task(5, written=5),
+    *query(4, "publish all round 0", 9000, 9250),
+    job(5, [6], None),  # not of a query
+    task(6, written=1000),
+]
+LINES = ["trees: started", "  JOIN: round 0, 1,234 messages left, 0.5 s"]
+LINES += ["  publish all: round 0, 3 messages left, 0.3 s"]
+
+
+def test_supersteps_of_an_event_log():
+    log = bench.read_event_log(map(json.dumps, EVENTS))
+    first, last, other = bench.supersteps(log, LINES)
+    assert first == bench.Superstep("JOIN", 0, 1234, 1.0, 3, 100, 100)
+    # the loop's last round has no message, so the progress lines do not tell of it
+    assert last == bench.Superstep("JOIN", 1, 0, 0.3, 1, 0, 5)
+    assert other == bench.Superstep("publish all", 0, 3, 0.25, 0, 0, 0)
+    assert sum(each.shuffle_written for each in log.jobs.values()) == 1112
+
+
+def seen(*lines: tuple[float, str], ended: float = 10.0):
+    memory = [(1.0, 5, 4), (2.0, 9, 3), (6.0, 7, 7)]
+    return bench.Watched(0.0, ended, 0, list(lines), memory)
+
+
+def test_phases_follow_one_another_without_a_gap():
+    run = seen(
+        (1.5, "topology: started"),
+        (3.0, "topology: done in 1.5 s"),
+        (3.1, "overlay: started"),
+        (4.0, "  JOIN: round 0, 5 messages left, 0.1 s"),
+        (9.0, "overlay: done in 5.9 s"),
+    )
+    assert bench.windows(run) == [
+        ("start", 0.0, 1.5),
+        ("topology", 1.5, 3.1),
+        ("overlay", 3.1, 9.0),
+        ("end", 9.0, 10.0),
+    ]
+
+
+def test_no_line_at_all():
+    assert bench.windows(seen()) == [("start", 0.0, 10.0)]
+
+
+def test_peaks_are_those_of_the_window():
+    run = seen()
+    assert run.peak() == {"peak_rss": 9, "peak_pss": 7}
+    assert run.peak(0, 1.5) == {"peak_rss": 5, "peak_pss": 4}
+    assert run.peak(8, 9) == {"peak_rss": None, "peak_pss": None}
+
+
+def test_growth_exponent():
+    assert bench.growth_exponent([10, 100, 1000], [3, 30, 300]) == pytest.approx(1)
+    assert bench.growth_exponent([10, 100, 1000], [5, 5, 5]) == pytest.approx(0)
+
+
+GREEDY = """
+import subprocess, sys, time
+more = "held = b'x' * (150 * 2**20); import time; time.sleep(1.5)"
+print("topology: started", file=sys.stderr, flush=True)
+subprocess.run([sys.executable, "-c", more])
+sys.exit(3)
+"""
+
+
+def test_the_whole_process_tree_is_watched(capsys):
+    watched = bench.watch([sys.executable, "-c", GREEDY])
+    assert watched.code == 3
+    assert watched.seconds > 1.5
+    assert [line for _, line in watched.lines] == ["topology: started"]
+    assert "topology: started" in capsys.readouterr().err
+    assert watched.peak()["peak_rss"] > 150 * 2**20
+    assert watched.peak()["peak_pss"] <= watched.peak()["peak_rss"]
+
+
+def test_memory_of_a_process_that_is_gone():
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert bench._tree_memory(gone.pid) == (0, 0)
+
+
+def test_the_users_own_spark_settings_stay(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf a=b pyspark-shell")
+    arguments = bench.logging_to(tmp_path)["PYSPARK_SUBMIT_ARGS"]
+    assert "spark.eventLog.enabled=true" in arguments
+    assert arguments.endswith(" --conf a=b pyspark-shell")
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS")
+    assert bench.logging_to(tmp_path)["PYSPARK_SUBMIT_ARGS"].endswith(" pyspark-shell")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--sizes", "10,x"], "'x' must be a whole number"),
+        (["--repeat", "0"], "'0' must be a whole number"),
+        (["--json", "/nowhere/b.json"], "json = '/nowhere/b.json': cannot be written"),
+        (["--folder", "/nowhere"], "folder = '/nowhere': is no folder"),
+        (["--out", "here"], "bench writes to a folder of its own"),
+        (["--nods", "5"], "did you mean '--nodes'"),
+        (["--sizes", "100,5", "--group-size", "10"], "more members than the 5 nodes"),
+    ],
+)
+def test_bad_input_is_one_line(words, line, capfd, tmp_path):
+    json_path = [] if "--json" in words else ["--json", str(tmp_path / "bench.json")]
+    with pytest.raises(SystemExit) as stopped:
+        bench.main([*words, *json_path])
+    assert stopped.value.code == 2
+    told = capfd.readouterr().err
+    assert line in told
+    assert told.count("\n") == 1
+
+
+#: A stand-in for the main job, which leaves the lines, the manifest and the event log of one.
+STAND_IN = """
+import json, os, sys, time
+from pathlib import Path
+flags = sys.argv[1:]
+nodes = int(flags[len(flags) - flags[::-1].index("--nodes")])
+if "--dry-run" in flags:
+    print(f"nodes = {nodes}\\ngroups = 2\\nseed = 1")
+    sys.exit()
+say = lambda line: print(line, file=sys.stderr, flush=True)
+out = Path(flags[flags.index("--out") + 1])
+out.mkdir()
+phases = [{"name": "trees", "rows": 1236}]
+(out / "manifest.json").write_text(json.dumps({"phases": phases}))
+for word in os.environ.get("PYSPARK_SUBMIT_ARGS", "").split():
+    if word.startswith("spark.eventLog.dir=file://"):
+        log = Path(__file__).with_name("log").read_text()
+        Path(word.split("file://")[1], "app").write_text(log)
+for line in LINES:
+    say(line)
+time.sleep(nodes / 1000)
+say("trees: done in 0.1 s")
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    program = tmp_path / "job.py"
+    program.write_text(f"LINES = {LINES!r}\n{STAND_IN}")
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, EVENTS)))
+    monkeypatch.setattr(bench, "job", lambda flags: [sys.executable, str(program), *flags])
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    return tmp_path / "bench.json"
+
+
+def test_several_sizes_several_times(stand_in, capsys):
+    words = ["--sizes", "200,1200", "--repeat", "3", "--json", str(stand_in)]
+    assert bench.main([*words, "--nodes", "7"]) == 0
+    made = json.loads(stand_in.read_text())
+    assert [size["nodes"] for size in made["sizes"]] == [200, 1200]
+    assert 0 < made["growth_exponent"] < 1
+    assert made["machine"]["cores"] == os.cpu_count()
+    one = made["sizes"][0]
+    assert len(one["each"]) == 3
+    assert one["seconds"] == sorted(one["each"])[1]
+    assert [phase["name"] for phase in one["phases"]] == ["start", "trees", "end"]
+    assert one["phases"][1]["rows"] == 1236
+    assert [step["rows"] for step in one["supersteps"]] == [1234, 0, 3]
+    assert one["peak_rss"] >= one["peak_pss"] > 0
+    told = capsys.readouterr().out
+    assert "N = 200, G = 2" in told
+    assert "growth exponent" in told
+    assert "JOIN 0" in told
+
+
+def test_without_the_event_log(stand_in, capsys):
+    assert bench.main(["--nodes", "5", "--no-event-log", "--json", str(stand_in)]) == 0
+    (one,) = json.loads(stand_in.read_text())["sizes"]
+    assert "supersteps" not in one
+    assert "growth exponent" not in capsys.readouterr().out
+
+
+def test_a_job_that_fails_ends_the_benchmark(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "job", lambda flags: [sys.executable, "-c", "raise SystemExit(4)"])
+    with pytest.raises(SystemExit) as stopped:
+        bench._run([], tmp_path / "out")
+    assert stopped.value.code == 4
+
+
+def test_supersteps_of_a_real_run(tmp_path):
+    logs = tmp_path / "events"
+    logs.mkdir()
+    flags = ["--nodes", "20", "--groups", "2", "--group-size", "8", "--master", "local[2]"]
+    flags += ["--topology", str(ROOT / "data" / "tiny_topology.csv"), "--partitions", "2"]
+    # the first three phases: all that has supersteps
+    flags += [word for name in ("topology", "overlay", "trees") for word in ("--phase", name)]
+    run = bench._run(flags, tmp_path / "out", bench.logging_to(logs))
+    (path,) = logs.iterdir()
+    steps = bench.supersteps(
+        bench.read_event_log(path.read_text().splitlines()), [line for _, line in run.lines]
+    )
+    by_loop: dict[str, list] = {}
+    for step in steps:
+        by_loop.setdefault(step.loop, []).append(step)
+    assert list(by_loop) == ["CREATE", "JOIN", "MULTICAST"]
+    for loop in by_loop.values():
+        assert [step.round for step in loop] == list(range(len(loop)))
+        assert loop[-1].rows == 0
+        assert all(step.rows for step in loop[:-1])
+        assert all(step.seconds > 0 and step.jobs for step in loop)
+    assert by_loop["CREATE"][0].rows == 2
+    assert by_loop["JOIN"][0].rows == 16
+    assert sum(step.shuffle_written for step in by_loop["JOIN"]) > 0
+    assert run.peak()["peak_pss"] > 100 * 2**20

@@ -1,0 +1,78 @@
+"""The notebooks, executed at a small size, and what they say held against the tables."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BOOKS = ROOT / "jobs" / "notebooks"
+TINY = str(ROOT / "data" / "tiny_topology.csv")
+
+spec = importlib.util.spec_from_file_location("run_notebook", BOOKS / "run_notebook.py")
+assert spec is not None
+assert spec.loader is not None
+runner = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(runner)
+
+#: What this file runs; a notebook that is not among them fails the first test.
+NOTEBOOKS = {"quick_start.py", "paper_experiment.py", "lookup.py"}
+
+
+@pytest.fixture
+def run(spark, tmp_path):
+    def call(name: str, **given: str) -> dict:
+        places = {"quick_start_out": str(tmp_path / "quick"), "paper_out": str(tmp_path / "paper")}
+        return runner.run(BOOKS / name, spark, {"topology": TINY, **places, **given})
+
+    return call
+
+
+def test_every_notebook_is_run_here():
+    assert {path.name for path in BOOKS.glob("*.py")} == {*NOTEBOOKS, "run_notebook.py"}
+
+
+def test_quick_start(run):
+    names = run("quick_start.py", nodes="60", groups="3")
+    largest = {row["system"]: row for row in names["largest"].collect()}
+    assert set(largest) == {"scribe", "ip_multicast", "naive_unicast"}
+    # 60 members, of whom the root, if it is one, is left out
+    assert {row["members"] for row in largest.values()} <= {59, 60}
+    assert largest["scribe"]["mean_ms"] >= largest["ip_multicast"]["mean_ms"]
+    assert largest["ip_multicast"]["mean_ms"] == largest["naive_unicast"]["mean_ms"]
+    idle = {row["system"]: row["idle_nodes"] for row in names["busiest"].collect()}
+    assert idle["ip_multicast"] == 60
+    assert idle["naive_unicast"] >= 57  # at most a root a group has work
+
+
+def test_paper_experiment(run, capsys):
+    names = run("paper_experiment.py", nodes="60", groups="3")
+    assert capsys.readouterr().out.count("[SVG, ") == 5
+    published = names["published"].set_index("name")
+    assert published.loc["groups.size.max", "value"] == 60
+    assert published.loc["groups.size.max", "percent"] == pytest.approx(-99.9)
+    assert names["done"].manifest()["resolved"]["nodes"] == 60
+
+
+def test_lookup_finds_every_value(run):
+    names = run("lookup.py", nodes="300", keys="200")
+    rows = names["lookups"].toPandas()
+    answers, gets = rows[rows["kind"] == "ANSWER"], rows[rows["kind"] == "GET"]
+    assert sorted(answers["id"]) == sorted(gets["id"]) == list(range(200))
+    assert (answers["value"] == "value-" + answers["id"].astype(str)).all()
+    # the answer is back at the node that asked, whose nodeId was its key
+    at = names["asking"].select("id", "node").toPandas().set_index("id")["node"]
+    assert (at[answers["id"]].to_numpy() == answers["node"].to_numpy()).all()
+    # ceil(log_16 300) = 3, and a hop within the leaf set
+    assert rows["hops"].between(0, 4).all()
+    assert (rows["delay_us"] >= rows["direct_us"]).all()
+    assert ((rows["hops"] == 0) == (rows["delay_us"] == 0)).all()
+
+
+def test_lookup_proves_the_seam():
+    text = (BOOKS / "lookup.py").read_text()
+    assert len(text.splitlines()) <= 60
+    for word in ("superstep", "scribe_spark.pastry", ".state", "next_hop", "tables"):
+        assert word not in text
