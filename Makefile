@@ -40,6 +40,10 @@ help: ## This list
 	@echo '  CONFIG=         TOML file with any flag; flags win over it'
 	@echo '  ARGS=           more flags, for example ARGS="--overwrite --leaf-set 32"'
 	@echo
+	@echo 'bench takes them too, but OUT; it prints tables and writes bench.json.  Its own flags go into ARGS:'
+	@echo '  make bench NODES=10000'
+	@echo '  make bench ARGS="--sizes 10000,100000,1000000 --repeat 3"   and the growth exponent'
+	@echo
 	@echo 'PYTHON=python3 is the Python that .venv is made with (3.11 or newer).'
 
 .PHONY: run
