@@ -58,7 +58,8 @@ def test_killed_in_every_phase(small, tmp_path):
         assert [entry["name"] for entry in manifest(out)["phases"]] == list(before)
         said = log.read_text()
         assert f"{phase}: started" in said
-        assert all(f"{earlier}: whole already" in said for earlier in before)
+        # the phase that was killed the time before has been done again
+        assert said.count(": whole already") == max(0, number - 1)
     killed_when(run, log, lambda: "report: started" in log.read_text())
     done = shell(run)
     assert done.returncode == 0, done.stderr
