@@ -281,7 +281,9 @@ class MatrixUnderlay:
             filled = [batch for batch in batches if batch.num_rows]
             if not filled:  # a partition without rows
                 return
-            rows = pa.Table.from_batches(filled).to_pandas()
+            # nullable integers: where some rows have no tree, floats would round the others' names
+            nullable = {pa.int64(): pd.Int64Dtype()}.get
+            rows = pa.Table.from_batches(filled).to_pandas(types_mapper=nullable)
             for system, routes in rows.groupby("system", sort=True):
                 yield _count_links(kernel, str(system), routes)
 

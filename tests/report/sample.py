@@ -70,7 +70,9 @@ def distributions(nodes: int = 100_000, groups: int = 1_500) -> pd.DataFrame:
         "naive_unicast": (1.0, 1.2, 8, 160_000, nodes * 2.1),
     }
     parts = [
-        pd.DataFrame({"value": ranks, "count": sizes}).assign(figure="6", measure="group_size"),
+        pd.DataFrame({"value": ranks, "count": sizes}).assign(
+            figure="6", system="all", measure="group_size"
+        ),
         _histogram("7", "rad", draw.normal(1.47, 0.13, groups).clip(1, 3.1)),
         _histogram("7", "rmd", (1 + draw.gamma(3.2, 0.14, groups)).clip(0.8, 4.05)),
         _histogram("8", "children_tables", draw.negative_binomial(3, 3 / 5.3, nodes)),

@@ -84,7 +84,7 @@ def test_what_the_paper_quotes_is_marked(drawings):
 
 def test_words_say_what_is_drawn():
     rows = [("7", "scribe", "rad", 1.25, 3), ("7", "scribe", "rad", 1.5, 1)]
-    rows += [("6", "scribe", "group_size", 1, 20), ("6", "scribe", "group_size", 2, 8)]
+    rows += [("6", "all", "group_size", 1, 20), ("6", "all", "group_size", 2, 8)]
     table = pd.DataFrame(rows, columns=COLUMNS)
     assert draw(FIGURES[1], table).words == "RAD: 4 groups, median 1.25, maximum 1.50."
     assert draw(FIGURES[0], table).words == "2 groups, from 20 members down to 8, 28 in all."

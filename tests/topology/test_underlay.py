@@ -116,3 +116,21 @@ def test_packets_add_up_over_routes_and_merge_within_trees(spark):
     assert counted.columns == ["system", "src", "dst", "packets"]
     found = {tuple(at): packets for *at, packets in counted.collect()}
     assert found == dict(expected)
+
+
+def test_trees_of_large_names_are_kept_apart(spark):
+    """Groups are a user's numbers: beyond 2**53 a float would take two for one."""
+    one = next(w for w in worlds.worlds() if len(w.routes.path_links(0, w.case.routers[-1])) > 0)
+    ends = one.base, one.base + one.case.routers[-1]
+    rows = [("merges", *ends, 1, 2**60 + n) for n in range(20)]  # some in every partition
+    rows += [("adds", *(one.base + r for r in pair), 1, None) for pair in everywhere(one)]
+    counted = worlds.underlay(spark).packets(spark.createDataFrame(rows, PACKETS))
+    found = {
+        (src, dst): packets for system, src, dst, packets in counted.collect() if system[0] == "m"
+    }
+    links = one.routes.path_links(0, ends[1] - ends[0])
+    assert found == {(one.base + s, one.base + d): 20 for s, d in links}
+
+
+def everywhere(one: worlds.World) -> list[tuple[int, int]]:
+    return [(a, b) for a in one.case.routers for b in one.case.routers if a != b]
