@@ -73,7 +73,7 @@ def display(value: Any, *_: Any) -> None:
     if hasattr(value, "limit") and hasattr(value, "show"):
         value.show(20, truncate=False)
     elif hasattr(value, "to_string"):
-        print(value.to_string(index=False))
+        print(value.to_string(index=False, float_format="{:,.6g}".format))
     else:
         print(value)
 

@@ -225,11 +225,14 @@ class Simulation:
     def numbers(self) -> list[dict]:
         """`metrics.json`, from the tables of all phases."""
         saved = self.saved
-        links = saved["links"].agg(F.count(F.lit(1)).alias("n"), F.avg("delay_ms").alias("mean"))
-        (core,) = links.collect()
+        # sums of floats depend on their order: whole microseconds here, sorted rows below
+        mean = F.avg(F.round(F.col("delay_ms") * MICROSECONDS)) / MICROSECONDS
+        (core,) = saved["links"].agg(F.count(F.lit(1)).alias("n"), mean.alias("mean")).collect()
         routers = saved["routers"].count()
         size = metrics.Size(self.config.nodes, routers, core["n"])
-        routes = saved["pastry_routes"].select("hops", "delay_ms", "direct_ms").toPandas()
+        chosen = saved["pastry_routes"].select("hops", "delay_ms", "direct_ms")
+        routes: pd.DataFrame = chosen.toPandas()
+        routes = routes.sort_values(list(routes.columns), ignore_index=True)
         spread: pd.DataFrame = saved["distributions"].toPandas()
         rdps = metrics.rdp(saved["deliveries"])
         return metrics.numbers(size, spread, rdps, routes, core["mean"], self.config.b)
