@@ -156,9 +156,15 @@ def _accumulate(pred: np.ndarray, step: np.ndarray, sources: np.ndarray) -> np.n
         if np.array_equal(further, up):
             break
         up = further
-    if total.max(initial=0) >= 2**31:
-        raise InputError("delay_ms", total.max() / 1000, "a route may take at most 2147483 ms")
-    return total.astype(np.int32)
+    return _int32(total)
+
+
+def _int32(delay_us: np.ndarray) -> np.ndarray:
+    """Refuse a route that the matrices cannot hold."""
+    longest = delay_us.max(initial=0)
+    if longest >= 2**31:
+        raise InputError("delay_ms", longest / 1000, "a route may take at most 2147483 ms")
+    return delay_us.astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -263,7 +269,7 @@ def attached_routes(
     far_delay, far_pred = far
     exit_link = np.flatnonzero((links.src == part.gateway) & (links.dst == part.outside))[0]
     to_outside = near_delay[:, place[part.gateway]] + links.delay_us[exit_link]
-    delay_us = (to_outside[:, None] + far_delay).astype(np.int32)
+    delay_us = _int32(to_outside[:, None] + far_delay)
     pred = np.repeat(far_pred, len(mine), axis=0)
     pred[:, part.outside] = part.gateway
     delay_us[:, mine] = near_delay
