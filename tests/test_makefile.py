@@ -28,7 +28,7 @@ def clone(tmp_path: Path) -> Path:
         program.write_text(ECHO)
         program.chmod(0o755)
     (tmp_path / ".jars").mkdir()
-    for stamp in (".venv/.run", ".venv/.test", ".venv/.lint", ".jars/asked"):
+    for stamp in (".venv/.run", ".venv/.test", ".venv/.lint", ".jars/asked", ".jars/recorded"):
         (tmp_path / stamp).touch()
     return tmp_path
 

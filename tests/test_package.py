@@ -5,14 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
 import scribe_spark
 from scribe_spark import InputError, RunConfig, run
-
-TINY = Path(__file__).resolve().parent.parent / "data" / "tiny_topology.csv"
 
 HEAVY = ("pyspark", "py4j", "pandas", "numpy", "matplotlib", "scipy")
 
@@ -69,19 +66,16 @@ def test_nothing_heavy_comes_along(statement):
     assert done.stdout.strip() == ""
 
 
+# a whole `run` is in test_notebooks.py
+
+
 def test_run_refuses_before_spark(tmp_path):
     (tmp_path / "mine.txt").touch()
     with pytest.raises(InputError, match="holds other things"):
         run(RunConfig(nodes=10, groups=1), out=str(tmp_path))
 
 
-def test_run_leaves_a_folder(spark, tmp_path):
-    out = tmp_path / "run"
-    config = RunConfig(nodes=20, groups=2, group_size=5, topology=str(TINY))
-    done = run(config, out=str(out), spark=spark, partitions=1)
-    assert done.table("members").count() == 10
-    assert done.manifest()["resolved"] == config.as_dict()
-    assert {row["name"] for row in done.metrics()} > {"scribe.messages", "pastry.hops.mean"}
-    assert (out / "report.html").exists()
+def test_run_refuses_what_another_run_left(tmp_path):
+    (tmp_path / "manifest.json").touch()
     with pytest.raises(InputError, match="exists; use"):
-        run(config, out=str(out), spark=spark)
+        run(RunConfig(nodes=10, groups=1), out=str(tmp_path))

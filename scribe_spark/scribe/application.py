@@ -55,9 +55,11 @@ class Scribe(Application):
             return messages
         # (3) JOIN: if !(msg.group in groups)
         rest = [c for c in messages.columns if c not in (*_GROUP, "source", "source_router")]
-        new = messages.groupBy(_GROUP).agg(*[F.first(c).alias(c) for c in rest])
-        for earlier in past[:-1]:
-            new = new.join(earlier.select(_GROUP).hint("shuffle_hash"), _GROUP, "left_anti")
+        first = messages.groupBy(_GROUP).agg(*[F.first(c).alias(c) for c in rest])
+        # (earlier rounds stream past the arrivals: a round costs what arrives, not what is known)
+        asked = first.select(_GROUP).hint("shuffle_hash")
+        known = union([t.select(_GROUP).join(asked, _GROUP, "left_semi") for t in past[:-1]])
+        new = first.join(known.hint("shuffle_hash"), _GROUP, "left_anti")
         # (4) groups = groups U msg.group       -- the next round's `past` says so
         # (5) route(msg, msg.group)             -- from here on this node is the source
         routed = new.withColumns({"source": F.col("node"), "source_router": F.col("router")})

@@ -72,7 +72,7 @@ def test_killed_in_every_phase(small, tmp_path):
     assert not list(out.rglob("*.tmp"))
     # nothing of the JVM's own is said
     lines = [line for line in done.stderr.splitlines() if "incubator" not in line]
-    assert all(": " in line and "WARN" not in line and "log" not in line for line in lines), lines
+    assert all(": " in line and "WARN" not in line and "log4j" not in line for line in lines), lines
 
 
 # ---------------------------------------------------------------------------------- damage
