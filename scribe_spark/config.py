@@ -15,7 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Execution", "InputError", "RunConfig", "TransitStub", "check_names", "read_toml"]
+__all__ = [
+    "VARIANTS",
+    "Execution",
+    "InputError",
+    "RunConfig",
+    "TransitStub",
+    "check_names",
+    "read_toml",
+]
+
+#: How a tree may be built: Scribe's own, and those of Sections IV.E and IV.F.
+VARIANTS = ("plain", "bottleneck", "collapse", "lazy")
 
 
 class InputError(ValueError):
@@ -102,6 +113,19 @@ class RunConfig(TransitStub):
     source : str
         Who multicasts: ``root``, ``routed`` (a random member, the message routed to the root) or
         ``direct`` (a random member that knows the root's address).
+    variants : str
+        Trees built beside Scribe's own, separated by commas: ``bottleneck`` (Section IV.E),
+        ``collapse``, ``lazy`` (Section IV.F); ``plain`` for none.
+    limit : int
+        A node with more children than this, over all groups, is overloaded.
+    capacities : str or None
+        A CSV or Parquet table (node, limit) with every node's own limit.
+    shed_group, shed_child : str
+        What an overloaded node drops from: its ``largest`` table or a ``random`` one; which child
+        it drops: the ``farthest``, the ``nearest`` or a ``random`` one.
+    shed_table : str
+        What a dropped child is sent: the children that ``remaining``, or the ``whole`` table of the
+        round's start (then two may choose each other, and the loop rule refuses one).
     write_routing_table : bool
         Also write the ``routing_table`` table (large).
 
@@ -125,6 +149,12 @@ class RunConfig(TransitStub):
     group_size: int | None = None
     members: str | None = None
     source: str = "root"
+    variants: str = "plain"
+    limit: int = 64
+    capacities: str | None = None
+    shed_group: str = "largest"
+    shed_child: str = "farthest"
+    shed_table: str = "remaining"
     write_routing_table: bool = False
 
     def __post_init__(self) -> None:
@@ -142,6 +172,14 @@ class RunConfig(TransitStub):
         _choice(self, "node_ids", ("uniform", "sha1"))
         _choice(self, "group_ids", ("hash", "creator"))
         _choice(self, "source", ("root", "routed", "direct"))
+        _text(self, "variants")
+        check_names(dict.fromkeys(self.trees), list(VARIANTS), "variants")
+        _whole(self, "limit", least=1)
+        if self.capacities is not None:
+            _text(self, "capacities")
+        _choice(self, "shed_group", ("largest", "random"))
+        _choice(self, "shed_child", ("farthest", "nearest", "random"))
+        _choice(self, "shed_table", ("remaining", "whole"))
         _boolean(self, "write_routing_table")
         _real(self, "zipf_exponent", least=0.0, most=100.0)
         if self.group_size is not None:
@@ -151,6 +189,11 @@ class RunConfig(TransitStub):
                 raise InputError("group_size", self.group_size, remedy)
         if self.members is not None:
             _text(self, "members")
+
+    @property
+    def trees(self) -> tuple[str, ...]:
+        """The names in `variants`."""
+        return tuple(name.strip() for name in self.variants.split(","))
 
     @classmethod
     def of(cls, *sources: Mapping[str, Any]) -> RunConfig:
