@@ -36,7 +36,7 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import render
-from scribe_spark.scribe import check_members
+from scribe_spark.scribe import check_capacities, check_members
 from scribe_spark.session import default_partitions, tuned
 from scribe_spark.topology import load
 
@@ -89,6 +89,8 @@ def check(config: RunConfig, execution: Execution) -> None:
         load(config)
     if config.members is not None and is_local(config.members):
         check_members(config)
+    if config.capacities is not None and is_local(config.capacities):
+        check_capacities(config)
 
 
 def _is_named(topology: str) -> bool:
@@ -288,7 +290,7 @@ def _former(
 def _inputs(config: RunConfig) -> dict[str, str]:
     """The digest of each of the user's tables that is on this machine."""
     topology = None if _is_named(config.topology) else config.topology
-    given = {"topology": topology, "members": config.members}
+    given = {n: getattr(config, n) for n in ("members", "capacities")} | {"topology": topology}
     return {n: _file_digest(local_path(v)) for n, v in given.items() if v and is_local(v)}
 
 

@@ -16,10 +16,13 @@ from scribe_spark.schemas import MICROSECONDS, Multicast, to_ms
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.underlay import MatrixUnderlay, compute_routes
 
-__all__ = ["SYSTEMS", "Simulation"]
+__all__ = ["Simulation", "systems"]
 
-#: The multicast systems of the experiment, in the order of its tables.
-SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
+
+def systems(config: RunConfig) -> list[str]:
+    """The multicast systems of an experiment, in the order of its tables."""
+    variants = [f"scribe_{name}" for name in scribe.STRATEGIES if name in config.trees]
+    return ["scribe", *variants, "ip_multicast", "naive_unicast"]
 
 
 class Simulation:
@@ -43,7 +46,7 @@ class Simulation:
         self.spark, self.config = spark, config
         self.saved = saved if saved is not None else {}
         self.progress = progress or Silent()
-        self._held: list[DataFrame | superstep.Rounds] = []
+        self._held: list[DataFrame | superstep.Rounds | scribe.Variant] = []
 
     # --- topology
 
@@ -140,33 +143,61 @@ class Simulation:
         return self._hold(table)
 
     @cached_property
+    def variants(self) -> dict[str, scribe.Variant]:
+        """The trees of each other way to build them, by its name in `RunConfig.variants`."""
+        capacities = None
+        if self.config.capacities is not None:
+            capacities = scribe.read_capacities(self.spark, self.config).repartition("node")
+            self._hold(capacities.persist())
+        forest = scribe.Forest(
+            self.overlay,
+            self.rooted,
+            self.members,
+            self.children,
+            self.config,
+            self.progress,
+            capacities,
+        )
+        named = {n: grow for n, grow in scribe.STRATEGIES.items() if n in self.config.trees}
+        built = {name: grow(forest) for name, grow in named.items()}
+        self._held.extend(built.values())
+        return built
+
+    @cached_property
     def systems(self) -> list[Multicast]:
-        """Every multicast system's hand-over, in the order of :data:`SYSTEMS`."""
-        ours, rounds = scribe.multicast(
+        """Every multicast system's hand-over, in the order of :func:`systems`."""
+        edges = {"scribe": self.children}
+        edges |= {f"scribe_{name}": variant.edges for name, variant in self.variants.items()}
+        trees = [self._multicast(system, tree) for system, tree in edges.items()]
+        star = baselines.unicasts(self.groups, self.members, self.underlay).persist()
+        self._hold(star)
+        return [*trees, baselines.ip_multicast(star), baselines.naive_unicast(star)]
+
+    def _multicast(self, system: str, edges: DataFrame) -> Multicast:
+        handed_over, rounds = scribe.multicast(
             self.overlay,
             self.groups,
             self.members,
-            self.children,
+            edges,
             self.config.source,
             self.progress,
+            system,
         )
         self._held.append(rounds)
-        star = baselines.unicasts(self.groups, self.members, self.underlay).persist()
-        self._hold(star)
-        return [ours, baselines.ip_multicast(star), baselines.naive_unicast(star)]
+        return handed_over
 
     def release(self) -> None:
         """Free what the stages keep in memory; they are made again when asked for."""
         if "overlay" in self.__dict__:
             self.overlay.release()
         for held in self._held:
-            if isinstance(held, superstep.Rounds):
+            if not isinstance(held, DataFrame):
                 held.release()
             else:
                 held.unpersist()
                 superstep.release(held)
         self._held.clear()
-        for stage in ("overlay", "members", "created", "rooted", "groups", "children", "systems"):
+        for stage in _IN_MEMORY:
             self.__dict__.pop(stage, None)
 
     # --- what each phase leaves
@@ -205,15 +236,14 @@ class Simulation:
                 to_ms("direct_us", "direct_ms"),
             ),
         )
-        systems = self.systems
-        yield "tree_edges", superstep.union([_edges(system) for system in systems])
-        yield "deliveries", superstep.union([_deliveries(system) for system in systems])
+        yield "tree_edges", superstep.union([_edges(system) for system in self.systems])
+        yield "deliveries", superstep.union([_deliveries(system) for system in self.systems])
         self.release()
 
     def _measures(self) -> Iterator[tuple[str, DataFrame]]:
         saved = self.saved
         load = metrics.loads(saved["tree_edges"]).persist()
-        yield "node_stress", metrics.node_stress(load, saved["nodes"], SYSTEMS)
+        yield "node_stress", metrics.node_stress(load, saved["nodes"], systems(self.config))
         yield "link_stress", metrics.link_stress(saved["tree_edges"], load, self.underlay)
         load.unpersist()
         yield "group_delay", metrics.group_delay(saved["deliveries"], saved["groups"])
@@ -245,6 +275,18 @@ class Simulation:
     def _hold(self, frame: DataFrame) -> DataFrame:
         self._held.append(frame)
         return frame
+
+
+_IN_MEMORY = (
+    "overlay",
+    "members",
+    "created",
+    "rooted",
+    "groups",
+    "children",
+    "variants",
+    "systems",
+)
 
 
 def _uncreated(groups: DataFrame) -> DataFrame:

@@ -1,6 +1,8 @@
 """Scribe: groups, children tables, and multicast over Pastry."""
 
 from scribe_spark.scribe.application import Scribe, create, join, multicast
+from scribe_spark.scribe.capacities import check_capacities, read_capacities
+from scribe_spark.scribe.forest import Forest, Variant
 from scribe_spark.scribe.groups import (
     check_members,
     draw_members,
@@ -9,9 +11,14 @@ from scribe_spark.scribe.groups import (
     read_members,
     senders,
 )
+from scribe_spark.scribe.variants import STRATEGIES
 
 __all__ = [
+    "STRATEGIES",
+    "Forest",
     "Scribe",
+    "Variant",
+    "check_capacities",
     "check_members",
     "create",
     "draw_members",
@@ -19,6 +26,7 @@ __all__ = [
     "join",
     "make_groups",
     "multicast",
+    "read_capacities",
     "read_members",
     "senders",
 ]

@@ -166,6 +166,7 @@ def multicast(
     edges: DataFrame,
     source: str = "root",
     progress: Progress | None = None,
+    system: str = SYSTEM,
 ) -> tuple[Multicast, Rounds]:
     """Each group's source multicasts one message.
 
@@ -180,6 +181,8 @@ def multicast(
     source : str
         ``root``; or the group's source's message first reaches the root, ``routed`` by Pastry or
         ``direct`` (Section III.A.3: sources cache the rendez-vous point's address).
+    system : str
+        What the measures call these trees.
 
     Returns
     -------
@@ -195,7 +198,7 @@ def multicast(
     sources = F.broadcast(groups.select("group", F.col("source").alias("node")))
     delivered = received.join(members.select(_GROUP).hint("shuffle_hash"), _GROUP, "left_semi")
     others = delivered.join(sources, _GROUP, "left_anti")
-    return Multicast(SYSTEM, edges, others.select(*_GROUP, "hops", "delay_us")), rounds
+    return Multicast(system, edges, others.select(*_GROUP, "hops", "delay_us")), rounds
 
 
 def _reach_root(

@@ -1,0 +1,74 @@
+"""Nodes are not equal: a table of how many children each takes.
+
+References
+----------
+JSAC 2002, Section IV.E: "some nodes may have less computational power or bandwidth".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark.config import InputError, RunConfig
+from scribe_spark.inputs import is_local, read_table
+
+__all__ = ["check_capacities", "read_capacities"]
+
+
+def check_capacities(config: RunConfig) -> pd.DataFrame:
+    """Read a local `config.capacities` without Spark and check it: ``node, limit``.
+
+    Raises
+    ------
+    InputError
+        A row that names no node, a node that is there twice or not at all, a limit below 1.
+    """
+    path = str(config.capacities)
+    frame = read_table(path, "capacities", {"node": "int", "limit": "int"})
+    node, limit = frame["node"].to_numpy(np.int64), frame["limit"].to_numpy(np.int64)
+    outside = np.flatnonzero((node < 0) | (node >= config.nodes))
+    if len(outside):
+        raise _refusal(path, f"row node={node[outside[0]]} names no node", config)
+    times = np.bincount(node, minlength=config.nodes)
+    if (times > 1).any():
+        raise _refusal(path, f"node={times.argmax()} is there twice", config)
+    if (times == 0).any():
+        raise _refusal(path, f"node={times.argmin()} is left out", config)
+    if (limit < 1).any():
+        row = int(np.argmax(limit < 1))
+        raise InputError("capacities", path, f"limit={limit[row]} of node={node[row]} is below 1")
+    return frame
+
+
+def _refusal(path: str, what: str, config: RunConfig) -> InputError:
+    return InputError("capacities", path, f"{what}; give nodes 0 to {config.nodes - 1} a row each")
+
+
+def read_capacities(spark: SparkSession, config: RunConfig) -> DataFrame:
+    """``node, limit`` (BIGINT) of every node, from the user's table `config.capacities`, checked.
+
+    Raises
+    ------
+    InputError
+        As :func:`check_capacities`.
+    """
+    path = str(config.capacities)
+    if is_local(path):
+        frame = check_capacities(config)
+        columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("node", "limit")}
+        return spark.createDataFrame(pa.table(columns))
+    suffix = path.rsplit(".", 1)[-1].lower()
+    read = spark.read.option("header", True).csv if suffix == "csv" else spark.read.parquet
+    given = read(path).select(F.col("node").cast("bigint"), F.col("limit").cast("bigint"))
+    valid = F.col("node").between(0, config.nodes - 1) & (F.col("limit") >= 1)
+    for row in given.where(~F.coalesce(valid, F.lit(False))).take(1):
+        raise _refusal(path, f"row node={row['node']}, limit={row['limit']} will not do", config)
+    counts = given.agg(F.count("*").alias("rows"), F.count_distinct("node").alias("nodes"))
+    rows, nodes = counts.collect()[0]
+    if (rows, nodes) != (config.nodes, config.nodes):
+        raise _refusal(path, f"has {rows} rows for {nodes} nodes", config)
+    return given

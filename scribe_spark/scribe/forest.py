@@ -1,0 +1,87 @@
+"""What a tree variant starts from, and what it hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.config import RunConfig
+from scribe_spark.pastry.routing import Overlay
+from scribe_spark.progress import Progress
+from scribe_spark.superstep import materialise, release
+from scribe_spark.topology.underlay import MatrixUnderlay
+
+__all__ = ["EDGE", "Forest", "Variant", "timed_edges"]
+
+#: A tree edge and where its ends are.
+EDGE = ["group", "parent", "child", "parent_router", "child_router"]
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Scribe's trees, and all they were built from.
+
+    Attributes
+    ----------
+    overlay : Overlay
+    groups : DataFrame
+        ``group, key_hi, key_lo, root, root_router``.
+    members : DataFrame
+        ``group, node, router``, partitioned by node.
+    edges : DataFrame
+        ``group, parent, child, parent_router, child_router, delay_us``, partitioned by parent.
+    config : RunConfig
+        The limit, what is shed, the seed.
+    capacities : DataFrame or None
+        ``node, limit``, partitioned by node: every node's own limit.
+    """
+
+    overlay: Overlay
+    groups: DataFrame
+    members: DataFrame
+    edges: DataFrame
+    config: RunConfig
+    progress: Progress
+    capacities: DataFrame | None = None
+
+    def with_limit(self, frame: DataFrame, node: str) -> DataFrame:
+        """`frame`, partitioned by `node`, and the ``limit`` (BIGINT) of that node."""
+        if self.capacities is None:
+            return frame.withColumn("limit", F.lit(self.config.limit).cast("bigint"))
+        limits = self.capacities.withColumnRenamed("node", node)
+        return frame.hint("shuffle_hash").join(limits, node, "inner")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Trees built another way.
+
+    Attributes
+    ----------
+    edges : DataFrame
+        As `Forest.edges`.
+    joins : DataFrame or None
+        JOINs sent beyond those of Scribe's own trees: ``group, parent, child, parent_router,
+        child_router, probes``.
+    overloaded : int
+        Nodes that keep more children than their limit.
+    """
+
+    edges: DataFrame
+    joins: DataFrame | None = None
+    overloaded: int | None = None
+    held: list[DataFrame] = field(default_factory=list)
+
+    def release(self) -> None:
+        """Free what was kept in memory for it."""
+        for table in self.held:
+            release(table)
+
+
+def timed_edges(frame: DataFrame, underlay: MatrixUnderlay) -> DataFrame:
+    """:data:`EDGE` rows with the delay D of each, materialised, partitioned by parent."""
+    timed = underlay.delay(frame.select(EDGE), "parent_router", "child_router")
+    table, _ = materialise(timed.repartition("parent"))
+    return table
