@@ -29,7 +29,9 @@ def grow_lazily(forest: Forest) -> Variant:
     the tree, as many as it has room for become its children; the others become children of the node
     before p on their route, which p takes in their stead.
     """
-    rounds = trace(forest.overlay, _joining(forest), "JOIN, traced", forest.progress)
+    keys = F.broadcast(forest.groups.select("group", "key_hi", "key_lo"))
+    sent = _joining(forest).join(keys, "group", "inner")
+    rounds = trace(forest.overlay, sent, "JOIN, traced", forest.progress)
     if not rounds.tables:
         return Variant(forest.edges.limit(0))
     routes, _ = superstep.materialise(rounds.union().repartition("node"))
@@ -39,10 +41,9 @@ def grow_lazily(forest: Forest) -> Variant:
     def step(table: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
         made = superstep.union(past).where(F.col("parent").isNotNull())
         inside = made.select("group", F.col("child").alias("node"))
-        steps = routes.where(F.col("wave") == len(past))
-        return _wave(forest, steps, roots.unionByName(inside).repartition("node"), made)
+        return _wave(forest, _steps(routes, len(past)), roots.unionByName(inside), made)
 
-    first = _wave(forest, routes.where("wave = 0"), roots.repartition("node"), None)
+    first = _wave(forest, _steps(routes, 0), roots, None)
     waves = superstep.run("lazy growth", first, step, progress=forest.progress)
     superstep.release(routes)
     edges = timed_edges(waves.union().where(F.col("parent").isNotNull()), forest.overlay.underlay)
@@ -51,60 +52,59 @@ def grow_lazily(forest: Forest) -> Variant:
 
 
 def _joining(forest: Forest) -> DataFrame:
-    """Every member's JOIN, and the wave that it is sent in: 1, 2, 4, ... of a group."""
-    keys = F.broadcast(forest.groups.select("group", "key_hi", "key_lo"))
+    """Every member and the wave that it joins in: ``node, group, wave, member, member_router``."""
     draw = draws.bits(forest.config.seed, "arrival", *_GROUP)
     place = F.row_number().over(Window.partitionBy("group").orderBy(draw, "node"))
-    wave = F.length(F.bin(place)) - 1  # place 1; 2, 3; 4 to 7; ...
-    placed = forest.members.withColumn("wave", wave)
-    return placed.join(keys, "group", "inner").select(
-        *("node", "key_hi", "key_lo", "group", "wave"),
+    return forest.members.select(
+        *_GROUP,
+        (F.length(F.bin(place)) - 1).alias("wave"),  # place 1; 2, 3; 4 to 7; ...
         F.col("node").alias("member"),
         F.col("router").alias("member_router"),
     )
 
 
-def _wave(forest: Forest, routes: DataFrame, tree: DataFrame, made: DataFrame | None) -> DataFrame:
+def _steps(routes: DataFrame, wave: int) -> DataFrame:
+    return routes.where(F.col("wave") == wave)
+
+
+def _wave(forest: Forest, steps: DataFrame, tree: DataFrame, made: DataFrame | None) -> DataFrame:
     """What the JOINs of a wave make: `EDGE` rows, with no parent for a member that sends none.
 
     Parameters
     ----------
-    routes : DataFrame
-        Every step of the wave's members, partitioned by node.
+    steps : DataFrame
+        Every step of the wave's JOINs, partitioned by node.
     tree : DataFrame
-        ``group, node`` of all in the trees, partitioned by node.
+        ``group, node`` of all in the trees.
     made : DataFrame or None
         The edges so far.
     """
-    here = tree.withColumn("inside", F.lit(True)).hint("shuffle_hash")
-    steps = routes.join(here, _GROUP, "left")
+    here = tree.repartition("node").withColumn("inside", F.lit(True)).hint("shuffle_hash")
     at = F.struct("hop", "node", "router", "previous", "previous_router")
     first = F.min(F.when(F.col("inside"), at)).alias("at")
-    found = steps.groupBy("group", "member", "member_router").agg(first)
-    found = found.select("group", "member", "member_router", "at.*")
+    found = steps.join(here, _GROUP, "left").groupBy("group", "member", "member_router")
+    asked = _with_room(forest, found.agg(first).select("*", "at.*"), made)
     # at hop 0 the member itself is in the tree, and sends no JOIN
-    idle = found.where("hop = 0").select(
-        "group",
-        F.lit(None).cast("bigint").alias("parent"),
-        F.col("member").alias("child"),
-        *[F.lit(None).cast("bigint").alias(name) for name in EDGE[3:]],
-    )
-    asked = _with_room(forest, found.where("hop > 0"), made)
-    turn = F.row_number().over(Window.partitionBy("node").orderBy("group", "member"))
+    idle = F.col("hop") == 0
+    turn = F.row_number().over(Window.partitionBy("node").orderBy(idle, "group", "member"))
     taken = (turn <= F.col("room")) | (F.col("previous") == F.col("member"))
-    answered = asked.withColumn("taken", taken)
-    mine = _member_edges(answered)
-    adopted = answered.where("NOT taken").select(
-        "group",
-        F.col("node").alias("parent"),
-        F.col("previous").alias("child"),
-        F.col("router").alias("parent_router"),
-        F.col("previous_router").alias("child_router"),
+    answered = asked.withColumns({"idle": idle, "taken": taken})
+    member = F.col("member"), F.col("member_router")
+    p, q = (F.col("node"), F.col("router")), (F.col("previous"), F.col("previous_router"))
+    nobody = F.lit(None).cast("bigint"), F.lit(None).cast("bigint")
+    edges = (
+        F.when(F.col("idle"), F.array(_edge(nobody, member)))
+        .when(F.col("taken"), F.array(_edge(p, member)))
+        .otherwise(F.array(_edge(q, member), _edge(p, q)))
     )
-    placed = superstep.union([tree, mine.select("group", F.col("child").alias("node"))])
-    others = placed.withColumnRenamed("node", "child")
-    orphans = adopted.distinct().join(others.hint("shuffle_hash"), ["group", "child"], "left_anti")
-    return superstep.union([idle, mine, orphans])
+    # p takes q once, for whomever; also where q joins by itself in this wave, which brings it to p
+    return answered.select("group", F.inline(edges)).select(EDGE).distinct()
+
+
+def _edge(parent: tuple[Column, Column], child: tuple[Column, Column]) -> Column:
+    """Two nodes, each with its router, as a struct."""
+    columns = (parent[0], child[0], parent[1], child[1])
+    return F.struct(*[c.alias(name) for c, name in zip(columns, EDGE[1:], strict=True)])
 
 
 def _with_room(forest: Forest, asked: DataFrame, made: DataFrame | None) -> DataFrame:
@@ -115,18 +115,3 @@ def _with_room(forest: Forest, asked: DataFrame, made: DataFrame | None) -> Data
     load = made.groupBy(F.col("parent").alias("node")).agg(F.count("*").alias("n"))
     joined = at_nodes.join(load.hint("shuffle_hash"), "node", "left")
     return joined.withColumn("room", F.col("limit") - F.coalesce("n", F.lit(0)))
-
-
-def _member_edges(answered: DataFrame) -> DataFrame:
-    """Each member's edge: to the node that took it, or to the one before."""
-
-    def either(taken: str, handed: str) -> Column:
-        return F.when(F.col("taken"), F.col(taken)).otherwise(F.col(handed))
-
-    return answered.select(
-        "group",
-        either("node", "previous").alias("parent"),
-        F.col("member").alias("child"),
-        either("router", "previous_router").alias("parent_router"),
-        F.col("member_router").alias("child_router"),
-    )
