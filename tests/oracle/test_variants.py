@@ -138,7 +138,7 @@ def test_whole_tables_gain_forwarders_and_nothing_else(seed):
     assert refused == {(r.round, r.group, r.child) for r in removal.rejoins}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:50])
 def test_any_limit_can_be_met_by_one_group(seed):
     _, _, overlay = setting(seed)
     one_group = {edge for edge in grown(seed).edges() if edge[0] == 1}
@@ -387,7 +387,7 @@ def test_lazy_trees_run_along_routes(seed, limit):
         assert child in case.members[group] or (group, child) in forwarding
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:50])
 def test_without_limits_members_are_the_only_forwarders(seed):
     case, _, _ = setting(seed)
     edges = lazily(seed, 1000)
