@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.progress import Progress, Silent
 
-__all__ = ["Rounds", "materialise", "release", "union", "run"]
+__all__ = ["Log", "Rounds", "materialise", "release", "union", "run"]
 
 #: step(messages, past) -> messages: the next round's messages, lazily.
 Step = Callable[[DataFrame, Sequence[DataFrame]], DataFrame]
@@ -119,7 +119,32 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
         table = watched.checkpoint(eager=True)
     else:
         table = watched.localCheckpoint(eager=True)
-    return table, int(seen.get["rows"])
+    return _without_estimates(table), int(seen.get["rows"])
+
+
+def _without_estimates(table: DataFrame) -> DataFrame:
+    """A checkpoint keeps the planner's estimate of its size, a product over all joins before it.
+
+    Carried from round to round, its digits double with every join: planning soon takes longer than
+    the round, and in the end all memory.
+    """
+    spark = table.sparkSession
+    jvm, session = spark._jvm, spark._jsparkSession
+    plan = table._jdf.queryExecution().analyzed()
+    none = jvm.scala.Option.empty()  # type: ignore[union-attr]
+    bare = jvm.org.apache.spark.sql.execution.LogicalRDD(  # type: ignore[union-attr]
+        plan.output(),
+        plan.rdd(),
+        plan.outputPartitioning(),
+        plan.outputOrdering(),
+        plan.isStreaming(),
+        plan.stream(),
+        session,
+        none,
+        none,
+    )
+    made = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, bare)  # type: ignore[union-attr]
+    return DataFrame(made, spark)
 
 
 @contextmanager
@@ -146,3 +171,30 @@ def union(tables: Sequence[DataFrame]) -> DataFrame:
     for other in others:
         first = first.unionByName(other)
     return first
+
+
+class Log:
+    """The rows of all rounds so far as one table.
+
+    A union of them costs more to plan with every round; this costs what its rows do.
+    """
+
+    def __init__(self) -> None:
+        self._table: DataFrame | None = None
+
+    def add(self, table: DataFrame) -> DataFrame:
+        """Take in a round's table; all that was taken in so far."""
+        before, partitions = (
+            self._table,
+            int(str(table.sparkSession.conf.get("spark.sql.shuffle.partitions"))),
+        )
+        together = table if before is None else before.unionByName(table).coalesce(partitions)
+        self._table, _ = materialise(together)
+        if before is not None:
+            release(before)
+        return self._table
+
+    def release(self) -> None:
+        """Free the table."""
+        if self._table is not None:
+            release(self._table)

@@ -26,8 +26,8 @@ class Randomised(Overlay):
     """A network whose nodes draw each next hop among all that bring a message on.
 
     Those are the nodes in leaf set and routing table that share a prefix with the key at least as
-    long as the node's own and are numerically closer to the key, and the usual next hop.  Every
-    hop gets closer to the root, where all routes end.
+    long as the node's own and are numerically closer to the key.  Where there is none, the root is
+    a leaf with a shorter prefix, and the usual next hop.
 
     Attributes
     ----------
@@ -57,12 +57,16 @@ class Randomised(Overlay):
         mine = ids.prefix_digits(*own, F.col("id_hi"), F.col("id_lo"), self.b)
         theirs = ids.prefix_digits(*own, F.col("c_hi"), F.col("c_lo"), self.b)
         closer = _only_closer(named.where(theirs >= mine))
-        either = closer.select(*messages.columns, "router", "candidate").unionByName(
-            underway.withColumnRenamed("next", "candidate")
-        )
         draw = draws.bits(self.seed, "randomised hop", *self.drawn_by, "node", "candidate")
-        least = F.min_by("candidate", F.struct(draw, "candidate")).alias("next")
-        chosen = either.groupBy(*messages.columns, "router").agg(least)
+        columns = [*messages.columns, "router", "candidate"]
+        drawn = closer.select(*columns, F.struct(draw, "candidate").alias("turn"))
+        nobody = F.lit(None).cast(drawn.schema["turn"].dataType).alias("turn")
+        either = drawn.unionByName(
+            underway.withColumnRenamed("next", "candidate").select(*columns, nobody)
+        )
+        # NULL comes last: the usual next hop has its turn where nobody else has
+        first = F.min_by("candidate", F.struct(F.col("turn").isNull(), "turn")).alias("next")
+        chosen = either.groupBy(*messages.columns, "router").agg(first)
         return chosen.unionByName(usual.where(F.col("next").isNull())).repartition("node")
 
 

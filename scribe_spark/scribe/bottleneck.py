@@ -43,8 +43,10 @@ def remove_bottlenecks(forest: Forest) -> Variant:
     send are in the receivers' children tables when the next round begins.
     """
 
+    log = superstep.Log()
+
     def step(deltas: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-        known = superstep.union(past)
+        known = log.add(deltas)
         back = rejoin(forest, _with(forest.edges, known), deltas) if _may_loop(forest) else None
         news = deltas
         if back is not None:
@@ -58,9 +60,10 @@ def remove_bottlenecks(forest: Forest) -> Variant:
     first = _drop(forest, forest.edges.select(_TIMED)).repartition("parent")
     rounds = superstep.run("bottleneck remover", first, step, progress=forest.progress)
     if not rounds.tables:
-        return Variant(forest.edges, joins=None, overloaded=_overloaded(forest, forest.edges))
+        return Variant(forest.edges, None, overloaded=_overloaded(forest, forest.edges))
     deltas, _ = superstep.materialise(rounds.union().repartition("parent"))
     rounds.release()
+    log.release()
     edges, _ = superstep.materialise(_with(forest.edges, deltas))
     sent = deltas.where("change >= 0").select(*EDGE, "probes")
     return Variant(edges, sent, _overloaded(forest, edges), held=[edges, deltas])

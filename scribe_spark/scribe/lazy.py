@@ -38,14 +38,17 @@ def grow_lazily(forest: Forest) -> Variant:
     rounds.release()
     roots = forest.groups.select("group", F.col("root").alias("node"))
 
+    log = superstep.Log()
+
     def step(table: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-        made = superstep.union(past).where(F.col("parent").isNotNull())
+        made = log.add(table).where(F.col("parent").isNotNull())
         inside = made.select("group", F.col("child").alias("node"))
         return _wave(forest, _steps(routes, len(past)), roots.unionByName(inside), made)
 
     first = _wave(forest, _steps(routes, 0), roots, None)
     waves = superstep.run("lazy growth", first, step, progress=forest.progress)
     superstep.release(routes)
+    log.release()
     edges = timed_edges(waves.union().where(F.col("parent").isNotNull()), forest.overlay.underlay)
     waves.release()
     return Variant(edges, held=[edges])

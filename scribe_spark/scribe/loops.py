@@ -19,8 +19,13 @@ from scribe_spark import superstep
 from scribe_spark.pastry.randomised import randomised
 from scribe_spark.scribe.forest import EDGE, Forest
 from scribe_spark.scribe.tracing import trace
+from scribe_spark.superstep import Rounds
 
 __all__ = ["Refusals", "path", "rejoin"]
+
+#: All nodes that a child can route by may hang on the child itself.  After so many randomised
+#: routes it sends its JOIN to the root, which it knows from the path that it has been told.
+ATTEMPTS = 8
 
 
 class Refusals:
@@ -54,7 +59,8 @@ def rejoin(forest: Forest, edges: DataFrame, refused: DataFrame) -> DataFrame | 
 
     They do so at once, and are answered in the order of (group, child).  The first node of the tree
     on the way takes the child in, and those before it become forwarders; unless the child is on
-    that node's path: then it is refused again, and all such route anew.
+    that node's path: then it is refused again, and all such route anew.  (Other refused children
+    and what hangs on them count as in the tree: they have children, and will have a parent.)
 
     Parameters
     ----------
@@ -68,20 +74,13 @@ def rejoin(forest: Forest, edges: DataFrame, refused: DataFrame) -> DataFrame | 
     DataFrame or None
         Deltas that add what the JOINs made; None if there was nobody to rejoin.
     """
-    waiting = refused.where("refused").select("group", "child").distinct()
-    keys = F.broadcast(forest.groups.select("group", "key_hi", "key_lo"))
+    waiting = refused.where("refused").select("group", "child", "child_router")
     concerned = F.broadcast(waiting.select("group").distinct())
     trees = edges.join(concerned, "group", "left_semi").select("group", "parent", "child")
-    overlay = randomised(forest.overlay, forest.config.seed, "group", "child", "attempt")
     made: list[DataFrame] = []
     attempt = 0
     while not waiting.isEmpty():
-        asking = waiting.join(keys, "group", "inner").select(
-            F.col("child").alias("node"),
-            *("key_hi", "key_lo", "group", "child"),
-            F.lit(attempt).alias("attempt"),
-        )
-        rounds = trace(overlay, asking, "JOIN, randomised", forest.progress)
+        rounds = _routes(forest, waiting, attempt)
         routes = rounds.union().select("group", "child", "hop", "node", "router")
         known = superstep.union([trees, *[t.select("group", "parent", "child") for t in made]])
         answers, _ = superstep.materialise(
@@ -89,7 +88,7 @@ def rejoin(forest: Forest, edges: DataFrame, refused: DataFrame) -> DataFrame | 
         )
         rounds.release()
         made.append(answers.where("NOT again"))
-        waiting = answers.where("again").select("group", "child")
+        waiting = answers.where("again").select("group", "child", "child_router")
         attempt += 1
     if not made:
         return None
@@ -102,6 +101,25 @@ def rejoin(forest: Forest, edges: DataFrame, refused: DataFrame) -> DataFrame | 
             "refused": F.lit(False),
         }
     )
+
+
+def _routes(forest: Forest, waiting: DataFrame, attempt: int) -> Rounds:
+    """Where each JOIN comes by: :func:`trace`."""
+    groups = F.broadcast(forest.groups)
+    asking = waiting.join(groups, "group", "inner").withColumn("attempt", F.lit(attempt))
+    if attempt < ATTEMPTS:
+        overlay = randomised(forest.overlay, forest.config.seed, "group", "child", "attempt")
+        columns = ("key_hi", "key_lo", "group", "child", "attempt")
+        sent = asking.select(F.col("child").alias("node"), *columns)
+        return trace(overlay, sent, "JOIN, randomised", forest.progress)
+    ends = [("child", "child_router"), ("root", "root_router")]
+    steps = [
+        F.struct(F.lit(hop).alias("hop"), F.col(node).alias("node"), F.col(router).alias("router"))
+        for hop, (node, router) in enumerate(ends)
+    ]
+    direct = asking.select("group", "child", F.inline(F.array(*steps)))
+    table, rows = superstep.materialise(direct)
+    return Rounds((table,), (rows,))
 
 
 _ANSWER = (
@@ -117,13 +135,11 @@ def _answer(edges: pd.DataFrame, routes: pd.DataFrame) -> pd.DataFrame:
     rows: list[tuple] = []
     ordered = routes.sort_values(["child", "hop"])
     for (group, child), route in ordered.groupby(["group", "child"], sort=True):
-        if child in parents:  # somebody else's JOIN came by, and it is a forwarder again
-            continue
         steps = list(zip(route["node"].tolist(), route["router"].tolist(), strict=True))
         (_, at), *onward = steps
         first = next((i for i, (node, _) in enumerate(onward) if node in tree), len(onward) - 1)
         if child in path(parents, onward[first][0]):
-            rows.append((group, None, child, None, None, True))
+            rows.append((group, None, child, None, at, True))
             continue
         new = [(child, at), *onward[: first + 1]]
         for (low, low_router), (high, high_router) in itertools.pairwise(new):

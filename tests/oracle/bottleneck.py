@@ -85,7 +85,7 @@ class Removal:
     refused : list of Refusal
         Per round: the siblings' refusals in the order of ``joins``, then those of routed JOINs.
     rejoins : list of Rejoin
-        Per round in the order of (group, child).
+        Per round and attempt in the order of (group, child).
     """
 
     edges: set[Edge] = field(default_factory=set)
@@ -119,8 +119,8 @@ def remove_bottlenecks(
        their JOINs are answered: refused if the child is on the receiver's path, else accepted.
        (The order of the tables makes no difference.  A loop has all its nodes in one table of the
        round's beginning, as new parents are never deeper in the old tree than the child.)
-    4. The refused children, in order of (group, child), route a JOIN each; the next starts when
-       the one before has been accepted (`rejoin_tree`).
+    4. The refused children route a JOIN each, answered in order of (group, child) (`rejoins`);
+       those refused again route another, and so on.
 
     Parameters
     ----------
@@ -133,8 +133,7 @@ def remove_bottlenecks(
     shed_group, shed_child, shed_table : str
         See `drops_of`.
     draws : callable (purpose, *ids) -> int, optional
-        ("shed_group", group, node) and ("shed_child", group, node, child).  Neither round nor
-        number of drops is part of a key: a draw is a fixed order of preference.
+        ("shed", group, node, child).
     rejoin : callable (child, group, attempt) -> list of nodes, optional
         The randomised route of a refused child: the nodes after it, the last one the root.
         Attempts count from 0, and from 0 again when the child is refused in a later round.
@@ -189,12 +188,20 @@ def remove_bottlenecks(
                 parent_of[join.group, join.child] = join.to
 
         # 4. The refused children route their JOINs.
-        for group, child in sorted(waiting):
+        attempt = 0
+        while waiting:
             if rejoin is None:
                 raise ValueError(
                     "a JOIN was refused, and there is no randomised route to rejoin by"
                 )
-            rejoin_tree(parent_of, roots[group], group, child, rejoin, removal)
+            if attempt == MAX_ATTEMPTS:
+                raise RuntimeError(f"{waiting[0]} was refused {MAX_ATTEMPTS} times")
+            waiting = [
+                (group, child)
+                for group, child in sorted(waiting)
+                if not rejoins(parent_of, roots[group], group, child, attempt, rejoin, removal)
+            ]
+            attempt += 1
     removal.edges = {(group, parent, child) for (group, child), parent in parent_of.items()}
     loads = {node: load(of_node) for node, of_node in tables.items()}
     removal.overloaded = {node: n for node, n in sorted(loads.items()) if n > limits[node]}
@@ -214,9 +221,10 @@ def drops_of(
     """Return what a node drops in a round, in order, given its tables (group -> children).
 
     As long as it has more children than ``limit`` and a table with at least two left, it takes of
-    these tables the largest (by children left; the smallest group of several) or the one with the
-    least draw; and of the children left in it the farthest, the nearest, or the one with the least
-    draw (the smallest node of several).  Children that join it in this round do not count.
+    these tables the largest (by children left; the smallest group of several) or the one whose next
+    child to be dropped has the least draw; and of the children left in it the farthest, the
+    nearest, or the one with the least draw (the smallest node of several).  Children that join it
+    in this round do not count.
 
     The child is sent the children left in the table without it ("remaining": some of them may be
     dropped after it), or all that were there when the round began, without it ("whole").
@@ -226,11 +234,12 @@ def drops_of(
     def group_rank(group: int) -> tuple[int, int]:
         if shed_group == "largest":
             return (-len(left[group]), group)
-        return (drawn(draws, "shed_group", group, node), group)
+        child = min(child_rank(group, child) for child in left[group])[1]
+        return (drawn(draws, "shed", group, node, child), group)
 
     def child_rank(group: int, child: int) -> tuple[int, int]:
         if shed_child == "random":
-            return (drawn(draws, "shed_child", group, node, child), child)
+            return (drawn(draws, "shed", group, node, child), child)
         sign = -1 if shed_child == "farthest" else 1
         return (sign * delay(child, node), child)
 
@@ -253,35 +262,37 @@ def join_of(round_number: int, drop: Drop, delay: Delay) -> Join:
     return Join(round_number, drop.group, drop.parent, drop.child, to, probes=len(drop.table))
 
 
-def rejoin_tree(
-    parent_of: Parents, root: int, group: int, child: int, rejoin: Reroute, removal: Removal
-) -> None:
-    """Let a refused child join along randomised routes until a node accepts it.
+def rejoins(
+    parent_of: Parents,
+    root: int,
+    group: int,
+    child: int,
+    attempt: int,
+    rejoin: Reroute,
+    removal: Removal,
+) -> bool:
+    """Let a refused child join along a randomised route; whether it was accepted.
 
     The first node of the tree on the route answers: the root, or whoever has a parent or a child
-    in the group at this time, but not the child itself.  Other refused children that still wait
-    have no parent, but have children, so they and what hangs on them are in the tree; a path may
-    begin at one of them.  If the path of the node that answers begins at the child itself, the
-    JOIN is refused and the next attempt begins.  Otherwise the nodes before it become forwarders.
+    in the group at this time.  Other refused children that still wait have no parent, but have
+    children, so they and what hangs on them are in the tree; a path may begin at one of them.  If
+    the path of the node that answers begins at the child itself, the JOIN is refused.  Otherwise
+    the nodes before it become forwarders.
     """
     tree = {root}
     tree |= {node for (its_group, _), node in parent_of.items() if its_group == group}
     tree |= {node for its_group, node in parent_of if its_group == group}
-    tree -= {child}
-    for attempt in range(MAX_ATTEMPTS):
-        route = rejoin(child, group, attempt)
-        stop = next(place for place, node in enumerate(route) if node in tree)
-        answering, forwarders = route[stop], route[:stop]
-        if child in climb(parent_of, group, answering):
-            removal.refused.append(Refusal(removal.rounds, group, child, answering, attempt))
-            continue
-        for below, above in zip([child, *forwarders], [*forwarders, answering], strict=True):
-            parent_of[group, below] = above
-        removal.rejoins.append(
-            Rejoin(removal.rounds, group, child, attempt, answering, tuple(forwarders))
-        )
-        return
-    raise RuntimeError(f"node {child} of group {group} was refused {MAX_ATTEMPTS} times")
+    route = rejoin(child, group, attempt)
+    stop = next(place for place, node in enumerate(route) if node in tree)
+    answering, forwarders = route[stop], route[:stop]
+    if child in climb(parent_of, group, answering):
+        removal.refused.append(Refusal(removal.rounds, group, child, answering, attempt))
+        return False
+    for below, above in zip([child, *forwarders], [*forwarders, answering], strict=True):
+        parent_of[group, below] = above
+    accepted = Rejoin(removal.rounds, group, child, attempt, answering, tuple(forwarders))
+    removal.rejoins.append(accepted)
+    return True
 
 
 def randomised_route(

@@ -1,0 +1,180 @@
+"""The tree variants over all cases, against their oracles."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import keyed
+import pytest
+import worlds
+from oracle.bottleneck import Removal, randomised_route, remove_bottlenecks
+from oracle.variants import collapse, grow_lazily, in_waves
+
+from scribe_spark import scribe, superstep
+from scribe_spark.config import RunConfig
+from scribe_spark.progress import Silent
+from scribe_spark.scribe.loops import ATTEMPTS
+
+SEED = 7
+
+
+def limits(one: worlds.World) -> dict[int, int]:
+    """A limit for every node of a case: all the same, or from 1 up."""
+    rng = random.Random(one.case.seed)
+    most = rng.choice([2, 3, 6])
+    least = rng.choice([1, most])
+    return {node: rng.randint(least, most) for node in one.case.ids}
+
+
+def forest(spark, b: int | None = None, **changes) -> scribe.Forest:
+    """All cases (of one b), with their limits, as a variant gets them."""
+    cases = worlds.worlds() if b is None else worlds.of_b(b)
+    rows = [(one.base + node, most) for one in cases for node, most in limits(one).items()]
+    capacities = spark.createDataFrame(rows, "node bigint, limit bigint").repartition("node")
+    groups = worlds.groups(spark, b)
+    edges = worlds.edges(spark)
+    if b is not None:
+        edges = edges.join(groups.select("group"), "group", "left_semi")
+    return scribe.Forest(
+        worlds.overlay(spark, b or 4),
+        groups,
+        worlds.members(spark, b).repartition("node"),
+        superstep.materialise(edges.repartition("parent"))[0],
+        RunConfig(seed=SEED, **changes),
+        Silent(),
+        capacities,
+    )
+
+
+def edges_of(variant: scribe.Variant) -> dict[int, list[tuple]]:
+    """seed -> (group, parent, child), in the case's own numbers; routers and delays checked."""
+    rows = variant.edges.collect()
+    routers = {n: w.base + r for w in worlds.worlds() for n, r in _routers(w)}
+    for row in rows:
+        assert row["parent_router"] == routers[row["parent"]]
+        assert row["child_router"] == routers[row["child"]]
+        one = worlds.worlds()[row["group"] // worlds.STRIDE]
+        ends = row["parent"] - one.base, row["child"] - one.base
+        assert row["delay_us"] == one.overlay.proximity(*ends)
+    return worlds.by_seed([(r["group"], r["parent"], r["child"]) for r in rows], 0, 1, 2)
+
+
+def _routers(one: worlds.World):
+    return [(one.base + node, router) for node, router in one.case.router.items()]
+
+
+def draws_of(one: worlds.World, purposes: dict[str, str]):
+    """The oracle's draws of a case are Spark's, whose rows have the case's base added."""
+
+    def draws(purpose: str, *ids: int) -> int:
+        rows = list(ids)
+        if purpose == "rejoin":  # group, child, attempt, node, candidate
+            attempt = rows.pop(2)
+        rows = [row + one.base for row in rows]
+        if purpose == "rejoin":
+            rows.insert(2, attempt)
+        return keyed.bits(SEED, purposes[purpose], *rows)
+
+    return draws
+
+
+DRAWS = {"shed": "shed", "rejoin": "randomised hop", "wave": "arrival"}
+
+
+def assert_trees(one: worlds.World, edges: list[tuple]) -> None:
+    """One root, one parent, no loop, every member reached."""
+    received = Counter((group, child) for group, _, child in edges)
+    assert set(received.values()) <= {1}
+    parent_of = {(group, child): parent for group, parent, child in edges}
+    for group, at in [*received, *[(g, m) for g, ms in one.case.members.items() for m in ms]]:
+        for _ in range(len(one.case.ids) + 1):
+            if at == one.roots[group]:
+                break
+            at = parent_of[group, at]
+        assert at == one.roots[group]
+
+
+def test_collapse_equals_the_oracle(spark):
+    variant = scribe.STRATEGIES["collapse"](forest(spark))
+    found = edges_of(variant)
+    shorter = 0
+    for one in worlds.worlds():
+        expected = collapse(one.grown.edges(), one.case.members, one.roots)
+        assert found[one.case.seed] == sorted(expected), one.case.seed
+        assert_trees(one, found[one.case.seed])
+        shorter += len(expected) < len(one.grown.edges())
+    assert shorter > 50
+    variant.release()
+
+
+@pytest.mark.parametrize("b", worlds.BS)
+def test_lazy_growth_equals_the_oracle(spark, b):
+    variant = scribe.STRATEGIES["lazy"](forest(spark, b))
+    found = edges_of(variant)
+    adopted = 0
+    for one in worlds.of_b(b):
+        members = one.case.members
+        routes = {
+            (group, node): one.overlay.route(node, one.case.keys[group])[1:]
+            for group, its in members.items()
+            for node in its
+        }
+        waves = in_waves(members, draws_of(one, DRAWS))
+        expected = grow_lazily(routes, waves, one.roots, limits(one))
+        assert found[one.case.seed] == sorted(expected), one.case.seed
+        assert_trees(one, found[one.case.seed])
+        adopted += any(child not in members[group] for group, _, child in expected)
+    assert adopted > 0 or b == 8  # routes of one hop
+    variant.release()
+
+
+def removed(one: worlds.World, config: RunConfig) -> Removal:
+    """The oracle's."""
+    draws = draws_of(one, DRAWS)
+
+    def rejoin(child: int, group: int, attempt: int) -> list[int]:
+        key = one.case.keys[group]
+        return randomised_route(one.overlay, key, group, child, attempt, draws, ATTEMPTS)
+
+    return remove_bottlenecks(
+        one.grown.edges(),
+        one.overlay.proximity,
+        limits(one),
+        shed_group=config.shed_group,
+        shed_child=config.shed_child,
+        shed_table=config.shed_table,
+        draws=draws,
+        rejoin=rejoin,
+    )
+
+
+@pytest.mark.parametrize(
+    ("b", "changes"),
+    [
+        (None, {}),
+        (None, {"shed_group": "random", "shed_child": "nearest"}),
+        *[(b, {"shed_table": "whole"}) for b in (2, 4)],
+    ],
+    ids=str,
+)
+def test_bottleneck_remover_equals_the_oracle(spark, b, changes):
+    start = forest(spark, b, **changes)
+    variant = scribe.STRATEGIES["bottleneck"](start)
+    found = edges_of(variant)
+    sent = variant.joins.select("group", "parent", "child", "probes").where("probes > 0").collect()
+    joins = worlds.by_seed(map(tuple, sent), 0, 1, 2)
+    overloaded, rejoined, acted = 0, 0, 0
+    for one in worlds.worlds() if b is None else worlds.of_b(b):
+        ours = removed(one, start.config)
+        assert found[one.case.seed] == sorted(ours.edges), one.case.seed
+        assert_trees(one, found[one.case.seed])
+        expected = sorted((join.group, join.to, join.child, join.probes) for join in ours.joins)
+        assert joins[one.case.seed] == expected
+        overloaded += len(ours.overloaded)
+        rejoined += len(ours.rejoins)
+        acted += bool(ours.joins)
+    assert variant.overloaded == overloaded
+    assert acted > (20 if b else 130)
+    assert (rejoined > 0) == (start.config.shed_table == "whole")
+    variant.release()
