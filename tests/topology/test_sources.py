@@ -119,7 +119,7 @@ def test_malformed_edge_lists(tmp_path, text, says):
 def test_a_name_that_is_no_topology_says_what_is():
     message = refusal("transitstub")
     assert "does not exist" in message
-    assert all(way in message for way in ("transit-stub", "topohub:NAME", "edge list"))
+    assert all(way in message for way in ("transit-stub", "power-law", "topohub:NAME", "edge list"))
 
 
 def test_remote_without_spark_is_refused():
