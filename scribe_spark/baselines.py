@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.schemas import Multicast
-from scribe_spark.topology.underlay import MatrixUnderlay
+from scribe_spark.topology.underlay import Underlay
 
 __all__ = ["ip_multicast", "naive_unicast", "unicasts"]
 
 IP_MULTICAST, NAIVE_UNICAST = "ip_multicast", "naive_unicast"
 
 
-def unicasts(groups: DataFrame, members: DataFrame, underlay: MatrixUnderlay) -> DataFrame:
+def unicasts(groups: DataFrame, members: DataFrame, underlay: Underlay) -> DataFrame:
     """One route from each group's source to each other member; both baselines are made of these.
 
     Parameters

@@ -92,8 +92,11 @@ class RunConfig(TransitStub):
     seed : int
         Key of every draw.
     topology : str
-        ``transit-stub`` (the parameters above), ``topohub:NAME`` (a real network by the topohub
-        package), or the path of an edge list (CSV or Parquet: src, dst, delay_ms[, weight]).
+        ``transit-stub`` (the parameters above), ``power-law`` (an internet-like graph, distances in
+        hops), ``topohub:NAME`` (a real network by the topohub package), or the path of an edge list
+        (CSV or Parquet: src, dst, delay_ms[, weight]).
+    power_law_routers, power_law_links : int
+        Routers of the power-law graph; its undirected links.
     tie : str
         How equal policy weights are broken: ``delay`` (least delay) or ``seeded`` (a draw).
     lan_delay_ms : float
@@ -139,6 +142,8 @@ class RunConfig(TransitStub):
     groups: int = 1_500
     seed: int = 1
     topology: str = "transit-stub"
+    power_law_routers: int = 102_639
+    power_law_links: int = 142_303
     tie: str = "delay"
     lan_delay_ms: float = 1.0
     b: int = 4
@@ -163,6 +168,8 @@ class RunConfig(TransitStub):
         _whole(self, "groups", least=0)
         _whole(self, "seed", least=-(2**63), most=2**63 - 1)
         _text(self, "topology")
+        _whole(self, "power_law_routers", least=1, most=10_000_000)
+        _whole(self, "power_law_links", least=self.power_law_routers - 1, most=1_000_000_000)
         _choice(self, "tie", ("delay", "seeded"))
         _real(self, "lan_delay_ms", least=0.001, most=1e6)
         _choice(self, "b", (1, 2, 4, 8))

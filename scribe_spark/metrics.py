@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP, MICROSECONDS
-from scribe_spark.topology.underlay import MatrixUnderlay
+from scribe_spark.topology.underlay import Underlay
 
 __all__ = ["Size", "distributions", "group_delay", "link_stress", "node_stress", "numbers"]
 
@@ -99,7 +99,7 @@ def node_stress(load: DataFrame, nodes: DataFrame, systems: list[str]) -> DataFr
     )
 
 
-def link_stress(tree_edges: DataFrame, load: DataFrame, underlay: MatrixUnderlay) -> DataFrame:
+def link_stress(tree_edges: DataFrame, load: DataFrame, underlay: Underlay) -> DataFrame:
     """`schemas.LINK_STRESS`: packets per directed link, one message multicast to every group.
 
     Parameters

@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -82,12 +83,16 @@ class Kernel:
     delay_us: np.ndarray
     pred: np.ndarray
     routers: np.ndarray
+    small: ClassVar[int] = 48
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.delay_us, self.pred, self.routers
 
     def index(self, routers: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.routers, routers)
+
+    def ids(self, index: np.ndarray) -> np.ndarray:
+        return self.routers[index]
 
     def nearest(self, queries, candidates, starts) -> np.ndarray:
         return nearest(self.delay_us, queries, candidates, starts)

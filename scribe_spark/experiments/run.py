@@ -38,7 +38,7 @@ from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import render
 from scribe_spark.scribe import check_capacities, check_members
 from scribe_spark.session import default_partitions, tuned
-from scribe_spark.topology import load
+from scribe_spark.topology import check_routable, load
 
 __all__ = ["PHASES", "Run", "check", "report", "run"]
 
@@ -86,7 +86,7 @@ def check(config: RunConfig, execution: Execution) -> None:
         _former(names, lambda name: (folder / name).read_text("utf-8"), config, execution)
         probe_local(execution.out)
     if not _needs_spark(config.topology):
-        load(config)
+        check_routable(load(config), config.tie)
     if config.members is not None and is_local(config.members):
         check_members(config)
     if config.capacities is not None and is_local(config.capacities):
@@ -94,7 +94,7 @@ def check(config: RunConfig, execution: Execution) -> None:
 
 
 def _is_named(topology: str) -> bool:
-    return topology == "transit-stub" or topology.startswith("topohub:")
+    return topology in ("transit-stub", "power-law") or topology.startswith("topohub:")
 
 
 def _needs_spark(topology: str) -> bool:

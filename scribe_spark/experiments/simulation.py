@@ -14,7 +14,9 @@ from scribe_spark.config import RunConfig
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.schemas import MICROSECONDS, Multicast, to_ms
 from scribe_spark.topology import Graph, Topology, load
-from scribe_spark.topology.underlay import MatrixUnderlay, compute_routes
+from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
+from scribe_spark.topology.hop_underlay import HopUnderlay
+from scribe_spark.topology.underlay import MatrixUnderlay, Underlay, compute_routes
 
 __all__ = ["Simulation", "systems"]
 
@@ -34,6 +36,9 @@ class Simulation:
     config : RunConfig
     saved : dict of DataFrame, optional
         Tables that stand already (by their name in `schemas`); they are read, not made again.
+    progress : Progress, optional
+    most_routers : int
+        With more routers than this, routes are searched for, not kept as matrices.
     """
 
     def __init__(
@@ -42,8 +47,9 @@ class Simulation:
         config: RunConfig,
         saved: dict[str, DataFrame] | None = None,
         progress: Progress | None = None,
+        most_routers: int = MOST_ROUTERS,
     ) -> None:
-        self.spark, self.config = spark, config
+        self.spark, self.config, self.most_routers = spark, config, most_routers
         self.saved = saved if saved is not None else {}
         self.progress = progress or Silent()
         self._held: list[DataFrame | superstep.Rounds | scribe.Variant] = []
@@ -61,12 +67,15 @@ class Simulation:
         return Topology.from_graph(self.spark, self.graph)
 
     @cached_property
-    def underlay(self) -> MatrixUnderlay:
+    def underlay(self) -> Underlay:
         """Routes between routers, at hand on every executor."""
         graph, config = self.graph, self.config
+        check_routable(graph, config.tie, self.most_routers)
         routers = graph.vertices["id"].to_numpy()
-        routes = compute_routes(self.spark, routers, graph.edges, config.tie, config.seed)
         lan_us = round(config.lan_delay_ms * MICROSECONDS)
+        if len(routers) > self.most_routers:
+            return HopUnderlay.of(self.spark, routers, graph.edges, lan_us)
+        routes = compute_routes(self.spark, routers, graph.edges, config.tie, config.seed)
         return MatrixUnderlay.of(self.spark, routes, len(graph.edges), lan_us)
 
     # --- overlay

@@ -10,6 +10,7 @@ probability".
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -45,8 +46,5 @@ def make_nodes(spark: SparkSession, config: RunConfig, routers: np.ndarray) -> D
         lo.alias("id_lo"),
         draws.below(len(routers), config.seed, "router", node).alias("place"),
     )
-    places = spark.createDataFrame(
-        [(place, int(router)) for place, router in enumerate(routers)],
-        "place bigint, router bigint",
-    )
+    places = spark.createDataFrame(pa.table({"place": np.arange(len(routers)), "router": routers}))
     return schemas.conform(placed.join(F.broadcast(places), "place", "inner"), schemas.NODES)

@@ -19,7 +19,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.pastry.tables import build_state
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.superstep import Rounds
-from scribe_spark.topology.underlay import MatrixUnderlay
+from scribe_spark.topology.underlay import Underlay
 
 __all__ = ["Application", "Overlay"]
 
@@ -65,17 +65,17 @@ class Overlay:
     ----------
     state : DataFrame
         `tables.STATE`, partitioned by node.
-    underlay : MatrixUnderlay
+    underlay : Underlay
     b : int
         Digits are base 2**b.
     """
 
     state: DataFrame
-    underlay: MatrixUnderlay
+    underlay: Underlay
     b: int
 
     @classmethod
-    def build(cls, nodes: DataFrame, underlay: MatrixUnderlay, config: RunConfig) -> Overlay:
+    def build(cls, nodes: DataFrame, underlay: Underlay, config: RunConfig) -> Overlay:
         """Perfect tables for `nodes`, kept in memory until :meth:`release`."""
         state = build_state(nodes, underlay, config.b, config.leaf_set)
         return cls(state.repartition("node").persist(), underlay, config.b)

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import ids
-from scribe_spark.topology.underlay import MatrixUnderlay
+from scribe_spark.topology.underlay import Kernel, Underlay
 
 __all__ = ["STATE", "build_state", "routing_table"]
 
@@ -44,7 +44,7 @@ STATE = (
     "gaps array<struct<u_hi:bigint,u_lo:bigint,below:bigint,above:bigint>>"
 )
 
-_SMALL = 48  # classes up to this size are solved by all pairs, larger ones router by router
+_PAIRS = 2**22  # pairs of nodes held at once
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ class Bucket:
     nearest: Ring
 
 
-def build_state(nodes: DataFrame, underlay: MatrixUnderlay, b: int, leaf_set: int) -> DataFrame:
+def build_state(nodes: DataFrame, underlay: Underlay, b: int, leaf_set: int) -> DataFrame:
     """Perfect state of every node.
 
     Parameters
     ----------
     nodes : DataFrame
         `schemas.NODES`.
-    underlay : MatrixUnderlay
+    underlay : Underlay
     b : int
         Digits are base 2**b.
     leaf_set : int
@@ -155,7 +155,7 @@ def routing_table(state: DataFrame, b: int) -> DataFrame:
 _SUMMARY = "digit int, size bigint, ends binary, nearest binary"
 
 
-def _summarise(table: pa.Table, kernel, routers: int, leaf_set: int) -> pa.Table:
+def _summarise(table: pa.Table, kernel: Kernel, routers: int, leaf_set: int) -> pa.Table:
     ring = _ring(table, kernel)
     half = leaf_set // 2
     ends = ring.take(np.unique(np.r_[np.arange(len(ring))[:half], np.arange(len(ring))[-half:]]))
@@ -177,7 +177,7 @@ def _read_summary(row: Any) -> Bucket:
     return Bucket(row["digit"], row["size"], ends, nearest)
 
 
-def _ring(table: pa.Table, kernel) -> Ring:
+def _ring(table: pa.Table, kernel: Kernel) -> Ring:
     columns = [table.column(name).to_numpy() for name in ("id_hi", "id_lo", "node", "router")]
     hi, lo, node, router = columns
     return Ring.sorted(hi, lo, node, kernel.index(router).astype(np.int64))
@@ -206,19 +206,22 @@ def _leaf_sets(ring: Ring, digit: int, buckets: list[Bucket], leaf_set: int):
 # --- routing tables
 
 
-def _tables(ring: Ring, digit: int, buckets: list[Bucket], kernel, b: int) -> np.ndarray:
+def _tables(
+    ring: Ring, digit: int, buckets: list[Bucket], kernel: Kernel, b: int
+) -> tuple[np.ndarray, list[Ring]]:
     """Dense routing tables of one digit's nodes: (n, rows, 2**b), -1 for none.
 
-    Entries are positions: below n in `ring`, from n on in the buckets' nearest nodes, joined.
+    Entries are positions: below n in `ring`, from n on in the other rings that are returned: of
+    each bucket the nodes nearest to these nodes' routers, joined.
     """
     n, base = len(ring), 2**b
     first = np.full((n, base), -1, dtype=np.int64)
-    at = n
-    for bucket in buckets:
+    here, back = np.unique(ring.router, return_inverse=True)
+    for place, bucket in enumerate(buckets):
         if bucket.digit != digit:
-            first[:, bucket.digit] = at + ring.router
-        at += len(bucket.nearest)
-    rows = [first]
+            first[:, bucket.digit] = n + place * len(here) + back
+    rows, own = [first], [ids.digit_np(ring.hi, ring.lo, 0, b)]
+    small: list[np.ndarray] = []
     shared = ids.shared_digits_np(ring.hi[1:], ring.lo[1:], ring.hi[:-1], ring.lo[:-1], b)
     depth = 1
     while depth < ids.BITS // b:
@@ -229,38 +232,53 @@ def _tables(ring: Ring, digit: int, buckets: list[Bucket], kernel, b: int) -> np
         if not len(starts):
             break
         row = np.full((n, base), -1, dtype=np.int64)
-        own = ids.digit_np(ring.hi, ring.lo, depth, b)
-        small = sizes <= _SMALL
-        _all_pairs(ring, own, starts[small], sizes[small], kernel, row)
-        for start, size in zip(starts[~small], sizes[~small], strict=True):
-            _by_router(ring, own, slice(start, start + size), kernel, row)
+        own.append(ids.digit_np(ring.hi, ring.lo, depth, b))
+        few = sizes <= kernel.small
+        small.append(np.stack([starts[few], sizes[few], np.full(few.sum(), depth)]))
+        for start, size in zip(starts[~few], sizes[~few], strict=True):
+            _by_router(ring, own[-1], slice(start, start + size), kernel, row)
         rows.append(row)
         depth += 1
-    while len(rows) > 1 and (rows[-1] < 0).all():
-        rows.pop()
-    return np.stack(rows, axis=1)
+    tables = np.stack(rows, axis=1)
+    if small:
+        classes = np.concatenate(small, axis=1)
+        _all_pairs(ring, np.stack(own, axis=1), classes, kernel, tables)
+    last = np.flatnonzero((tables >= 0).any(axis=(0, 2))).max(initial=0)
+    return tables[:, : last + 1], [bucket.nearest.take(here) for bucket in buckets]
 
 
-def _all_pairs(ring: Ring, own, starts, sizes, kernel, row: np.ndarray) -> None:
-    """Fill `row` for many small classes at once: every pair of a class is looked at."""
-    for at in range(0, len(starts), 4096):  # bounds the pairs held at once
-        start, size = starts[at : at + 4096], sizes[at : at + 4096]
+def _all_pairs(ring: Ring, own, classes: np.ndarray, kernel: Kernel, tables: np.ndarray) -> None:
+    """Fill `tables` for many small classes at once: every pair of a class is looked at.
+
+    `classes` holds starts, sizes and depths; a class of one depth holds those of the next, so
+    that in order of starts a router is asked about once or twice, not at every depth.
+    """
+    starts, sizes, depths = classes[:, np.argsort(classes[0], kind="stable")]
+    if not len(starts):
+        return
+    cuts = np.flatnonzero(np.diff(np.cumsum(sizes * sizes) // _PAIRS)) + 1
+    blocks = (np.split(part, cuts) for part in (starts, sizes, depths))
+    for start, size, depth in zip(*blocks, strict=True):
         squares = size * size
         which = np.repeat(np.arange(len(size)), squares)
         pair = np.arange(squares.sum()) - np.repeat(np.cumsum(squares) - squares, squares)
         i = start[which] + pair // size[which]
         j = start[which] + pair % size[which]
-        i, j = i[own[i] != own[j]], j[own[i] != own[j]]
+        row = depth[which]
+        digit = own[j, row]
+        other = own[i, row] != digit
+        i, j, row, digit = (part[other] for part in (i, j, row, digit))
         if not len(i):
             continue
-        # pairs come by i, then by j in nodeId order, so equal digits of j are runs
+        # pairs come by class and i, then by j in nodeId order, so equal digits of j are runs
         delay = kernel.delays(ring.router[i], ring.router[j])
-        heads = np.flatnonzero(np.r_[True, (i[1:] != i[:-1]) | (own[j][1:] != own[j][:-1])])
+        changes = [part[1:] != part[:-1] for part in (i, row, digit)]
+        heads = np.flatnonzero(np.r_[True, np.logical_or.reduce(changes)])
         best = np.minimum.reduceat(delay << 31 | j, heads) & (2**31 - 1)
-        row[i[heads], own[j[heads]]] = best
+        tables[i[heads], row[heads], digit[heads]] = best
 
 
-def _by_router(ring: Ring, own, members: slice, kernel, row: np.ndarray) -> None:
+def _by_router(ring: Ring, own, members: slice, kernel: Kernel, row: np.ndarray) -> None:
     """Fill `row` for one large class: nodes of a router share their nearest entries."""
     router, digit = ring.router[members], own[members]
     queries, back = np.unique(router, return_inverse=True)
@@ -362,14 +380,15 @@ def _split(
 # --- as Arrow
 
 
-def _state_arrow(table: pa.Table, kernel, buckets: list[Bucket], b: int, leaf_set: int) -> pa.Table:
+def _state_arrow(
+    table: pa.Table, kernel: Kernel, buckets: list[Bucket], b: int, leaf_set: int
+) -> pa.Table:
     ring, digit = _ring(table, kernel), table.column("digit")[0].as_py()
     n, whole = len(ring), sum(bucket.size for bucket in buckets) - 1 <= leaf_set
-    tables = _tables(ring, digit, buckets, kernel, b)
+    tables, nearest = _tables(ring, digit, buckets, kernel, b)
     around, leaf = _leaf_sets(ring, digit, buckets, leaf_set)
     low, high = around.take(leaf[:, 0]), around.take(leaf[:, -1])
     # positions below n mean the same node in `known`; the leaf set's own nodes come last
-    nearest = [bucket.nearest for bucket in buckets]
     known = Ring.join(ring, *nearest, around)
     leaf = leaf + len(known) - len(around)
     depth = tables.shape[1]
@@ -380,7 +399,7 @@ def _state_arrow(table: pa.Table, kernel, buckets: list[Bucket], b: int, leaf_se
             "node": ring.node,
             "id_hi": ring.hi.view(np.int64),
             "id_lo": ring.lo.view(np.int64),
-            "router": kernel.open()[2][ring.router],
+            "router": kernel.ids(ring.router),
             "whole": np.full(n, whole),
             "low_hi": low.hi.view(np.int64),
             "low_lo": low.lo.view(np.int64),

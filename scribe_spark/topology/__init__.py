@@ -1,6 +1,6 @@
-"""The router network: transit-stub graphs, real networks, the user's own; all as one `Topology`."""
+"""The router network: drawn, real or the user's own; all as one `Topology`."""
 
-from scribe_spark.topology.checks import check
+from scribe_spark.topology.checks import check, check_routable
 from scribe_spark.topology.graph import Graph, GraphFramesMissing, Topology
 from scribe_spark.topology.sources import from_frames, from_graphframe, load
 
@@ -9,6 +9,7 @@ __all__ = [
     "GraphFramesMissing",
     "Topology",
     "check",
+    "check_routable",
     "from_frames",
     "from_graphframe",
     "load",

@@ -13,13 +13,23 @@ from scribe_spark.config import InputError
 from scribe_spark.inputs import first_rows
 from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
 
-__all__ = ["LEAST_WEIGHT", "MOST_DELAY_MS", "MOST_WEIGHT", "check"]
+__all__ = [
+    "LEAST_WEIGHT",
+    "MOST_DELAY_MS",
+    "MOST_ROUTERS",
+    "MOST_WEIGHT",
+    "check",
+    "check_routable",
+]
 
 #: The least weight that the resolution of weights can tell from none.
 LEAST_WEIGHT = 10.0**-WEIGHT_DECIMALS
 #: Bounds that keep integer sums along a route far from overflow.
 MOST_DELAY_MS = 1e6
 MOST_WEIGHT = 1e9
+#: More routers than this are too many for matrices of all pairs (6 bytes a pair): routes are then
+#: searched for, by hops.
+MOST_ROUTERS = 10_000
 
 
 def check(graph: Graph, field: str = "topology") -> None:
@@ -49,6 +59,37 @@ def check(graph: Graph, field: str = "topology") -> None:
     islands = _islands(graph)
     if len(islands) > 1:
         _refuse_islands(islands, graph, field)
+
+
+def check_routable(graph: Graph, tie: str, most: int = MOST_ROUTERS) -> None:
+    """Refuse a large graph whose routes are not those of fewest hops.
+
+    Parameters
+    ----------
+    graph : Graph
+        As :func:`check` accepts it.
+    tie : str
+        `RunConfig.tie`.
+    most : int
+        With up to so many routers there are matrices, and every graph will do.
+
+    Raises
+    ------
+    InputError
+    """
+    if len(graph.vertices) <= most:
+        return
+    for name in ("weight", "delay_ms"):
+        values = graph.edges[name]
+        if values.min() < values.max():
+            remedy = (
+                f"has {len(graph.vertices):,} routers; beyond {most:,} every link must have the "
+                f"same weight and the same delay_ms, and {name} goes from {values.min():g} to "
+                f"{values.max():g}"
+            )
+            raise InputError("topology", graph.source, remedy)
+    if tie != "delay":
+        raise InputError("tie", tie, f"must be delay for a network of more than {most:,} routers")
 
 
 def _faults(graph: Graph) -> Iterator[tuple[pd.DataFrame, np.ndarray, str]]:

@@ -11,6 +11,7 @@ JSAC 2002, Section IV.A: "we used the routing policy weights ... to perform IP u
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = [
     "LinkArrays",
     "attached_parts",
     "attached_routes",
+    "last_links",
     "merged_links",
     "nearest",
     "path_links",
@@ -308,64 +310,83 @@ def nearest(
     return found
 
 
+#: Of routes (sources, targets; row by row, never the same): the router before the target, and the
+#: number of the link between the two.
+LastLink = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def last_links(pred: np.ndarray) -> LastLink:
+    """The routes of a matrix of predecessors (R, R); links are numbered src * R + dst."""
+
+    def last(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        before = pred[source, target].astype(np.int64)
+        return before, before * pred.shape[1] + target
+
+    return last
+
+
 def path_links(
-    pred: np.ndarray, source: np.ndarray, target: np.ndarray
+    last: LastLink, source: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Every link of every route.
 
     Parameters
     ----------
-    pred : ndarray of int, shape (R, R)
+    last : callable
+        From :func:`last_links`, for example.
     source, target : ndarray of int, shape (M,)
         One route per row, router indices.
 
     Returns
     -------
     row, link : ndarray of int64, shape (H,)
-        Row of the route; link as src * R + dst.
+        Row of the route; number of the link.
     """
-    r = pred.shape[1]
     row, here = np.flatnonzero(source != target), target[source != target].astype(np.int64)
     rows, links = [], []
     while len(row):
-        before = pred[source[row], here].astype(np.int64)
+        before, link = last(source[row], here)
         rows.append(row)
-        links.append(before * r + here)
+        links.append(link)
         on = before != source[row]
         row, here = row[on], before[on]
     return _concatenate(rows), _concatenate(links)
 
 
 def merged_links(
-    pred: np.ndarray, tree: np.ndarray, source: np.ndarray, target: np.ndarray
+    last: LastLink, routers: int, tree: np.ndarray, source: np.ndarray, target: np.ndarray
 ) -> np.ndarray:
     """Every link of the merge of each tree's routes, once per tree (IP multicast).
 
     Parameters
     ----------
-    pred : ndarray of int, shape (R, R)
+    last : callable
+        From :func:`last_links`, for example.
+    routers : int
+        R.
     tree, source, target : ndarray of int, shape (M,)
         Routes; all rows of a tree have the same source.
 
     Returns
     -------
     ndarray of int64, shape (H,)
-        Links as src * R + dst, one per tree and link.
+        Numbers of links, one per tree and link.
     """
-    r = pred.shape[1]
+    r = routers
     names, tree = np.unique(tree, return_inverse=True)
     root = np.zeros(len(names), dtype=np.int64)
     root[tree] = source
     reached = _EMPTY  # tree * R + router: a router is entered once per tree
     frontier = np.unique((tree * r + target)[source != target])
+    links: list[np.ndarray] = []
     while len(frontier):
         reached = np.union1d(reached, frontier)
         of, here = frontier // r, frontier % r
-        before = pred[root[of], here].astype(np.int64)
+        before, link = last(root[of], here)
+        links.append(link)
         frontier = np.unique((of * r + before)[before != root[of]])
         frontier = np.setdiff1d(frontier, reached, assume_unique=True)
-    of, here = reached // r, reached % r
-    return pred[root[of], here].astype(np.int64) * r + here
+    return _concatenate(links)
 
 
 def _concatenate(pieces: list[np.ndarray]) -> np.ndarray:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.config import InputError, RunConfig
 from scribe_spark.inputs import Kind, is_local, local_path, read_table, typed
-from scribe_spark.topology import transit_stub
+from scribe_spark.topology import power_law, transit_stub
 from scribe_spark.topology.checks import LEAST_WEIGHT, check
 from scribe_spark.topology.graph import DELAY_DECIMALS, Graph, both_ways, router_frame
 
@@ -50,7 +50,8 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
     Parameters
     ----------
     config : RunConfig
-        ``topology`` is ``transit-stub``, ``topohub:NAME``, or the path or URL of an edge list.
+        ``topology`` is ``transit-stub``, ``power-law``, ``topohub:NAME``, or the path or URL of an
+        edge list.
     spark : SparkSession, optional
         Reads URLs that are not of this machine (``s3a:``, ``hdfs:``, ``dbfs:``); unused otherwise.
 
@@ -63,6 +64,8 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
     topology = config.topology
     if topology == "transit-stub":
         return transit_stub.generate(config, config.seed)
+    if topology == "power-law":
+        return power_law.generate(config.power_law_routers, config.power_law_links, config.seed)
     if topology.startswith(_TOPOHUB):
         return topohub_network(topology.removeprefix(_TOPOHUB))
     if is_local(topology):
@@ -119,7 +122,9 @@ def edge_list(path: str) -> Graph:
         Missing or malformed table, or a graph that cannot be simulated.
     """
     if not local_path(path).exists():
-        remedy = "does not exist; give transit-stub, topohub:NAME, or the path of an edge list"
+        remedy = (
+            "does not exist; give transit-stub, power-law, topohub:NAME, or an edge list's path"
+        )
         raise InputError(_FIELD, path, remedy)
     edges = read_table(path, _FIELD, _EDGE_COLUMNS, optional=("weight",))
     return _finished(None, edges, path)

@@ -1,8 +1,8 @@
 """The underlay, behind three questions asked in bulk: delay, nearest, packets per link.
 
-`MatrixUnderlay` answers from R x R matrices of delay and predecessor, which every executor gets
-once as a file (memory-mapped, so its Python workers share the pages).  What asks knows nothing of
-matrices: an underlay that searches can stand in its place.
+What asks knows an :class:`Underlay` only.  `MatrixUnderlay` answers from R x R matrices of delay
+and predecessor, which every executor gets once as a file (memory-mapped, so its Python workers
+share the pages); :mod:`.hop_underlay` searches instead.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -30,15 +31,123 @@ from scribe_spark.topology.routes import (
     LinkArrays,
     attached_parts,
     attached_routes,
+    last_links,
     merged_links,
     nearest,
     path_links,
     route_block,
 )
 
-__all__ = ["MatrixUnderlay", "compute_routes", "pack_routes", "unpack_routes"]
+__all__ = [
+    "PACKETS",
+    "Kernel",
+    "MatrixUnderlay",
+    "Underlay",
+    "compute_routes",
+    "gathered",
+    "hand_out",
+    "opened",
+    "pack_routes",
+    "packet_batch",
+    "unpack_routes",
+    "with_delay",
+    "with_travelled",
+]
+
+#: What :meth:`Underlay.packets` makes.
+PACKETS = "system string, src bigint, dst bigint, packets bigint"
 
 _BLOCK = 32  # sources per call of the route kernel
+
+
+class Kernel(Protocol):
+    """What numpy kernels on the executors ask; picklable.  Routers are indices in id order."""
+
+    @property
+    def small(self) -> int:
+        """In a class of up to so many nodes the nearest are sooner found by asking all `delays`."""
+
+    def index(self, routers: np.ndarray) -> np.ndarray:
+        """Indices of router ids."""
+
+    def ids(self, index: np.ndarray) -> np.ndarray:
+        """Router ids of indices."""
+
+    def nearest(
+        self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
+    ) -> np.ndarray:
+        """See :func:`scribe_spark.topology.routes.nearest` (router indices)."""
+
+    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Route delay in microseconds between router indices, row by row."""
+
+
+class Underlay(Protocol):
+    """The router network under the overlay.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    routers : ndarray of int64, shape (R,)
+        Router ids, ascending.
+    links : int
+        Directed links.
+    lan_us : int
+        Delay of a node's LAN link, each way.
+    """
+
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def routers(self) -> np.ndarray: ...
+    @property
+    def links(self) -> int: ...
+    @property
+    def lan_us(self) -> int: ...
+
+    def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
+        """`frame` and the delay D of each row, in microseconds (BIGINT), of two nodes.
+
+        Parameters
+        ----------
+        frame : DataFrame
+        a, b : str
+            Columns with the routers of two different nodes; NULL gives 0 (no hop).
+        into : str
+            Name of the new column.
+        """
+
+    def along(self, frame: DataFrame, trail: str) -> DataFrame:
+        """`frame` without the array column `trail`, with what a message on it has travelled.
+
+        Parameters
+        ----------
+        frame : DataFrame
+        trail : str
+            Routers of the nodes visited, one after the other different nodes.
+
+        Returns
+        -------
+        DataFrame
+            Added: ``hops`` (INT), ``delay_us`` along the trail and ``direct_us``, D between its
+            two ends (BIGINT; 0 without a hop).
+        """
+
+    def packets(self, frame: DataFrame) -> DataFrame:
+        """Packets on each directed core link.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            ``system, src, dst, packets, tree``: so many packets over the route from router `src`
+            to `dst`; where `tree` is not NULL, rows of one tree share a source and their routes
+            are merged, one packet a link.
+
+        Returns
+        -------
+        DataFrame
+            :data:`PACKETS`, links with packets only.
+        """
 
 
 def compute_routes(
@@ -136,43 +245,53 @@ class Matrices:
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """delay_us (R, R) int32; pred (R, R); router ids (R,)."""
-        return _open(self.delay), _open(self.pred), _open(self.routers)
+        return opened(self.delay), opened(self.pred), opened(self.routers)
+
+    @property
+    def small(self) -> int:
+        """See :class:`Kernel`."""
+        return 48
 
     def index(self, routers: np.ndarray) -> np.ndarray:
-        """Indices of router ids."""
-        return np.searchsorted(_open(self.routers), routers)
+        """See :class:`Kernel`."""
+        return np.searchsorted(opened(self.routers), routers)
+
+    def ids(self, index: np.ndarray) -> np.ndarray:
+        """See :class:`Kernel`."""
+        return opened(self.routers)[index]
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
-        """See :func:`scribe_spark.topology.routes.nearest` (router indices)."""
-        return nearest(_open(self.delay), queries, candidates, starts)
+        """See :class:`Kernel`."""
+        return nearest(opened(self.delay), queries, candidates, starts)
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Route delay in microseconds between router indices, row by row."""
-        return _open(self.delay)[a, b].astype(np.int64)
+        """See :class:`Kernel`."""
+        return opened(self.delay)[a, b].astype(np.int64)
+
+
+def hand_out(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
+    """Hand each executor arrays as files, once; their names, for :func:`opened`."""
+    folder = Path(tempfile.mkdtemp(prefix="scribe_spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch until then
+    run = uuid.uuid4().hex
+    paths = [folder / f"{name}-{run}.npy" for name in arrays]
+    for path, array in zip(paths, arrays.values(), strict=True):
+        np.save(path, array)
+        spark.sparkContext.addFile(path.as_uri())
+    return [path.name for path in paths]
 
 
 @functools.lru_cache(maxsize=16)
-def _open(name: str) -> np.ndarray:
+def opened(name: str) -> np.ndarray:
+    """An array that :func:`hand_out` has handed out, memory-mapped once per process."""
     return np.load(SparkFiles.get(name), mmap_mode="r")
 
 
 @dataclass(frozen=True)
 class MatrixUnderlay:
-    """An underlay small enough for all pairs of routers (up to about 10,000).
-
-    Attributes
-    ----------
-    kernel : Matrices
-        What numpy kernels on the executors ask: ``index``, ``nearest``, ``delays``.
-    routers : ndarray of int64, shape (R,)
-        Router ids, ascending.
-    links : int
-        Directed links.
-    lan_us : int
-        Delay of a node's LAN link, each way.
-    """
+    """An :class:`Underlay` small enough for all pairs of routers."""
 
     kernel: Matrices
     routers: np.ndarray
@@ -183,130 +302,107 @@ class MatrixUnderlay:
     def of(cls, spark: SparkSession, routes: DataFrame, links: int, lan_us: int) -> MatrixUnderlay:
         """Gather `routes` (`schemas.ROUTES`) and hand each executor the matrices once."""
         routers, delay_us, pred = unpack_routes(routes.toArrow())
-        folder = Path(tempfile.mkdtemp(prefix="scribe_spark-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch until then
-        run = uuid.uuid4().hex
-        names = []
-        for name, array in (("delay", delay_us), ("pred", pred), ("routers", routers)):
-            path = folder / f"{name}-{run}.npy"
-            np.save(path, array)
-            spark.sparkContext.addFile(path.as_uri())
-            names.append(path.name)
+        names = hand_out(spark, delay=delay_us, pred=pred, routers=routers)
         return cls(Matrices(*names), routers, links, lan_us)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
-        """`frame` and the delay D of each row, in microseconds (BIGINT), of two nodes.
-
-        Parameters
-        ----------
-        frame : DataFrame
-        a, b : str
-            Columns with the routers of two different nodes; NULL gives 0 (no hop).
-        into : str
-            Name of the new column.
-        """
-        kernel, lan_us = self.kernel, self.lan_us
-
-        def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                present = batch.column(a).is_valid().to_numpy(zero_copy_only=False)
-                present &= batch.column(b).is_valid().to_numpy(zero_copy_only=False)
-                first = kernel.index(batch.column(a).fill_null(0).to_numpy())
-                second = kernel.index(batch.column(b).fill_null(0).to_numpy())
-                out = np.zeros(len(present), dtype=np.int64)
-                out[present] = kernel.delays(first[present], second[present]) + 2 * lan_us
-                yield batch.append_column(into, pa.array(out))
-
-        schema = StructType([*frame.schema.fields, StructField(into, LongType(), True)])
-        return frame.mapInArrow(add, schema)
+        """See :class:`Underlay`."""
+        return with_delay(frame, self, a, b, into)
 
     def along(self, frame: DataFrame, trail: str) -> DataFrame:
-        """`frame` without the array column `trail`, with what a message on it has travelled.
-
-        Parameters
-        ----------
-        frame : DataFrame
-        trail : str
-            Routers of the nodes visited, one after the other different nodes.
-
-        Returns
-        -------
-        DataFrame
-            Added: ``hops`` (INT), ``delay_us`` along the trail and ``direct_us``, D between its
-            two ends (BIGINT; 0 without a hop).
-        """
-        kernel, lan_us = self.kernel, self.lan_us
-
-        def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                place = batch.schema.get_field_index(trail)
-                cells = batch.column(place)
-                at = kernel.index(cells.flatten().to_numpy())
-                ends = np.cumsum(cells.value_lengths().to_numpy())
-                starts = np.r_[0, ends][:-1]
-                legs = np.zeros(len(at) + 1, dtype=np.int64)
-                legs[1:-1] = kernel.delays(at[:-1], at[1:]) + 2 * lan_us
-                legs[starts] = 0  # from one row's last router to the next row's first: no leg
-                sums = np.cumsum(legs)
-                hops = ends - starts - 1
-                direct = kernel.delays(at[starts], at[ends - 1]) + 2 * lan_us
-                out = batch.remove_column(place)
-                out = out.append_column("hops", pa.array(hops.astype(np.int32)))
-                out = out.append_column("delay_us", pa.array(sums[ends - 1] - sums[starts]))
-                yield out.append_column("direct_us", pa.array(np.where(hops > 0, direct, 0)))
-
-        rest = [field for field in frame.schema.fields if field.name != trail]
-        added = [StructField("hops", IntegerType()), StructField("delay_us", LongType())]
-        schema = StructType([*rest, *added, StructField("direct_us", LongType())])
-        return frame.mapInArrow(add, schema)
+        """See :class:`Underlay`."""
+        return with_travelled(frame, self, trail)
 
     def packets(self, frame: DataFrame) -> DataFrame:
-        """Packets on each directed core link.
-
-        Parameters
-        ----------
-        frame : DataFrame
-            ``system, src, dst, packets, tree``: so many packets over the route from router `src`
-            to `dst`; where `tree` is not NULL, rows of one tree share a source and their routes
-            are merged, one packet a link.
-
-        Returns
-        -------
-        DataFrame
-            ``system, src, dst, packets``, links with packets only.
-        """
+        """See :class:`Underlay`."""
         kernel = self.kernel
 
         def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            filled = [batch for batch in batches if batch.num_rows]
-            if not filled:  # a partition without rows
-                return
-            # nullable integers: where some rows have no tree, floats would round the others' names
-            nullable = {pa.int64(): pd.Int64Dtype()}.get
-            rows = pa.Table.from_batches(filled).to_pandas(types_mapper=nullable)
+            rows = gathered(batches)
             for system, routes in rows.groupby("system", sort=True):
                 yield _count_links(kernel, str(system), routes)
 
         keyed = frame.select("system", "src", "dst", "packets", "tree")
         spread = keyed.repartition(F.coalesce("tree", F.hash("src", "dst")))
-        schema = "system string, src bigint, dst bigint, packets bigint"
-        counts = spread.mapInArrow(count, schema)
+        counts = spread.mapInArrow(count, PACKETS)
         return counts.groupBy("system", "src", "dst").agg(F.sum("packets").alias("packets"))
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> pd.DataFrame:
+    """A partition of the rows that :meth:`Underlay.packets` is asked for."""
+    filled = [batch for batch in batches if batch.num_rows]
+    if not filled:  # a partition without rows
+        return pd.DataFrame(columns=["system", "src", "dst", "packets", "tree"])
+    # nullable integers: where some rows have no tree, floats would round the others' names
+    nullable = {pa.int64(): pd.Int64Dtype()}.get
+    return pa.Table.from_batches(filled).to_pandas(types_mapper=nullable)
 
 
 def _count_links(kernel: Matrices, system: str, routes: pd.DataFrame) -> pa.RecordBatch:
     _, pred, ids = kernel.open()
+    last = last_links(pred)
     src, dst = kernel.index(routes["src"].to_numpy()), kernel.index(routes["dst"].to_numpy())
     if routes["tree"].notna().any():
-        link = merged_links(pred, routes["tree"].to_numpy().astype(np.int64), src, dst)
+        link = merged_links(last, len(ids), routes["tree"].to_numpy().astype(np.int64), src, dst)
         packets = np.ones(len(link), dtype=np.int64)
     else:
-        row, link = path_links(pred, src, dst)
+        row, link = path_links(last, src, dst)
         packets = routes["packets"].to_numpy()[row]
     # a sparse matrix sums what falls on one link, by counting instead of sorting
     on_links = coo_array((packets, np.divmod(link, len(ids))), shape=(len(ids), len(ids)))
     totals = on_links.tocsr().tocoo()
-    columns = [pa.array([system] * totals.nnz, pa.string()), ids[totals.row]]
-    columns += [ids[totals.col], totals.data]
-    names = ["system", "src", "dst", "packets"]
-    return pa.RecordBatch.from_arrays([pa.array(c) for c in columns], names=names)
+    return packet_batch(system, ids[totals.row], ids[totals.col], totals.data)
+
+
+def packet_batch(
+    system: str, src: np.ndarray, dst: np.ndarray, packets: np.ndarray
+) -> pa.RecordBatch:
+    """Rows of :data:`PACKETS`."""
+    columns = [pa.array([system] * len(src), pa.string()), *map(pa.array, (src, dst, packets))]
+    return pa.RecordBatch.from_arrays(columns, names=["system", "src", "dst", "packets"])
+
+
+def with_delay(frame: DataFrame, underlay: Underlay, a: str, b: str, into: str) -> DataFrame:
+    """See :meth:`Underlay.delay`; the kernel is asked a batch of rows at a time."""
+    kernel, lan_us = underlay.kernel, underlay.lan_us
+
+    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            present = batch.column(a).is_valid().to_numpy(zero_copy_only=False)
+            present &= batch.column(b).is_valid().to_numpy(zero_copy_only=False)
+            first = kernel.index(batch.column(a).fill_null(0).to_numpy())
+            second = kernel.index(batch.column(b).fill_null(0).to_numpy())
+            out = np.zeros(len(present), dtype=np.int64)
+            out[present] = kernel.delays(first[present], second[present]) + 2 * lan_us
+            yield batch.append_column(into, pa.array(out))
+
+    schema = StructType([*frame.schema.fields, StructField(into, LongType(), True)])
+    return frame.mapInArrow(add, schema)
+
+
+def with_travelled(frame: DataFrame, underlay: Underlay, trail: str) -> DataFrame:
+    """See :meth:`Underlay.along`; the kernel is asked a batch of rows at a time."""
+    kernel, lan_us = underlay.kernel, underlay.lan_us
+
+    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            place = batch.schema.get_field_index(trail)
+            cells = batch.column(place)
+            at = kernel.index(cells.flatten().to_numpy())
+            ends = np.cumsum(cells.value_lengths().to_numpy())
+            starts = np.r_[0, ends][:-1]
+            legs = np.zeros(len(at) + 1, dtype=np.int64)
+            legs[1:-1] = kernel.delays(at[:-1], at[1:]) + 2 * lan_us
+            legs[starts] = 0  # from one row's last router to the next row's first: no leg
+            sums = np.cumsum(legs)
+            hops = ends - starts - 1
+            direct = kernel.delays(at[starts], at[ends - 1]) + 2 * lan_us
+            out = batch.remove_column(place)
+            out = out.append_column("hops", pa.array(hops.astype(np.int32)))
+            out = out.append_column("delay_us", pa.array(sums[ends - 1] - sums[starts]))
+            yield out.append_column("direct_us", pa.array(np.where(hops > 0, direct, 0)))
+
+    rest = [field for field in frame.schema.fields if field.name != trail]
+    added = [StructField("hops", IntegerType()), StructField("delay_us", LongType())]
+    schema = StructType([*rest, *added, StructField("direct_us", LongType())])
+    return frame.mapInArrow(add, schema)

@@ -87,13 +87,14 @@ def test_state_equals_the_oracle():
 
 def test_classes_solved_router_by_router_give_the_same_state(monkeypatch):
     expected = [one.state for one in worlds.worlds()]
-    monkeypatch.setattr(tables, "_SMALL", 1)
+    monkeypatch.setattr(worlds.Kernel, "small", 1)
     for one, state in zip(worlds.worlds(), expected, strict=True):
         assert one.make_state().equals(state)
 
 
 def test_both_ways_to_fill_a_table_agree_on_many_classes(monkeypatch):
-    """More classes in a row than are taken at once (4,096)."""
+    """More pairs in a row than are taken at once."""
+    monkeypatch.setattr(tables, "_PAIRS", 1000)
     rng = np.random.default_rng(1)
     n, routers = 20_000, 7
     delay_us = 1000 * rng.integers(1, 4, (routers, routers), dtype=np.int32)
@@ -103,9 +104,9 @@ def test_both_ways_to_fill_a_table_agree_on_many_classes(monkeypatch):
     alone = [tables.Bucket(0, n, ring.take(slice(2)), ring.take(np.zeros(routers, dtype=int)))]
     eight_digits = np.unique(ring.hi >> np.uint64(48), return_counts=True)[1]
     assert (eight_digits > 1).sum() > 4096
-    small = tables._tables(ring, 0, alone, kernel, 2)
-    monkeypatch.setattr(tables, "_SMALL", 0)
-    assert np.array_equal(small, tables._tables(ring, 0, alone, kernel, 2))
+    small, _ = tables._tables(ring, 0, alone, kernel, 2)
+    monkeypatch.setattr(worlds.Kernel, "small", 0)
+    assert np.array_equal(small, tables._tables(ring, 0, alone, kernel, 2)[0])
 
 
 @pytest.mark.parametrize("b", worlds.BS)

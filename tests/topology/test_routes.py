@@ -18,6 +18,7 @@ from scribe_spark.topology.routes import (
     LinkArrays,
     attached_parts,
     attached_routes,
+    last_links,
     merged_links,
     nearest,
     path_links,
@@ -196,7 +197,7 @@ def test_path_links_equal_the_oracle():
     for one in worlds.worlds():
         r = len(one.case.routers)
         source, target = drawn_routes(one)
-        row, link = path_links(block(one.case)[1], source, target)
+        row, link = path_links(last_links(block(one.case)[1]), source, target)
         expected = [
             (at, s * r + d)
             for at, ends in enumerate(zip(source, target, strict=True))
@@ -212,7 +213,9 @@ def test_merged_links_equal_the_oracle():
         tree = np.arange(30) // 7 * 1000 + 3
         source = source[np.arange(30) // 7 * 7]  # one source a tree
         order = np.random.default_rng(0).permutation(30)
-        link = merged_links(block(one.case)[1], tree[order], source[order], target[order])
+        link = merged_links(
+            last_links(block(one.case)[1]), r, tree[order], source[order], target[order]
+        )
         expected = {
             (name, s * r + d)
             for name, *ends in zip(tree, source, target, strict=True)
@@ -224,10 +227,10 @@ def test_merged_links_equal_the_oracle():
 def test_links_of_no_route():
     none = np.empty(0, dtype=np.int64)
     pred = np.array([[-1]])
-    assert [len(part) for part in path_links(pred, none, none)] == [0, 0]
+    assert [len(part) for part in path_links(last_links(pred), none, none)] == [0, 0]
     here = np.zeros(2, dtype=np.int64)
-    assert len(path_links(pred, here, here)[0]) == 0
-    assert len(merged_links(pred, here, here, here)) == 0
+    assert len(path_links(last_links(pred), here, here)[0]) == 0
+    assert len(merged_links(last_links(pred), 1, here, here, here)) == 0
 
 
 def test_nearest_is_the_first_of_the_least():

@@ -119,7 +119,7 @@ def test_malformed_edge_lists(tmp_path, text, says):
 def test_a_name_that_is_no_topology_says_what_is():
     message = refusal("transitstub")
     assert "does not exist" in message
-    assert all(way in message for way in ("transit-stub", "topohub:NAME", "edge list"))
+    assert all(way in message for way in ("transit-stub", "power-law", "topohub:NAME", "edge list"))
 
 
 def test_remote_without_spark_is_refused():
@@ -264,20 +264,24 @@ def test_frames_without_their_columns(spark):
 # The presets under data/
 
 
-@pytest.mark.parametrize("name", ["paper", "tiny", "backbone"])
+@pytest.mark.parametrize("name", ["paper", "tiny", "backbone", "internet"])
 def test_presets_load(name, monkeypatch):
     if name == "backbone":
         pytest.importorskip("topohub")
     monkeypatch.chdir(DATA.parent)
     config = RunConfig.of(read_toml(DATA / f"{name}.toml"))
     graph = load(config, Untouchable())
-    assert len(graph.vertices) == {"paper": 5050, "tiny": 8, "backbone": 250}[name]
+    sizes = {"paper": 5050, "tiny": 8, "backbone": 250, "internet": 102_639}
+    assert len(graph.vertices) == sizes[name]
+
+
+ELSEWHERE = {"power_law_routers", "power_law_links"}  # of another topology: internet.toml
 
 
 def test_the_paper_preset_is_the_default_and_states_every_field():
     told = read_toml(DATA / "paper.toml")
     assert RunConfig.of(told) == RunConfig()
-    assert set(RunConfig().as_dict()) - set(told) == {"group_size", "members"}
+    assert set(RunConfig().as_dict()) - set(told) == {"group_size", "members", *ELSEWHERE}
 
 
 def test_tiny_members():

@@ -1,0 +1,145 @@
+"""An underlay for networks too large for matrices: routes by hop count, searched when asked for.
+
+Executors get the links once, as a file; a search answers for all rows of its source, so rows are
+brought together by source first.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.topology.routes import merged_links, path_links
+from scribe_spark.topology.search import HopGraph, hops, nearest, searches
+from scribe_spark.topology.underlay import (
+    PACKETS,
+    gathered,
+    hand_out,
+    opened,
+    packet_batch,
+    with_delay,
+    with_travelled,
+)
+
+__all__ = ["HopUnderlay"]
+
+
+@dataclass(frozen=True)
+class HopKernel:
+    """See :class:`~scribe_spark.topology.underlay.Kernel`: names of files, and a link's delay."""
+
+    routers: str
+    links: str
+    hop_us: int
+
+    @property
+    def graph(self) -> HopGraph:
+        """The links, laid out for searches."""
+        return _graph(self.routers, self.links)
+
+    @property
+    def small(self) -> int:
+        """As many searches as routers, each soon done: worth it well beyond the matrices' bound."""
+        return 1024
+
+    def index(self, routers: np.ndarray) -> np.ndarray:
+        """Indices of router ids."""
+        return np.searchsorted(opened(self.routers), routers)
+
+    def ids(self, index: np.ndarray) -> np.ndarray:
+        """Router ids of indices."""
+        return opened(self.routers)[index]
+
+    def nearest(
+        self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
+    ) -> np.ndarray:
+        """See :func:`scribe_spark.topology.routes.nearest` (router indices)."""
+        return nearest(self.graph, queries, candidates, starts)
+
+    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Route delay in microseconds between router indices, row by row."""
+        return hops(self.graph, a, b) * self.hop_us
+
+
+@functools.lru_cache(maxsize=1)
+def _graph(routers: str, links: str) -> HopGraph:
+    return HopGraph.of(len(opened(routers)), *opened(links))
+
+
+@dataclass(frozen=True)
+class HopUnderlay:
+    """An :class:`~scribe_spark.topology.underlay.Underlay` whose links are all alike."""
+
+    kernel: HopKernel
+    routers: np.ndarray
+    links: int
+    lan_us: int
+
+    @classmethod
+    def of(
+        cls, spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, lan_us: int
+    ) -> HopUnderlay:
+        """Hand each executor the graph once.
+
+        Parameters
+        ----------
+        routers : ndarray of int64
+            Router ids, ascending.
+        links : DataFrame (pandas)
+            src, dst, delay_ms; one row per direction, all of one weight and one delay
+            (:func:`~scribe_spark.topology.check_routable`).
+        """
+        ends = np.searchsorted(routers, links[["src", "dst"]].to_numpy().T)
+        hop_us = round(links["delay_ms"].max() * MICROSECONDS) if len(links) else 0
+        names = hand_out(spark, routers=routers, links=ends)
+        return cls(HopKernel(names[0], names[1], hop_us), routers, len(links), lan_us)
+
+    def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
+        """See :class:`~scribe_spark.topology.underlay.Underlay`."""
+        return with_delay(frame.repartition(a).sortWithinPartitions(a), self, a, b, into)
+
+    def along(self, frame: DataFrame, trail: str) -> DataFrame:
+        """See :class:`~scribe_spark.topology.underlay.Underlay`."""
+        return with_travelled(frame, self, trail)
+
+    def packets(self, frame: DataFrame) -> DataFrame:
+        """See :class:`~scribe_spark.topology.underlay.Underlay`."""
+        kernel = self.kernel
+
+        def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from _count_links(kernel, gathered(batches))
+
+        keyed = frame.select("system", "src", "dst", "packets", "tree").repartition("src")
+        counts = keyed.mapInArrow(count, PACKETS)
+        return counts.groupBy("system", "src", "dst").agg(F.sum("packets").alias("packets"))
+
+
+def _count_links(kernel: HopKernel, routes: pd.DataFrame) -> Iterator[pa.RecordBatch]:
+    graph = kernel.graph
+    src, dst = (kernel.index(routes[end].to_numpy(dtype=np.int64)) for end in ("src", "dst"))
+    packets, tree = routes["packets"].to_numpy(), routes["tree"]
+    trees, merged = tree.fillna(0).to_numpy(dtype=np.int64), tree.notna().to_numpy()
+    number, systems = pd.factorize(routes["system"], sort=True)
+    totals = np.zeros((len(systems), len(graph.sender)), dtype=np.int64)
+    for rows, search in searches(graph, src):
+        for system in np.unique(number[rows]):
+            mine = rows[number[rows] == system]
+            apart, together = mine[~merged[mine]], mine[merged[mine]]
+            row, link = path_links(search.last_link, src[apart], dst[apart])
+            np.add.at(totals[system], link, packets[apart][row])
+            link = merged_links(
+                search.last_link, len(graph.place), trees[together], src[together], dst[together]
+            )
+            np.add.at(totals[system], link, 1)
+    for system, total in zip(systems, totals, strict=True):
+        some = np.flatnonzero(total)
+        a, b = (kernel.ids(graph.index[end[some]]) for end in (graph.sender, graph.receiver))
+        yield packet_batch(str(system), a, b, total[some])

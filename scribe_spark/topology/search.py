@@ -1,0 +1,215 @@
+"""Routes by hop count, searched for when they are asked for: 64 sources at a time.
+
+Pure numpy; Spark calls it under Arrow.  Where all links weigh the same, a route of least weight is
+one of fewest hops, and breadth-first search finds it.  A router's word of 64 bits says which of 64
+sources have reached it, so that a round of all 64 searches is one OR over each router's links.
+What is found for (source, router) is kept as numbers cut into bits: plane k holds bit k, again a
+word for each router.
+
+References
+----------
+Then et al., "The more the merrier: efficient multi-source graph traversal", VLDB 8, 2014.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["HopGraph", "Search", "hops", "nearest", "searches"]
+
+_WORD = 64
+_ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
+_FAR = np.int64(2**62)
+_HOP = np.int64(2**32)  # above every position in a list of candidates
+
+
+@dataclass(frozen=True, eq=False)
+class HopGraph:
+    """A connected graph whose links all weigh the same, laid out for searches.
+
+    Routers are known outside by their index in id order; inside, by their place when ordered by
+    links, most first: few words are read most of the time, and routers with more than so many
+    links are a prefix.  Links are grouped by the router they lead to, then by the sender's index.
+
+    Attributes
+    ----------
+    place : ndarray of int64, shape (R,)
+        Place of each index.
+    index : ndarray of int64, shape (R,)
+        Index of each place.
+    sender, receiver : ndarray of int64, shape (L,)
+        Places of a link's ends.
+    first : ndarray of int64, shape (R,)
+        First link that leads to the router at a place.
+    """
+
+    place: np.ndarray
+    index: np.ndarray
+    sender: np.ndarray
+    receiver: np.ndarray
+    first: np.ndarray
+
+    @classmethod
+    def of(cls, routers: int, src: np.ndarray, dst: np.ndarray) -> HopGraph:
+        """From the ends of directed links (indices); each link's reverse is one of them."""
+        index = np.argsort(-np.bincount(dst, minlength=routers), kind="stable")
+        place = np.empty(routers, dtype=np.int64)
+        place[index] = np.arange(routers)
+        order = np.lexsort((src, place[dst]))
+        sender, receiver = place[src[order]], place[dst[order]]
+        return cls(place, index, sender, receiver, np.searchsorted(receiver, np.arange(routers)))
+
+    @functools.cached_property
+    def low(self) -> list[tuple[int, np.ndarray]]:
+        """For each bit of a link's number among those to its receiver, from the lowest.
+
+        How many routers have links with that bit set, and for each link to them: all ones where
+        its own is not, else 0.
+        """
+        number = np.arange(len(self.receiver)) - self.first[self.receiver]
+        bits = []
+        for k in range(int(number.max(initial=0)).bit_length()):
+            routers = int(self.receiver[number >= 1 << k].max()) + 1
+            mine = number[: np.searchsorted(self.receiver, routers)]
+            bits.append((routers, np.where(mine >> k & 1, np.uint64(0), _ALL)))
+        return bits
+
+    def met(self, words: np.ndarray) -> np.ndarray:
+        """For each router, the OR over the links that lead to it (of the first routers only)."""
+        return np.bitwise_or.reduceat(words, self.first[: self._routers(len(words))])
+
+    def _routers(self, links: int) -> int:
+        return int(self.receiver[links - 1]) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The searches from up to 64 routers.
+
+    Attributes
+    ----------
+    sources : ndarray of int64, shape (S,)
+        Indices, ascending.
+    planes : ndarray of uint64, shape (P, R)
+        Hops from each source to the router at each place.
+    """
+
+    graph: HopGraph
+    sources: np.ndarray
+    planes: np.ndarray
+
+    @classmethod
+    def of(cls, graph: HopGraph, sources: np.ndarray) -> Search:
+        """Search from `sources` until every router is reached."""
+        reached = np.zeros(len(graph.place), dtype=np.uint64)
+        reached[graph.place[sources]] = _ONE << np.arange(len(sources), dtype=np.uint64)
+        planes = [np.zeros_like(reached)]
+        hops = 0
+        while len(graph.sender):
+            new = graph.met(reached[graph.sender]) & ~reached
+            if not new.any():
+                break
+            reached |= new
+            hops += 1
+            if hops >> len(planes):
+                planes.append(np.zeros_like(reached))
+            for k, plane in enumerate(planes):
+                if hops >> k & 1:
+                    plane |= new
+        return cls(graph, sources, np.stack(planes))
+
+    def hops(self, source: np.ndarray, router: np.ndarray) -> np.ndarray:
+        """Hops between indices, row by row; every source is one of `sources`."""
+        return self._read(self.planes, source, self.graph.place[router])
+
+    def last_link(self, source: np.ndarray, router: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The router before the last on each route (index), and the link between the two.
+
+        Of those before it on a shortest way the one of least index; `router` is not `source`.
+        """
+        place = self.graph.place[router]
+        link = self.graph.first[place] + self._read(self._last, source, place)
+        return self.graph.index[self.graph.sender[link]], link
+
+    @functools.cached_property
+    def _last(self) -> np.ndarray:
+        """Planes of the number of the last link: the first of those to a router that are tight."""
+        graph = self.graph
+        # neighbours' hops differ by one at most: two bits tell whether a link leads one further
+        low = self.planes[0]
+        high = self.planes[1] if len(self.planes) > 1 else np.zeros_like(low)
+        carry = high ^ low
+        tight = low[graph.sender] ^ low[graph.receiver]
+        tight &= ~(carry[graph.sender] ^ high[graph.receiver])
+        planes = np.zeros((len(graph.low), len(graph.place)), dtype=np.uint64)
+        # the least number, bit by bit from the highest: 0 if a link with a 0 there is still in
+        for k in range(len(graph.low) - 1, -1, -1):
+            routers, zero = graph.low[k]
+            mine = slice(len(zero))
+            some = graph.met(tight[mine] & zero)
+            planes[k, :routers] = ~some
+            tight[mine] &= zero ^ ~some[graph.receiver[mine]]
+        return planes
+
+    def _read(self, planes: np.ndarray, source: np.ndarray, place: np.ndarray) -> np.ndarray:
+        bit = np.searchsorted(self.sources, source).astype(np.uint64)
+        number = np.zeros(len(place), dtype=np.int64)
+        for k, plane in enumerate(planes):
+            number |= (plane[place] >> bit & _ONE).astype(np.int64) << k
+        return number
+
+
+def searches(graph: HopGraph, source: np.ndarray) -> Iterator[tuple[np.ndarray, Search]]:
+    """Search from each router in `source` once.
+
+    Yields
+    ------
+    rows : ndarray of int64
+        Positions in `source` that the search answers for.
+    search : Search
+    """
+    distinct, number = np.unique(source, return_inverse=True)
+    by_source = np.argsort(number, kind="stable")
+    number = number[by_source]
+    for at in range(0, len(distinct), _WORD):
+        mine = slice(*np.searchsorted(number, [at, at + _WORD]))
+        yield by_source[mine], Search.of(graph, distinct[at : at + _WORD])
+
+
+def hops(graph: HopGraph, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Hops between router indices, row by row: int64."""
+    found = np.empty(len(a), dtype=np.int64)
+    for rows, search in searches(graph, a):
+        found[rows] = search.hops(a[rows], b[rows])
+    return found
+
+
+def nearest(
+    graph: HopGraph, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
+) -> np.ndarray:
+    """For each query router, the nearest candidate of each segment.
+
+    As :func:`scribe_spark.topology.routes.nearest`; one search a segment, from all of it at once.
+    """
+    found = np.empty((len(queries), len(starts)), dtype=np.int64)
+    ends = np.r_[starts[1:], len(candidates)]
+    for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        found[:, k] = start + _nearest_of(graph, candidates[start:end])[queries]
+    return found
+
+
+def _nearest_of(graph: HopGraph, candidates: np.ndarray) -> np.ndarray:
+    """For each router (index), the position of its nearest candidate; the first of equals."""
+    best = np.full(len(graph.place), _FAR)
+    np.minimum.at(best, graph.place[candidates], np.arange(len(candidates)))
+    while len(graph.sender):
+        # hops and position in one number, so that the least is the nearest and then the first
+        through = np.minimum.reduceat(best[graph.sender], graph.first) + _HOP
+        if (through >= best).all():
+            break
+        best = np.minimum(best, through)
+    return best[graph.place] % _HOP

@@ -1,0 +1,133 @@
+"""The underlay that searches answers as the one that looks up, on networks where both can."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import worlds
+
+from scribe_spark.config import InputError, RunConfig
+from scribe_spark.experiments import PHASES
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.topology import hop_underlay
+from scribe_spark.topology.hop_underlay import HopKernel, HopUnderlay
+from scribe_spark.topology.power_law import generate
+from scribe_spark.topology.underlay import MatrixUnderlay, compute_routes
+
+LAN_US = 700
+
+
+@pytest.fixture(scope="module")
+def both(spark):
+    """A graph with routers 7, 10, 13, ..., under both."""
+    graph = generate(150, 210, 2)
+    routers = graph.vertices["id"].to_numpy() * 3 + 7
+    links = graph.edges.assign(delay_ms=2.5, **{e: graph.edges[e] * 3 + 7 for e in ("src", "dst")})
+    routes = compute_routes(spark, routers, links, "delay", 1)
+    return (
+        HopUnderlay.of(spark, routers, links, LAN_US),
+        MatrixUnderlay.of(spark, routes, len(links), LAN_US),
+    )
+
+
+def drawn(underlay, size: int, seed: int) -> list[int]:
+    return np.random.default_rng(seed).choice(underlay.routers, size).tolist()
+
+
+def rows(frame) -> list[tuple]:
+    return sorted(map(tuple, frame.collect()), key=repr)
+
+
+def test_delay(spark, both):
+    ends = zip(drawn(both[0], 400, 1), drawn(both[0], 400, 2), strict=True)
+    given = [(n, a if n % 9 else None, b if n % 7 else None) for n, (a, b) in enumerate(ends)]
+    frame = spark.createDataFrame(given, "n int, a bigint, b bigint").repartition(3)
+    ours, theirs = (one.delay(frame, "a", "b", "d") for one in both)
+    assert ours.columns == ["n", "a", "b", "d"]
+    assert rows(ours) == rows(theirs)
+
+
+def test_along(spark, both):
+    rng = np.random.default_rng(5)
+    given = [(n, drawn(both[0], rng.integers(1, 6), n)) for n in range(80)]
+    frame = spark.createDataFrame(given, "n int, trail array<bigint>").repartition(3)
+    ours, theirs = (one.along(frame, "trail") for one in both)
+    assert rows(ours) == rows(theirs)
+
+
+def test_packets(spark, both):
+    rng = np.random.default_rng(6)
+    given = [
+        (f"apart {n % 2}", src, dst, int(rng.integers(1, 9)), None)
+        for n, (src, dst) in enumerate(rng.choice(both[0].routers, (300, 2)).tolist())
+    ]
+    for tree, source in enumerate(drawn(both[0], 12, 8)):
+        targets = drawn(both[0], 20, tree)
+        given += [("merged", source, target, 1, 2**60 + tree) for target in targets]
+    schema = "system string, src bigint, dst bigint, packets bigint, tree bigint"
+    frame = spark.createDataFrame(given, schema).repartition(3)
+    ours, theirs = (one.packets(frame) for one in both)
+    assert ours.columns == theirs.columns
+    assert rows(ours) == rows(theirs)
+    assert ours.limit(0).collect() == both[0].packets(frame.limit(0)).collect() == []
+
+
+def alike(one: worlds.World) -> worlds.World:
+    """A case with links that are all alike."""
+    return worlds.world(replace(one.case, links=dict.fromkeys(one.case.links, (1, 3000))))
+
+
+@pytest.mark.parametrize("small", [1, 1024])
+def test_routing_state_is_the_same(monkeypatch, small):
+    arrays: dict[str, np.ndarray] = {}
+    monkeypatch.setattr(hop_underlay, "opened", arrays.__getitem__)
+    monkeypatch.setattr(HopKernel, "small", small)
+    for one in map(alike, worlds.worlds()[::2]):
+        expected = one.make_state()
+        name = f"{small} {one.base}"
+        arrays[f"routers {name}"] = one.kernel.routers
+        ends = list(one.case.links)
+        arrays[f"links {name}"] = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+        one.__dict__["kernel"] = HopKernel(f"routers {name}", f"links {name}", 3000)
+        assert one.make_state().equals(expected)
+
+
+def tables(simulation: Simulation) -> dict[str, pa.Table]:
+    """Every table of a run, its rows sorted."""
+    made = {}
+    for phase in PHASES[:-1]:
+        for name, frame in simulation.phase(phase):
+            found = frame.toArrow()
+            simulation.saved[name] = simulation.spark.createDataFrame(found)
+            made[name] = found.sort_by([(c, "ascending") for c in found.column_names])
+    return made
+
+
+def test_a_run_is_the_same_whoever_answers(spark):
+    config = RunConfig(
+        nodes=100,
+        groups=4,
+        topology="power-law",
+        power_law_routers=90,
+        power_law_links=125,
+        write_routing_table=True,
+    )
+    searching = Simulation(spark, config, most_routers=0)
+    looking_up = Simulation(spark, config)
+    found, expected = tables(searching), tables(looking_up)
+    assert isinstance(searching.underlay, HopUnderlay)
+    assert isinstance(looking_up.underlay, MatrixUnderlay)
+    assert found.keys() == expected.keys()
+    for name, table in expected.items():
+        assert table.num_rows, name
+        assert found[name].equals(table), name
+    assert searching.numbers() == looking_up.numbers()
+
+
+def test_a_network_that_neither_can_is_refused(spark):
+    config = RunConfig(nodes=10, groups=1, transit_domains=1, transit_size=2, stub_size=3)
+    with pytest.raises(InputError, match="every link must have the same weight"):
+        _ = Simulation(spark, config, most_routers=20).underlay
