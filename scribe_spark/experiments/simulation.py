@@ -31,6 +31,8 @@ class Simulation:
     config : RunConfig
     saved : dict of DataFrame, optional
         Tables that stand already (by their name in `schemas`); they are read, not made again.
+    shares : Simulation, optional
+        One of the same session: its graph and routes are taken where the network is the same.
     """
 
     def __init__(
@@ -39,10 +41,13 @@ class Simulation:
         config: RunConfig,
         saved: dict[str, DataFrame] | None = None,
         progress: Progress | None = None,
+        shares: Simulation | None = None,
     ) -> None:
         self.spark, self.config = spark, config
         self.saved = saved if saved is not None else {}
         self.progress = progress or Silent()
+        same = shares is not None and shares.config.network == config.network
+        self._shares = shares if same else None
         self._held: list[DataFrame | superstep.Rounds] = []
 
     # --- topology
@@ -50,6 +55,8 @@ class Simulation:
     @cached_property
     def graph(self) -> Graph:
         """Routers and links on the driver."""
+        if self._shares is not None:
+            return self._shares.graph
         return load(self.config, self.spark)
 
     @cached_property
@@ -60,6 +67,8 @@ class Simulation:
     @cached_property
     def underlay(self) -> MatrixUnderlay:
         """Routes between routers, at hand on every executor."""
+        if self._shares is not None:
+            return self._shares.underlay
         graph, config = self.graph, self.config
         routers = graph.vertices["id"].to_numpy()
         routes = compute_routes(self.spark, routers, graph.edges, config.tie, config.seed)
@@ -168,6 +177,12 @@ class Simulation:
         self._held.clear()
         for stage in ("overlay", "members", "created", "rooted", "groups", "children", "systems"):
             self.__dict__.pop(stage, None)
+
+    def close(self) -> None:
+        """Free all of it, also the routes that others share: nothing can be asked for any more."""
+        self.release()
+        if self._shares is None and "underlay" in self.__dict__:
+            self.underlay.release()
 
     # --- what each phase leaves
 

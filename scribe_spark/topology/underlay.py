@@ -172,12 +172,15 @@ class MatrixUnderlay:
         Directed links.
     lan_us : int
         Delay of a node's LAN link, each way.
+    folder : Path
+        Where the matrices lie on the driver.
     """
 
     kernel: Matrices
     routers: np.ndarray
     links: int
     lan_us: int
+    folder: Path
 
     @classmethod
     def of(cls, spark: SparkSession, routes: DataFrame, links: int, lan_us: int) -> MatrixUnderlay:
@@ -192,7 +195,14 @@ class MatrixUnderlay:
             np.save(path, array)
             spark.sparkContext.addFile(path.as_uri())
             names.append(path.name)
-        return cls(Matrices(*names), routers, links, lan_us)
+        return cls(Matrices(*names), routers, links, lan_us, folder)
+
+    def release(self) -> None:
+        """Free the disk that the matrices take; nothing can be asked any more."""
+        for name in (self.kernel.delay, self.kernel.pred, self.kernel.routers):
+            # emptied, not deleted: an executor that starts later still asks for every file
+            for copy in (self.folder / name, Path(SparkFiles.get(name))):
+                copy.write_bytes(b"")
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """`frame` and the delay D of each row, in microseconds (BIGINT), of two nodes.
