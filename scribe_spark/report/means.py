@@ -106,7 +106,7 @@ def _deviation_row(spec: FigureSpec, series: Series, curves: Sequence[Histogram]
         "check": None,
         "std": None,
         "seeds": {},
-        "note": "standard deviation over topologies at each x of the curve, averaged over x",
+        "note": None,
     }
 
 

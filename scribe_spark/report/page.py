@@ -66,6 +66,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class _Row:
+    experiment: str
     what: str
     name: str
     measured: str
@@ -213,10 +214,11 @@ def _row(metric: Mapping[str, Any]) -> _Row:
     value, paper = metric.get("value"), metric.get("paper")
     name = str(metric.get("name") or "")
     return _Row(
+        experiment=_experiment(metric),
         what=_readable(name),
         name=name,
         measured=_text(value),
-        spread="" if metric.get("std") is None else _text(metric["std"]),
+        spread=_spread(metric.get("std")),
         unit=str(metric.get("unit") or ""),
         paper=_text(paper),
         difference=difference(value, paper),
@@ -317,6 +319,11 @@ def _text(value: Any) -> str:
         return str(value)
     whole = value == int(value) or abs(value) >= 1000
     return f"{value:,.0f}" if whole else f"{value:.4g}"
+
+
+def _spread(std: Any) -> str:
+    """A standard deviation to three digits; empty for none."""
+    return _text(float(f"{std:.3g}")) if _is_number(std) else ""
 
 
 def _plain(value: Any) -> str:
