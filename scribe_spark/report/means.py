@@ -2,7 +2,8 @@
 
 References
 ----------
-JSAC 2002, Section IV.A ("the average over 10 topologies") and the captions of Figures 7-11.
+JSAC 2002, Section IV.A ("the average of the results obtained with each topology"); the captions of
+Figures 7-11.
 """
 
 from __future__ import annotations

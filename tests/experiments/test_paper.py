@@ -44,13 +44,17 @@ def done(spark, tmp_path_factory) -> Path:
         seeds.append(seed)
         return compute(spark, routers, links, tie, seed)
 
-    compute = simulation.compute_routes
+    def held() -> int:
+        return len(spark.sparkContext._jsc.getPersistentRDDs())
+
+    compute, before = simulation.compute_routes, held()
     out = tmp_path_factory.mktemp("paper") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulation, "compute_routes", counted)
         page = paper.run(spark, WHOLE, Execution(str(out), partitions=2), Notes())
     assert page == f"{out}/report.html"
     assert seeds == [1, 2]
+    assert held() == before  # nothing piles up from seed to seed
     return out
 
 
