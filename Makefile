@@ -42,7 +42,7 @@ help: ## This list
 	@echo 'paper takes OUT, MASTER and ARGS too (ARGS="--experiments small_groups"), and:'
 	@echo '  SEEDS=10        topologies'
 	@echo
-	@echo 'bench takes them too, but OUT; it prints tables and writes bench.json.  Its own flags go into ARGS:'
+	@echo 'bench takes those of run, but OUT; it prints tables and writes bench.json.  Its own flags go into ARGS:'
 	@echo '  make bench NODES=10000'
 	@echo '  make bench ARGS="--sizes 10000,100000,1000000 --repeat 3"   and the growth exponent'
 	@echo
