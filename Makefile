@@ -9,8 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCRIBE := $(BIN)/scribe-spark
 
-VARIABLES := NODES GROUPS SEED OUT MASTER CONFIG ARGS
-OUT ?= out
+VARIABLES := NODES GROUPS SEED SEEDS OUT MASTER CONFIG ARGS
 $(foreach v,$(VARIABLES),$(eval override $(v) := $$(value $(v))))
 $(foreach v,$(VARIABLES),$(eval SCRIBE_$(v) := $$($(v))))
 export $(VARIABLES:%=SCRIBE_%)
@@ -35,12 +34,15 @@ help: ## This list
 	@echo '  NODES=100000    overlay nodes'
 	@echo '  GROUPS=1500     groups'
 	@echo '  SEED=1          key of every draw'
-	@echo '  OUT=out         folder or URL to write; report reads it'
+	@echo '  OUT=out         folder or URL to write; report reads it; of paper out/paper'
 	@echo '  MASTER=local[*] Spark master'
 	@echo '  CONFIG=         TOML file with any flag; flags win over it'
 	@echo '  ARGS=           more flags, for example ARGS="--overwrite --leaf-set 32"'
 	@echo
-	@echo 'bench takes them too, but OUT; it prints tables and writes bench.json.  Its own flags go into ARGS:'
+	@echo 'paper takes OUT, MASTER and ARGS too (ARGS="--experiments small_groups"), and:'
+	@echo '  SEEDS=10        topologies'
+	@echo
+	@echo 'bench takes those of run, but OUT; it prints tables and writes bench.json.  Its own flags go into ARGS:'
 	@echo '  make bench NODES=10000'
 	@echo '  make bench ARGS="--sizes 10000,100000,1000000 --repeat 3"   and the growth exponent'
 	@echo
@@ -49,6 +51,11 @@ help: ## This list
 .PHONY: run
 run: setup ## Simulate, measure and draw; the paper's size by default
 	@set -f; $(SCRIBE) run $(foreach v,NODES GROUPS SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
+
+.PHONY: paper
+paper: setup ## All of Section IV over ten topologies; repeated, it goes on where it was
+	@set -f; $(SCRIBE) paper $(if $(findstring --overwrite,$(ARGS)),,--resume) \
+	  $(foreach v,SEEDS OUT MASTER,$(call flag,$(v))) $(args)
 
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables

@@ -23,6 +23,7 @@ import click
 from scribe_spark.config import (
     Execution,
     InputError,
+    Paper,
     RunConfig,
     TransitStub,
     check_names,
@@ -37,6 +38,9 @@ PHASES = ("topology", "overlay", "trees", "measures", "report")
 
 #: Where a run goes that does not say.
 OUT = "out"
+
+#: Where the whole paper goes.
+PAPER_OUT = "out/paper"
 
 _PROGRAM = "scribe-spark"
 _BAD_INPUT = 2
@@ -89,7 +93,7 @@ class _Value(click.ParamType):
             raise InputError(field, value, f"must be {_WORDS[self.name]}") from None
 
 
-def _options(record: type) -> list[click.Option]:
+def _options(record: type, out: str = OUT) -> list[click.Option]:
     """One option a field; None means that it was not given."""
     docs = {**_docs(TransitStub), **_docs(record)}
     made = []
@@ -97,7 +101,7 @@ def _options(record: type) -> list[click.Option]:
     fields = sorted(dataclasses.fields(record), key=lambda f: f.name not in record.__annotations__)
     for field in fields:
         flag = "--" + field.name.replace("_", "-")
-        default = OUT if field.name == "out" else field.default
+        default = out if field.name == "out" else field.default
         text = docs.get(field.name, "")
         if default is not None and not isinstance(default, bool):
             text += f"  [default: {default}]"
@@ -180,6 +184,20 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
             spark, config, execution, phases=chosen, progress=progress.pick(sys.stderr)
         )
     click.echo(done.out)
+
+
+def _paper(**given: Any) -> None:
+    flags = {name: value for name, value in given.items() if value is not None}
+    what = [field.name for field in dataclasses.fields(Paper)]
+    whole = Paper(**{name: flags.pop(name) for name in what if name in flags})
+    execution = Execution(**{"out": PAPER_OUT} | flags)
+    from scribe_spark import progress
+    from scribe_spark.experiments import paper
+
+    paper.check(whole, execution)
+    most = max(config.nodes for runs in whole.runs().values() for config in runs.values())
+    with _spark(execution, most) as spark:
+        click.echo(paper.run(spark, whole, execution, progress=progress.pick(sys.stderr)))
 
 
 def _report(**given: Any) -> None:
@@ -357,10 +375,29 @@ def _commands() -> _Group:
             f"{_PROGRAM} run --nodes 2000 --groups 50 --out out/small",
             f"{_PROGRAM} report --out out/small",
             f"{_PROGRAM} topology --seed 2",
+            f"{_PROGRAM} paper --seeds 10 --out out/paper",
         )
         + "\n\nEach command has its own --help.",
     )
     group.add_command(_run_command("run", _run, _PHASE))
+    group.add_command(
+        _Command(
+            "paper",
+            callback=_paper,
+            params=[*_options(Paper), *_options(Execution, PAPER_OUT)],
+            short_help="Every experiment of Section IV, over ten topologies.",
+            help="Run every experiment of Section IV over several topologies, each as a run of its "
+            "own in OUT/EXPERIMENT/seed=SEED, and write their means beside the published numbers. "
+            "With --resume what is whole in OUT is kept: an interrupted one goes on where it was, "
+            "and more --seeds or --experiments add to it.",
+            epilog=_examples(
+                f"{_PROGRAM} paper",
+                f"{_PROGRAM} paper --resume",
+                f"{_PROGRAM} paper --seeds 3 --experiments small_groups --out out/small_groups",
+                f"{_PROGRAM} paper --seeds 2 --scale 0.01 --out out/trial",
+            ),
+        )
+    )
     group.add_command(
         _Command(
             "report",

@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "EXPERIMENTS",
     "VARIANTS",
     "Execution",
+    "Experiment",
     "InputError",
+    "Paper",
     "RunConfig",
     "TransitStub",
     "check_names",
@@ -202,6 +205,13 @@ class RunConfig(TransitStub):
         """The names in `variants`."""
         return tuple(name.strip() for name in self.variants.split(","))
 
+    @property
+    def network(self) -> tuple[Any, ...]:
+        """What the routers, the links and the routes between them depend on, and nothing else."""
+        names = [field.name for field in dataclasses.fields(TransitStub)]
+        names += ["seed", "topology", "tie", "lan_delay_ms"]
+        return tuple(getattr(self, name) for name in names)
+
     @classmethod
     def of(cls, *sources: Mapping[str, Any]) -> RunConfig:
         """A config from mappings of fields, later ones winning (a TOML file, then flags).
@@ -315,3 +325,87 @@ def _text(record: Any, name: str) -> None:
     value = getattr(record, name)
     if not isinstance(value, str) or not value.strip():
         raise InputError(name, value, "must be a non-empty text")
+
+
+# --- the whole paper
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment of Section IV: its config but for the seed, and how many seeds it is run for.
+
+    Attributes
+    ----------
+    config : RunConfig
+    seeds : int or None
+        At most so many; None for all that are asked for.
+    """
+
+    config: RunConfig
+    seeds: int | None = None
+
+
+#: The experiments of Section IV, in the order in which a seed's are run.
+EXPERIMENTS: dict[str, Experiment] = {
+    "main": Experiment(RunConfig(variants="bottleneck,collapse,lazy")),
+    "small_groups": Experiment(
+        RunConfig(nodes=50_000, groups=30_000, group_size=11, variants="collapse,lazy")
+    ),
+    # "internet": Experiment(RunConfig(topology="power-law", ...), seeds=1),
+}
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Section IV as a whole: its experiments, each over a number of topologies.
+
+    Attributes
+    ----------
+    seeds : int
+        Topologies: seeds 1, 2, ..., each with its own graph, placement, nodeIds and members.
+    experiments : str
+        Which, separated by commas: ``main`` (Sections IV.A to IV.E), ``small_groups``
+        (Section IV.F).
+    scale : float
+        Nodes and groups of every experiment times this; below 1 for a trial.
+
+    Raises
+    ------
+    InputError
+        For a value outside its range, or an unknown experiment.
+    """
+
+    seeds: int = 10
+    experiments: str = ",".join(EXPERIMENTS)
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        _whole(self, "seeds", least=1, most=10_000)
+        _text(self, "experiments")
+        check_names(dict.fromkeys(self.names), list(EXPERIMENTS), "experiments")
+        _real(self, "scale", above=0.0, most=100.0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in `experiments`, each once."""
+        return tuple(dict.fromkeys(name.strip() for name in self.experiments.split(",")))
+
+    def runs(self) -> dict[int, dict[str, RunConfig]]:
+        """Seed -> experiment -> the config of that run."""
+        return {
+            seed: {
+                name: self._run(EXPERIMENTS[name].config, seed)
+                for name in self.names
+                if seed <= (EXPERIMENTS[name].seeds or seed)
+            }
+            for seed in range(1, self.seeds + 1)
+        }
+
+    def _run(self, config: RunConfig, seed: int) -> RunConfig:
+        nodes = max(round(config.nodes * self.scale), config.group_size or 1)
+        groups = max(round(config.groups * self.scale), 1)
+        return dataclasses.replace(config, seed=seed, nodes=nodes, groups=groups)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every field and its value, in order."""
+        return dataclasses.asdict(self)

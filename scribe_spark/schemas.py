@@ -71,6 +71,9 @@ ROUTES = _schema(size=_INT, sources=BinaryType(), delay_us=BinaryType(), pred=Bi
 #: Histograms behind the figures.
 DISTRIBUTIONS = _schema(figure=_STRING, system=_STRING, measure=_STRING, value=_DOUBLE, count=_LONG)
 
+#: Every number of every run of several seeds, tidy.
+METRICS = _schema(experiment=_STRING, seed=_LONG, name=_STRING, value=_DOUBLE)
+
 #: Kinds of link in ``link_stress``.
 CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"
 

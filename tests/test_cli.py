@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scribe_spark import cli
-from scribe_spark.config import Execution, RunConfig
+from scribe_spark.config import Execution, Paper, RunConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -63,6 +63,13 @@ BAD = {
     "run --resume --overwrite": "overwrite = True: use either --resume or --overwrite",
     "run --partitions 0": "partitions = 0: must be at least 1",
     "run --phase tree": "phase = 'tree': is unknown; did you mean 'trees'?",
+    "paper --seeds 0": "seeds = 0: must be at least 1",
+    "paper --seeds 1.5": "seeds = '1.5': must be a whole number",
+    "paper --experiments main,smal": "experiments = 'smal': is unknown; did you mean",
+    "paper --scale 0": "scale = 0.0: must be above 0",
+    "paper --scale nan": "scale = nan: must be a number",
+    "paper --resume --overwrite": "overwrite = True: use either --resume or --overwrite",
+    "paper --nodes 5": "flag = '--nodes': is unknown",
     "report --outt x": "flag = '--outt': is unknown; did you mean '--out'?",
     "topology --seed x": "seed = 'x': must be a whole number",
     "topology --topology /nowhere.csv": "topology = '/nowhere.csv': ",
@@ -104,7 +111,7 @@ def test_bad_input_starts_no_java():
 # ------------------------------------------------------------------------------ help and dry run
 
 
-@pytest.mark.parametrize("command", [(), ("run",), ("report",), ("topology",)])
+@pytest.mark.parametrize("command", [(), ("run",), ("paper",), ("report",), ("topology",)])
 def test_help_has_examples(call, command):
     code, out, err = call(*command, "--help")
     assert (code, err) == (0, "")
@@ -127,7 +134,7 @@ def test_every_field_is_a_flag_with_a_text(call):
     assert "[default: 100000]" in out
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("run", "--dry-run")])
+@pytest.mark.parametrize("arguments", [("--help",), ("paper", "--help"), ("run", "--dry-run")])
 def test_help_and_dry_run_load_no_spark(arguments):
     code = (
         "import sys; from scribe_spark.cli import main\n"
@@ -176,7 +183,14 @@ def experiments(monkeypatch):
         calls.append(("run", config, execution, phases))
         return types.SimpleNamespace(out=execution.out)
 
+    def whole(spark, config, execution, progress):
+        calls.append(("paper", config, execution))
+        return f"{execution.out}/report.html"
+
     stand_in.run = run
+    stand_in.paper = types.SimpleNamespace(
+        check=lambda config, execution: calls.append(("check", config, execution)), run=whole
+    )
     stand_in.report = lambda spark, out: calls.append(("report", out)) or f"{out}/report.html"
     monkeypatch.setitem(sys.modules, "scribe_spark.experiments", stand_in)
     monkeypatch.setattr("scribe_spark.experiments", stand_in, raising=False)
@@ -214,6 +228,14 @@ def test_phases_run_in_order_and_go_on_with_out(call, experiments, phases, resum
     _, _, execution, ran = experiments[1]
     assert ran == tuple(phase for phase in cli.PHASES if phase in phases)
     assert execution.resume is resume
+
+
+def test_paper(call, experiments):
+    line = ("paper", "--seeds", "3", "--experiments", "small_groups", "--resume")
+    assert call(*line) == (0, "out/paper/report.html\n", "")
+    config = Paper(seeds=3, experiments="small_groups")
+    execution = Execution(out="out/paper", resume=True)
+    assert experiments == [("check", config, execution), ("paper", config, execution), ("stop",)]
 
 
 def test_report(call, experiments):

@@ -35,7 +35,7 @@ def clone(tmp_path: Path) -> Path:
 
 #: What the `make test` that runs these tests would hand on to the make inside.
 OUTER = {"MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"} | {
-    *("NODES", "GROUPS", "SEED", "OUT", "MASTER", "CONFIG", "ARGS")
+    *("NODES", "GROUPS", "SEED", "SEEDS", "OUT", "MASTER", "CONFIG", "ARGS")
 }
 
 
@@ -51,9 +51,9 @@ def make(folder: Path, *arguments: str, **environment: str) -> str:
 
 def test_help_lists_every_target_and_variable(clone):
     text = make(clone, "help")
-    for target in ("run", "test", "report", "bench", "lint", "notebooks", "clean", "help"):
+    for target in ("run", "paper", "test", "report", "bench", "lint", "notebooks", "clean", "help"):
         assert f"\n  {target} " in text
-    for variable in ("NODES", "GROUPS", "SEED", "OUT", "MASTER", "CONFIG", "ARGS"):
+    for variable in ("NODES", "GROUPS", "SEED", "SEEDS", "OUT", "MASTER", "CONFIG", "ARGS"):
         assert f"  {variable}=" in text
 
 
@@ -62,18 +62,24 @@ def test_help_is_the_default(clone):
 
 
 def test_only_set_variables_become_flags(clone):
-    assert make(clone, "run") == "<run><--out><out>"
+    assert make(clone, "run") == "<run>"
     assert make(clone, "run", "NODES=5", "OUT=o") == "<run><--nodes><5><--out><o>"
     assert make(clone, "report", "OUT=o") == "<report><--out><o>"
 
 
+def test_paper_goes_on_where_it_was(clone):
+    assert make(clone, "paper") == "<paper><--resume>"
+    assert make(clone, "paper", "SEEDS=3", "OUT=o") == "<paper><--resume><--seeds><3><--out><o>"
+    assert make(clone, "paper", "ARGS=--overwrite") == "<paper><--overwrite>"
+
+
 def test_groups_is_not_what_bash_calls_groups(clone):
-    assert make(clone, "run", "GROUPS=50", "SHELL=/bin/bash") == "<run><--groups><50><--out><out>"
+    assert make(clone, "run", "GROUPS=50", "SHELL=/bin/bash") == "<run><--groups><50>"
 
 
 def test_arguments_are_words(clone):
     text = make(clone, "run", "ARGS=--overwrite --b 2 *")
-    assert text == "<run><--out><out><--overwrite><--b><2><*>"
+    assert text == "<run><--overwrite><--b><2><*>"
 
 
 @pytest.mark.parametrize(

@@ -96,9 +96,15 @@ class Folder:
             self.write_text(".writable", "")
             self._files.delete(self._path(".writable"), False)
 
-    def clear(self) -> None:
-        """Delete what a run left but its manifest (which says that the folder is a run's)."""
-        for name in CONTENTS:
+    def clear(self, more: Iterable[str] = ()) -> None:
+        """Delete what a run left but its manifest (which says that the folder is a run's).
+
+        Parameters
+        ----------
+        more : iterable of str
+            What else it left.
+        """
+        for name in (*CONTENTS, *more):
             if name != MANIFEST:
                 self._files.delete(self._path(name), True)
 
@@ -201,7 +207,12 @@ def _text_digest(text: str) -> str:
 
 
 def refuse_contents(
-    out: str, names: Iterable[str], read: Callable[[str], str], resume: bool, overwrite: bool
+    out: str,
+    names: Iterable[str],
+    read: Callable[[str], str],
+    resume: bool,
+    overwrite: bool,
+    done: str = "phases",
 ) -> dict[str, Any] | None:
     """Refuse a folder that is somebody else's, or a run's without leave to go on or replace.
 
@@ -211,6 +222,8 @@ def refuse_contents(
         What is in the folder.
     read : callable
         A text of the folder by its name.
+    done : str
+        Under what a manifest of this kind has what is done.
 
     Returns
     -------
@@ -232,8 +245,8 @@ def refuse_contents(
     except Exception:
         manifest = None
     readable = manifest is not None
-    if readable and not (isinstance(manifest, dict) and {"resolved", "phases"} <= set(manifest)):
-        raise InputError("out", out, f"holds a {MANIFEST} that is no run's; name a new folder")
+    if readable and not (isinstance(manifest, dict) and {"resolved", done} <= set(manifest)):
+        raise InputError("out", out, f"holds a {MANIFEST} of something else; name a new folder")
     if not resume and not overwrite:
         raise InputError("out", out, "exists; use --resume to go on or --overwrite to replace it")
     if overwrite:

@@ -82,8 +82,7 @@ def check(config: RunConfig, execution: Execution) -> None:
     InputError
     """
     if is_local(execution.out):
-        names, folder = local_names(execution.out), local_path(execution.out)
-        _former(names, lambda name: (folder / name).read_text("utf-8"), config, execution)
+        check_former(config, execution)
         probe_local(execution.out)
     if not _needs_spark(config.topology):
         check_routable(load(config), config.tie)
@@ -91,6 +90,17 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_members(config)
     if config.capacities is not None and is_local(config.capacities):
         check_capacities(config)
+
+
+def check_former(config: RunConfig, execution: Execution) -> None:
+    """Refuse a local OUT that holds what the run cannot go on with or replace.
+
+    Raises
+    ------
+    InputError
+    """
+    names, folder = local_names(execution.out), local_path(execution.out)
+    _former(names, lambda name: (folder / name).read_text("utf-8"), config, execution)
 
 
 def _is_named(topology: str) -> bool:
@@ -107,6 +117,7 @@ def run(
     execution: Execution,
     phases: tuple[str, ...] = PHASES,
     progress: Progress | None = None,
+    shares: Simulation | None = None,
 ) -> Run:
     """Run phases of an experiment into `execution.out`.
 
@@ -114,6 +125,8 @@ def run(
     ----------
     phases : tuple of str
         Of :data:`PHASES`.  With ``execution.resume`` phases that are whole are not run again.
+    shares : Simulation, optional
+        One of the same session: its routes are taken where the network is the same.
 
     Raises
     ------
@@ -124,7 +137,7 @@ def run(
     folder = Folder(spark, execution.out)
     manifest = _open(folder, config, execution, phases, spark)
     done = {entry["name"]: entry for entry in manifest["phases"]}
-    simulation = Simulation(spark, config, progress=progress)
+    simulation = Simulation(spark, config, progress=progress, shares=shares)
     partitions = execution.partitions or default_partitions(spark, config.nodes)
     with tuned(spark, partitions):
         usable = True  # all tables so far are those that the next phase's record was made from
@@ -276,14 +289,12 @@ def _former(
     except Exception:
         remedy = f"its {MANIFEST} cannot be read; use --overwrite"
         raise InputError("out", out, remedy) from None
-    _refuse_other(config, resolved, out)
+    refuse_other(config.as_dict(), resolved, out)
     for name, digest in _inputs(config).items():
         if inputs.get(name) != digest:
             remedy = f"has changed since {out} was made; use --overwrite or another OUT"
             raise InputError(name, getattr(config, name), remedy)
-    if version != _version():
-        remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"
-        raise InputError("scribe_spark", _version(), remedy)
+    refuse_version(version, out)
     return manifest
 
 
@@ -308,8 +319,16 @@ def _version() -> str:
     return importlib.metadata.version("scribe_spark")
 
 
-def _refuse_other(config: RunConfig, resolved: dict[str, Any], out: str) -> None:
-    ours = json.loads(json.dumps(config.as_dict()))
+def refuse_version(version: str, out: str) -> None:
+    """Refuse what another version of this package has made."""
+    if version != _version():
+        remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"
+        raise InputError("scribe_spark", _version(), remedy)
+
+
+def refuse_other(ours: dict[str, Any], resolved: dict[str, Any], out: str) -> None:
+    """Refuse what was made with another config, naming the first difference."""
+    ours = json.loads(json.dumps(ours))
     names = [n for n in {**ours, **resolved} if ours.get(n) != resolved.get(n)]
     if names:
         name = names[0]
@@ -324,6 +343,14 @@ def _manifest(config: RunConfig, execution: Execution, spark: SparkSession) -> d
         "resolved": resolved,
         "seed": config.seed,
         "inputs": _inputs(config),
+        **provenance(execution, spark),
+        "phases": [],
+    }
+
+
+def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
+    """Where something is made, and with what: ``execution, versions, machine``."""
+    return {
         "execution": {
             "out": execution.out,
             "master": spark.sparkContext.master,
@@ -337,5 +364,4 @@ def _manifest(config: RunConfig, execution: Execution, spark: SparkSession) -> d
             "java": spark._jvm.System.getProperty("java.version"),  # type: ignore[union-attr]
         },
         "machine": {"system": platform.platform(), "cores": os.cpu_count()},
-        "phases": [],
     }

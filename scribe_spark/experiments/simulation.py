@@ -39,6 +39,8 @@ class Simulation:
     progress : Progress, optional
     most_routers : int
         With more routers than this, routes are searched for, not kept as matrices.
+    shares : Simulation, optional
+        One of the same session: its graph and routes are taken where the network is the same.
     """
 
     def __init__(
@@ -48,10 +50,13 @@ class Simulation:
         saved: dict[str, DataFrame] | None = None,
         progress: Progress | None = None,
         most_routers: int = MOST_ROUTERS,
+        shares: Simulation | None = None,
     ) -> None:
         self.spark, self.config, self.most_routers = spark, config, most_routers
         self.saved = saved if saved is not None else {}
         self.progress = progress or Silent()
+        same = shares is not None and shares.config.network == config.network
+        self._shares = shares if same else None
         self._held: list[DataFrame | superstep.Rounds | scribe.Variant] = []
 
     # --- topology
@@ -59,6 +64,8 @@ class Simulation:
     @cached_property
     def graph(self) -> Graph:
         """Routers and links on the driver."""
+        if self._shares is not None:
+            return self._shares.graph
         return load(self.config, self.spark)
 
     @cached_property
@@ -69,6 +76,8 @@ class Simulation:
     @cached_property
     def underlay(self) -> Underlay:
         """Routes between routers, at hand on every executor."""
+        if self._shares is not None:
+            return self._shares.underlay
         graph, config = self.graph, self.config
         check_routable(graph, config.tie, self.most_routers)
         routers = graph.vertices["id"].to_numpy()
@@ -208,6 +217,12 @@ class Simulation:
         self._held.clear()
         for stage in _IN_MEMORY:
             self.__dict__.pop(stage, None)
+
+    def close(self) -> None:
+        """Free all of it, also the routes that others share: nothing can be asked for any more."""
+        self.release()
+        if self._shares is None and "underlay" in self.__dict__:
+            self.underlay.release()
 
     # --- what each phase leaves
 

@@ -3,6 +3,6 @@
 Pure functions of plain values; nothing here knows Spark.
 """
 
-from scribe_spark.report.page import Report, render
+from scribe_spark.report.page import Report, difference, render
 
-__all__ = ["Report", "render"]
+__all__ = ["Report", "difference", "render"]

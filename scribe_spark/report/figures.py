@@ -35,6 +35,7 @@ class Series:
     """One curve: which rows of the distributions it shows, its name and its place in `STYLES`.
 
     `tail_only` curves, which would leave the axes of the figure proper, are drawn in the inset.
+    `deviation` is the average standard deviation that the paper gives under the figure.
     """
 
     label: str
@@ -42,6 +43,12 @@ class Series:
     measure: str
     style: int = 0
     tail_only: bool = False
+    deviation: float | None = None
+
+    @property
+    def deviation_name(self) -> str:
+        """The average standard deviation in `metrics.json`."""
+        return f"{self.system}.{self.measure}.average_std"
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,10 @@ FIGURES: tuple[FigureSpec, ...] = (
         x="delay penalty (Scribe / IP multicast)",
         y="groups with at most x (cumulative)",
         thing="groups",
-        series=(Series("RAD", "scribe", "rad", 0), Series("RMD", "scribe", "rmd", 1)),
+        series=(
+            Series("RAD", "scribe", "rad", 0, deviation=62),
+            Series("RMD", "scribe", "rmd", 1, deviation=21),
+        ),
         marks=(
             Mark(1.68, "paper: median RAD 1.68, RMD 1.69"),
             Mark(2, "paper: max RAD 2", 0),
@@ -156,7 +166,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         x="children tables",
         y="nodes",
         thing="nodes",
-        series=(Series("Scribe", "scribe", "children_tables"),),
+        series=(Series("Scribe", "scribe", "children_tables", deviation=58),),
         marks=(
             Mark(2, "paper: median 2"),
             Mark(40, "paper: max 40", side="left", end="top"),
@@ -172,7 +182,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         x="children-table entries",
         y="nodes",
         thing="nodes",
-        series=(Series("Scribe", "scribe", "children_entries"),),
+        series=(Series("Scribe", "scribe", "children_entries", deviation=3.2),),
         marks=(
             Mark(3, "paper: median 3"),
             Mark(1059, "paper: max 1,059", side="left", end="top"),
@@ -189,8 +199,8 @@ FIGURES: tuple[FigureSpec, ...] = (
         y="directed links",
         thing="links with traffic",
         series=(
-            Series("Scribe", "scribe", "link_stress", 0),
-            Series("IP multicast", "ip_multicast", "link_stress", 1),
+            Series("Scribe", "scribe", "link_stress", 0, deviation=1.4),
+            Series("IP multicast", "ip_multicast", "link_stress", 1, deviation=1.9),
             Series("Naive unicast", "naive_unicast", "link_stress", 2, tail_only=True),
         ),
         marks=(
@@ -477,13 +487,16 @@ def _legend(axes: Axes, curves: Curves) -> None:
 
 
 def _log_axis(axes: Axes, which: str) -> None:
-    """Decades from 1, labelled 1, 10, 100, 1k, ..., the data well inside."""
+    """Decades from 1, labelled 1, 10, 100, 1k, ..., the data well inside.
+
+    From below 1 where a mean over topologies is.
+    """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    high = axes.dataLim.x1 if which == "x" else axes.dataLim.y1
+    low, high = axes.dataLim.intervalx if which == "x" else axes.dataLim.intervaly
     axis = axes.xaxis if which == "x" else axes.yaxis
     decades = max(1.0, math.log10(max(high, 1.0)))
-    (axes.set_xlim if which == "x" else axes.set_ylim)(0.85, 10 ** (decades * 1.04))
+    (axes.set_xlim if which == "x" else axes.set_ylim)(0.85 * min(low, 1), 10 ** (decades * 1.04))
     axis.set_major_locator(LogLocator(numticks=20))
     axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
     axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10)), numticks=20))

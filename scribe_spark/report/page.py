@@ -13,9 +13,9 @@ from typing import Any, TypeGuard
 
 import pandas as pd
 
-from scribe_spark.report.figures import FIGURES, draw
+from scribe_spark.report.figures import FIGURES, FigureSpec, draw
 
-__all__ = ["Difference", "Report", "render"]
+__all__ = ["Difference", "Report", "difference", "render"]
 
 #: A difference from the paper beyond this many per cent is pointed out.
 NOTABLE = 10.0
@@ -66,9 +66,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class _Row:
+    experiment: str
     what: str
     name: str
     measured: str
+    spread: str
     unit: str
     paper: str
     difference: Difference | None
@@ -82,6 +84,15 @@ class _Section:
     rows: list[_Row]
 
 
+@dataclass(frozen=True)
+class _Topologies:
+    """The numbers of one experiment: for each a row, and its values in the order of `seeds`."""
+
+    title: str
+    seeds: list[str]
+    rows: list[tuple[_Row, list[str]]]
+
+
 def render(
     metrics: Sequence[Mapping[str, Any]],
     manifest: Mapping[str, Any],
@@ -93,8 +104,10 @@ def render(
     ----------
     metrics : sequence of mappings
         ``name, value, unit, paper, figure``; value, paper and figure may be None.  Optional:
-        ``check`` (the independent check's range, as text) and ``note``.  Rows keep their order;
-        the first of each figure that has a published value is one of the headline numbers.
+        ``check`` (the independent check's range, as text) and ``note``; of several topologies
+        ``experiment``, ``std`` and ``seeds`` (each seed's value), `value` being the mean.  Rows
+        keep their order; the first of each figure that has a published value is one of the
+        headline numbers.
     manifest : mapping
         ``config, resolved, versions, seed, phases, machine``, any of them absent.
     distributions : DataFrame
@@ -125,8 +138,12 @@ def render(
         compared=len(compared),
         near=sum(not difference.notable for difference in compared),
         notable=f"{NOTABLE:g}{_PERCENT}",
-        figures=[(drawing, Markup(drawing.svg)) for drawing in drawings],
+        figures=[
+            (drawing, Markup(drawing.svg), _deviations(drawing.spec, metrics))
+            for drawing in drawings
+        ],
         sections=sections,
+        topologies=_topologies(metrics),
         settings=_settings(manifest),
         origin=_origin(manifest),
         phases=_phases(manifest),
@@ -138,42 +155,80 @@ def render(
 
 
 def _sections(metrics: Iterable[Mapping[str, Any]]) -> list[_Section]:
-    """The rows by figure, in the paper's order; those of no figure come last."""
-    titles = {spec.number: f"Figure {spec.number}: {spec.title}" for spec in FIGURES}
-    grouped: dict[str, list[_Row]] = {}
+    """The rows by experiment and figure, in the paper's order; those of no figure come last."""
+    grouped: dict[str, dict[str, list[_Row]]] = {}
     for metric in metrics:
         figure = metric.get("figure")
-        grouped.setdefault("" if figure is None else str(figure), []).append(_row(metric))
+        of = grouped.setdefault(_experiment(metric), {})
+        of.setdefault("" if figure is None else str(figure), []).append(_row(metric))
 
     def order(figure: str) -> tuple[bool, float]:
         return figure == "", float(figure) if figure.isdecimal() else math.inf
 
     return [
-        _Section(titles.get(figure) or _section_title(figure), grouped[figure])
-        for figure in sorted(grouped, key=order)
+        _Section(f"{experiment}. {title}" if experiment else title, of[figure])
+        for experiment, of in grouped.items()
+        for figure, title in ((f, _section_title(f)) for f in sorted(of, key=order))
     ]
 
 
+def _experiment(metric: Mapping[str, Any]) -> str:
+    """Its name for readers; empty for the rows of a single run."""
+    return _readable(str(metric.get("experiment") or ""))
+
+
 def _section_title(figure: str) -> str:
-    return f"Figure {figure}" if figure.isdecimal() else figure or "Other measures"
+    titles = {spec.number: f"Figure {spec.number}: {spec.title}" for spec in FIGURES}
+    unnamed = f"Figure {figure}" if figure.isdecimal() else figure or "Other measures"
+    return titles.get(figure, unnamed)
+
+
+def _deviations(spec: FigureSpec, metrics: Iterable[Mapping[str, Any]]) -> str:
+    """The average standard deviations, as under the paper's figures; empty of a single run."""
+    figure = [metric for metric in metrics if str(metric.get("figure")) == spec.number]
+    known = {metric.get("name"): metric for metric in figure}
+    found = [(s.label, known[s.deviation_name]) for s in spec.series if s.deviation_name in known]
+    words = [
+        f"{label} {_text(row.get('value'))}"
+        + ("" if row.get("paper") is None else f" (paper: {_text(row['paper'])})")
+        for label, row in found
+    ]
+    return f"Average standard deviation: {', '.join(words)}." if words else ""
+
+
+def _topologies(metrics: Iterable[Mapping[str, Any]]) -> list[_Topologies]:
+    """Each experiment's numbers, seed by seed; none of a single run."""
+    tables: dict[str, _Topologies] = {}
+    for metric in metrics:
+        seeds = _mapping(metric.get("seeds"))
+        if seeds:
+            title = _experiment(metric)
+            table = tables.setdefault(title, _Topologies(title, [], []))
+            table.seeds.extend(seed for seed in seeds if seed not in table.seeds)
+            values = [_text(seeds.get(seed)) for seed in table.seeds]
+            table.rows.append((_row(metric), values))
+    return list(tables.values())
 
 
 def _row(metric: Mapping[str, Any]) -> _Row:
     value, paper = metric.get("value"), metric.get("paper")
     name = str(metric.get("name") or "")
     return _Row(
+        experiment=_experiment(metric),
         what=_readable(name),
         name=name,
         measured=_text(value),
+        spread=_spread(metric.get("std")),
         unit=str(metric.get("unit") or ""),
         paper=_text(paper),
-        difference=_difference(value, paper),
+        difference=difference(value, paper),
         check=_text(metric.get("check")),
         note=str(metric.get("note") or ""),
     )
 
 
-def _difference(value: Any, paper: Any) -> Difference | None:
+def difference(value: Any, paper: Any) -> Difference | None:
+    """How far `value` is from the published one; None where they cannot be compared."""
     if not (_is_number(value) and _is_number(paper)) or paper == 0:
         return None
     return Difference(100.0 * (value - paper) / abs(paper))
@@ -196,6 +251,8 @@ def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Topology", config.get("topology")),
         ("Nodes", config.get("nodes")),
         ("Groups", config.get("groups")),
+        ("Experiments", config.get("experiments")),
+        ("Topologies", config.get("seeds")),
         ("Seed", manifest.get("seed", config.get("seed"))),
         ("Time", _duration(sum(took)) if took else None),
     ]
@@ -262,6 +319,11 @@ def _text(value: Any) -> str:
         return str(value)
     whole = value == int(value) or abs(value) >= 1000
     return f"{value:,.0f}" if whole else f"{value:.4g}"
+
+
+def _spread(std: Any) -> str:
+    """A standard deviation to three digits; empty for none."""
+    return _text(float(f"{std:.3g}")) if _is_number(std) else ""
 
 
 def _plain(value: Any) -> str:

@@ -11,7 +11,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.pastry.routing import Overlay
 from scribe_spark.progress import Progress
 from scribe_spark.superstep import materialise, release
-from scribe_spark.topology.underlay import MatrixUnderlay
+from scribe_spark.topology.underlay import Underlay
 
 __all__ = ["EDGE", "Forest", "Variant", "timed_edges"]
 
@@ -80,7 +80,7 @@ class Variant:
             release(table)
 
 
-def timed_edges(frame: DataFrame, underlay: MatrixUnderlay) -> DataFrame:
+def timed_edges(frame: DataFrame, underlay: Underlay) -> DataFrame:
     """:data:`EDGE` rows with the delay D of each, materialised, partitioned by parent."""
     timed = underlay.delay(frame.select(EDGE), "parent_router", "child_router")
     table, _ = materialise(timed.repartition("parent"))

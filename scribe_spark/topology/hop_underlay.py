@@ -25,6 +25,7 @@ from scribe_spark.topology.underlay import (
     hand_out,
     opened,
     packet_batch,
+    take_back,
     with_delay,
     with_travelled,
 )
@@ -101,6 +102,10 @@ class HopUnderlay:
         hop_us = round(links["delay_ms"].max() * MICROSECONDS) if len(links) else 0
         names = hand_out(spark, routers=routers, links=ends)
         return cls(HopKernel(names[0], names[1], hop_us), routers, len(links), lan_us)
+
+    def release(self) -> None:
+        """See :class:`~scribe_spark.topology.underlay.Underlay`."""
+        take_back(self.kernel.routers, self.kernel.links)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """See :class:`~scribe_spark.topology.underlay.Underlay`."""

@@ -105,6 +105,10 @@ class Underlay(Protocol):
     @property
     def lan_us(self) -> int: ...
 
+    def release(self) -> None:
+        """Free the disk that it takes; nothing can be asked any more."""
+        ...
+
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """`frame` and the delay D of each row, in microseconds (BIGINT), of two nodes.
 
@@ -280,7 +284,19 @@ def hand_out(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
     for path, array in zip(paths, arrays.values(), strict=True):
         np.save(path, array)
         spark.sparkContext.addFile(path.as_uri())
+        _handed_out[path.name] = path
     return [path.name for path in paths]
+
+
+_handed_out: dict[str, Path] = {}
+
+
+def take_back(*names: str) -> None:
+    """Free the disk that arrays take on the driver's machine; they cannot be read any more."""
+    for name in names:
+        # emptied, not deleted: an executor that starts later still asks for every file
+        for copy in (_handed_out.pop(name), Path(SparkFiles.get(name))):
+            copy.write_bytes(b"")
 
 
 @functools.lru_cache(maxsize=16)
@@ -304,6 +320,10 @@ class MatrixUnderlay:
         routers, delay_us, pred = unpack_routes(routes.toArrow())
         names = hand_out(spark, delay=delay_us, pred=pred, routers=routers)
         return cls(Matrices(*names), routers, links, lan_us)
+
+    def release(self) -> None:
+        """See :class:`Underlay`."""
+        take_back(self.kernel.delay, self.kernel.pred, self.kernel.routers)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """See :class:`Underlay`."""

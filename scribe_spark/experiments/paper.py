@@ -1,0 +1,229 @@
+"""Section IV as a whole: every experiment over every topology, and what they are together.
+
+Each (experiment, seed) is a run of its own in ``OUT/<experiment>/seed=<seed>/``, resumed like any
+run; the experiments of a seed share its routes.  What they are together is made from their
+`metrics.json` and `distributions`, and is at OUT's top.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import SparkSession
+
+from scribe_spark import schemas
+from scribe_spark.config import EXPERIMENTS, Execution, InputError, Paper, RunConfig
+from scribe_spark.experiments.folder import (
+    MANIFEST,
+    Folder,
+    local_names,
+    probe_local,
+    refuse_contents,
+)
+from scribe_spark.experiments.run import (
+    Run,
+    check_former,
+    provenance,
+    refuse_other,
+    refuse_version,
+)
+from scribe_spark.experiments.run import run as run_one
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.inputs import is_local, local_path
+from scribe_spark.progress import Progress, Silent
+from scribe_spark.report import difference, render
+from scribe_spark.report.means import average_deviations, mean_distributions, over_seeds
+
+__all__ = ["check", "run"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Measured:
+    """What the runs of one experiment have left, by seed."""
+
+    metrics: dict[int, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
+    distributions: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)
+
+
+def check(paper: Paper, execution: Execution) -> None:
+    """Refuse, without Spark, an OUT or a run in it that cannot be gone on with or replaced.
+
+    Raises
+    ------
+    InputError
+    """
+    out = execution.out
+    if not is_local(out):
+        return
+    folder = local_path(out)
+    _refuse_former(local_names(out), lambda n: (folder / n).read_text("utf-8"), paper, execution)
+    probe_local(out)
+    if execution.overwrite:
+        return
+    for runs in paper.runs().values():
+        for name, config in runs.items():
+            check_former(config, _inside(execution, name, config.seed))
+
+
+def run(
+    spark: SparkSession, paper: Paper, execution: Execution, progress: Progress | None = None
+) -> str:
+    """Run what is not whole yet, and write what all of it says together; the page's location.
+
+    Parameters
+    ----------
+    execution : Execution
+        With ``resume`` runs that are whole in OUT are kept; seeds and experiments may be more or
+        fewer than before, and the means are over those asked for.
+
+    Raises
+    ------
+    InputError
+        OUT cannot be used, or is of another scale, config or version.
+    """
+    progress = progress or Silent()
+    folder = Folder(spark, execution.out)
+    _refuse_former(folder.names(), folder.read_text, paper, execution)
+    folder.make()
+    if execution.overwrite:
+        folder.clear(EXPERIMENTS)
+    manifest = _manifest(paper, execution, spark)
+    folder.write_json(MANIFEST, manifest)
+    measured = {name: _Measured() for name in paper.names}
+    for name, done in _runs(spark, paper, execution, progress):
+        seed = done.simulation.config.seed
+        measured[name].metrics[seed] = done.metrics()
+        measured[name].distributions[seed] = done.table("distributions").toPandas()
+        manifest["runs"].append(_entry(name, done))
+        folder.write_json(MANIFEST, manifest)
+    with progress.phase("paper"):
+        return _write(spark, folder, manifest, measured)
+
+
+def _runs(
+    spark: SparkSession, paper: Paper, execution: Execution, progress: Progress
+) -> Iterator[tuple[str, Run]]:
+    """Every run, seed by seed."""
+    plan = paper.runs()
+    total, number = sum(map(len, plan.values())), 0
+    for seed, runs in plan.items():
+        with ExitStack() as closing:
+            first: Simulation | None = None
+            for name, config in runs.items():
+                number += 1
+                progress.note(f"{name}, seed {seed}: run {number} of {total}")
+                how = _inside(execution, name, seed)
+                done = run_one(spark, config, how, progress=progress, shares=first)
+                closing.callback(done.simulation.close)
+                first = first or done.simulation
+                yield name, done
+
+
+def _inside(execution: Execution, name: str, seed: int) -> Execution:
+    """Where and how one run of the paper is made."""
+    out = f"{execution.out.rstrip('/')}/{name}/seed={seed}"
+    return dataclasses.replace(execution, out=out, resume=True, overwrite=False)
+
+
+# --- the manifest
+
+
+def _refuse_former(
+    names: Iterable[str], read: Callable[[str], str], paper: Paper, execution: Execution
+) -> None:
+    """Refuse a folder that is somebody else's, or of another scale or version.
+
+    Raises
+    ------
+    InputError
+    """
+    out = execution.out
+    former = refuse_contents(out, names, read, execution.resume, execution.overwrite, "runs")
+    if former is None:
+        return
+    try:
+        scale, version = former["resolved"]["scale"], former["versions"]["scribe_spark"]
+    except Exception:
+        raise InputError("out", out, f"its {MANIFEST} cannot be read; use --overwrite") from None
+    refuse_other({"scale": paper.scale}, {"scale": scale}, out)
+    refuse_version(version, out)
+
+
+def _manifest(paper: Paper, execution: Execution, spark: SparkSession) -> dict[str, Any]:
+    resolved, usual = paper.as_dict(), Paper().as_dict()
+    return {
+        "config": {name: value for name, value in resolved.items() if value != usual[name]},
+        "resolved": resolved,
+        "experiments": {name: _unusual(config) for name, config in paper.runs()[1].items()},
+        **provenance(execution, spark),
+        "runs": [],
+    }
+
+
+def _unusual(config: RunConfig) -> dict[str, Any]:
+    """What of a config is not the default, but for the seed."""
+    usual = RunConfig(seed=config.seed).as_dict()
+    return {name: value for name, value in config.as_dict().items() if value != usual[name]}
+
+
+def _entry(name: str, done: Run) -> dict[str, Any]:
+    """A run as the manifest has it: what it took when it was made."""
+    phases = done.manifest()["phases"]
+    return {
+        "name": f"{name}, seed {done.simulation.config.seed}",
+        "seconds": round(sum(phase["seconds"] for phase in phases), 3),
+        "rows": sum(phase["rows"] for phase in phases),
+    }
+
+
+# --- all of it together
+
+
+def _write(
+    spark: SparkSession, folder: Folder, manifest: dict[str, Any], measured: Mapping[str, _Measured]
+) -> str:
+    """Numbers, their tidy table, figures and page; the page's location."""
+    drawn = _drawn(measured)
+    metrics = [row for name, of in measured.items() for row in _rows(name, of, drawn[name])]
+    tidy = [
+        (name, seed, row["name"], None if row["value"] is None else float(row["value"]))
+        for name, of in measured.items()
+        for seed, rows in of.metrics.items()
+        for row in rows
+    ]
+    table = spark.createDataFrame(tidy, schemas.METRICS).coalesce(1)
+    manifest["tables"] = {"metrics": folder.write_table("metrics", table)}
+    manifest["texts"] = {"metrics.json": folder.write_json("metrics.json", metrics)}
+    told = {
+        **manifest,
+        "resolved": {**manifest["resolved"], **manifest["experiments"]},
+        "phases": manifest["runs"],
+    }
+    page = render(metrics, told, pd.concat(map(mean_distributions, drawn.values())))
+    for name, drawing in page.figures.items():
+        folder.write_text(f"figures/{name}.svg", drawing)
+    folder.write_text("report.html", page.html)
+    folder.write_json(MANIFEST, manifest)
+    return f"{folder.out.rstrip('/')}/report.html"
+
+
+def _drawn(measured: Mapping[str, _Measured]) -> dict[str, list[pd.DataFrame]]:
+    """Each experiment's distributions, one a topology, of the figures that none before it has."""
+    drawn, taken = {}, set[str]()
+    for name, of in measured.items():
+        tables = list(of.distributions.values())
+        mine = {figure for table in tables for figure in table["figure"]} - taken
+        drawn[name] = [table[table["figure"].isin(mine)] for table in tables]
+        taken |= mine
+    return drawn
+
+
+def _rows(name: str, of: _Measured, drawn: list[pd.DataFrame]) -> Iterator[dict[str, Any]]:
+    """An experiment's rows of `metrics.json`, with the differences in per cent."""
+    for row in (*over_seeds(of.metrics), *average_deviations(drawn)):
+        apart = difference(row["value"], row["paper"])
+        yield {"experiment": name, **row, "difference": apart and apart.percent}

@@ -1,0 +1,145 @@
+"""Several topologies as one: mean curves, and means and standard deviations of numbers.
+
+References
+----------
+JSAC 2002, Section IV.A ("the average of the results obtained with each topology"); the captions of
+Figures 7-11.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.report.figures import FIGURES, FigureSpec, Histogram, Series, histogram
+
+__all__ = ["average_deviation", "average_deviations", "mean_distributions", "over_seeds"]
+
+
+def mean_distributions(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The distributions of which every curve, cumulative or not, is the mean of theirs.
+
+    Parameters
+    ----------
+    tables : sequence of DataFrame
+        ``figure, system, measure, value, count``, one for each topology; what one of them lacks
+        counts as 0.
+
+    Returns
+    -------
+    DataFrame
+        The same columns; count is no whole number any more.
+    """
+    together = pd.concat(tables, ignore_index=True)
+    at = ["figure", "system", "measure", "value"]
+    summed = together.groupby(at, as_index=False)["count"].sum()
+    return summed.assign(count=summed["count"] / len(tables))
+
+
+def average_deviation(curves: Sequence[Histogram], cumulative: bool = False) -> float | None:
+    """The paper's "average standard deviation": over topologies at each x, then averaged over x.
+
+    x runs evenly from the least to the greatest that any topology has.  What is counted has whole
+    x: every whole number is one, also where no topology has anything.  A cumulative curve stands
+    still between values, so each counts as much as it is away from the next.
+
+    Parameters
+    ----------
+    curves : sequence of Histogram
+        One curve, in each topology.
+    cumulative : bool
+        It is drawn as things with at most x, not as those with exactly x.
+
+    Returns
+    -------
+    float or None
+        None of fewer than two topologies, or where none has anything.
+    """
+    x = np.unique(np.concatenate([curve.values for curve in curves]))
+    if len(curves) < 2 or len(x) == 0:
+        return None
+    heights = np.array([_heights(curve, x, cumulative) for curve in curves])
+    deviation = heights.std(axis=0, ddof=1)
+    if not cumulative:
+        return float(deviation.sum() / (x[-1] - x[0] + 1))
+    if len(x) == 1:
+        return float(deviation[0])
+    return float(np.average(deviation[:-1], weights=np.diff(x)))
+
+
+def _heights(curve: Histogram, x: np.ndarray, cumulative: bool) -> np.ndarray:
+    """The curve at each `x`, among which are all of its values."""
+    if cumulative:
+        return np.append(0.0, curve.at_most)[np.searchsorted(curve.values, x, side="right")]
+    heights = np.zeros(len(x))
+    heights[np.searchsorted(x, curve.values)] = curve.counts
+    return heights
+
+
+def average_deviations(tables: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
+    """Rows as of `metrics.json`: the average standard deviation of every curve there is.
+
+    Parameters
+    ----------
+    tables : sequence of DataFrame
+        As of :func:`mean_distributions`.
+    """
+    rows = []
+    for spec in FIGURES:
+        for series in spec.series:
+            curves = [histogram(table, spec, series) for table in tables]
+            if any(curves):
+                rows.append(_deviation_row(spec, series, curves))
+    return rows
+
+
+def _deviation_row(spec: FigureSpec, series: Series, curves: Sequence[Histogram]) -> dict[str, Any]:
+    return {
+        "name": series.deviation_name,
+        "value": average_deviation(curves, spec.kind == "cumulative"),
+        "unit": spec.thing,
+        "figure": spec.number,
+        "paper": series.deviation,
+        "check": None,
+        "std": None,
+        "seeds": {},
+        "note": None,
+    }
+
+
+def over_seeds(measured: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Every number over the topologies.
+
+    Parameters
+    ----------
+    measured : mapping
+        Seed -> rows of `metrics.json`.
+
+    Returns
+    -------
+    list of dict
+        The rows of the first seed that has a name, ``value`` being the mean over the seeds that
+        have a value, and added: ``std``, their sample standard deviation (None of fewer than two),
+        and ``seeds``, each seed's value (None where it has none).
+    """
+    known: dict[str, Mapping[str, Any]] = {}
+    values: dict[str, dict[int, float | None]] = {}
+    for seed, rows in measured.items():
+        for row in rows:
+            known.setdefault(row["name"], row)
+            values.setdefault(row["name"], {})[seed] = row["value"]
+    return [
+        _over(row, {seed: values[name].get(seed) for seed in measured})
+        for name, row in known.items()
+    ]
+
+
+def _over(row: Mapping[str, Any], values: Mapping[int, float | None]) -> dict[str, Any]:
+    there = [value for value in values.values() if value is not None]
+    mean = statistics.fmean(there) if there else None
+    std = statistics.stdev(there) if len(there) > 1 else None
+    return {**row, "value": mean, "std": std, "seeds": {str(s): v for s, v in values.items()}}

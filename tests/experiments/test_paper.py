@@ -1,0 +1,290 @@
+"""The whole paper, tiny: its runs, what they are together, and that it goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scribe_spark import config, experiments
+from scribe_spark.config import Execution, Experiment, InputError, Paper, RunConfig
+from scribe_spark.experiments import paper, simulation
+
+from .conftest import SMALL, Notes, left, manifest
+
+NETWORK = {name: v for name, v in SMALL.items() if name not in ("nodes", "groups")}
+TINY = {
+    "main": Experiment(RunConfig(nodes=120, groups=4, **NETWORK)),
+    "small_groups": Experiment(RunConfig(nodes=60, groups=5, group_size=6, **NETWORK), seeds=1),
+}
+BOTH = ",".join(TINY)
+WHOLE = Paper(seeds=2, experiments=BOTH)
+RUNS = ["main/seed=1", "small_groups/seed=1", "main/seed=2"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny():
+    """Experiments of the same names, small enough to be run here."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, experiment in TINY.items():
+            patch.setitem(config.EXPERIMENTS, name, experiment)
+        yield
+
+
+@pytest.fixture(scope="module")
+def done(spark, tmp_path_factory) -> Path:
+    """Two topologies, of the first two experiments; whole, not to be changed."""
+    seeds = []
+
+    def counted(spark, routers, links, tie, seed):
+        seeds.append(seed)
+        return compute(spark, routers, links, tie, seed)
+
+    def held() -> int:
+        return len(spark.sparkContext._jsc.getPersistentRDDs())
+
+    compute, before = simulation.compute_routes, held()
+    out = tmp_path_factory.mktemp("paper") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulation, "compute_routes", counted)
+        page = paper.run(spark, WHOLE, Execution(str(out), partitions=2), Notes())
+    assert page == f"{out}/report.html"
+    assert seeds == [1, 2]
+    assert held() == before  # nothing piles up from seed to seed
+    return out
+
+
+@pytest.fixture
+def copy(done, tmp_path) -> Path:
+    return Path(shutil.copytree(done, tmp_path / "out"))
+
+
+def go_on(spark, out: Path, whole: Paper = WHOLE) -> list[str]:
+    """What a resumed paper told."""
+    notes = Notes()
+    paper.check(whole, how := Execution(str(out), partitions=2, resume=True))
+    paper.run(spark, whole, how, notes)
+    return notes.lines
+
+
+def numbers(out: Path) -> list[dict[str, Any]]:
+    return json.loads((out / "metrics.json").read_text())
+
+
+def made(out: Path) -> dict[str, dict[str, float]]:
+    """Seconds of each phase of each run, but for the report, which is always drawn again."""
+    return {
+        run: {e["name"]: e["seconds"] for e in manifest(out / run)["phases"] if e["tables"]}
+        for run in RUNS
+    }
+
+
+def together(out: Path) -> dict[str, Any]:
+    """What the runs are together: records of the tables and texts, and the figures."""
+    record = manifest(out)
+    figures = {file.name: file.read_bytes() for file in (out / "figures").iterdir()}
+    return {**record["tables"], **record["texts"], **figures}
+
+
+# ----------------------------------------------------------------------------------- what is left
+
+
+def test_each_run_is_a_run(done, spark):
+    for run in RUNS:
+        assert [e["name"] for e in manifest(done / run)["phases"]] == list(experiments.PHASES)
+        assert (done / run / "report.html").exists()
+    assert [r["name"] for r in manifest(done)["runs"]] == [
+        run.replace("/seed=", ", seed ") for run in RUNS
+    ]
+    assert manifest(done / RUNS[0])["resolved"]["nodes"] == 120
+
+
+def test_the_experiments_of_a_seed_share_the_network_and_seeds_do_not(done):
+    links = {run: left(done / run)["links"]["digest"] for run in RUNS}
+    assert links["main/seed=1"] == links["small_groups/seed=1"]
+    assert links["main/seed=1"] != links["main/seed=2"]
+
+
+def test_numbers_are_those_of_the_runs(done, spark):
+    ours = {(row["experiment"], row["name"]): row for row in numbers(done)}
+    assert len(ours) == len(numbers(done))
+    one, small, other = ({row["name"]: row for row in numbers(done / run)} for run in RUNS)
+    for metric, row in one.items():
+        mean = ours["main", metric]
+        values = [row["value"], other[metric]["value"]]
+        assert mean["seeds"] == dict(zip("12", values, strict=True))
+        assert all(mean[key] == row[key] for key in ("unit", "paper", "figure", "check"))
+        if None not in values:
+            assert mean["value"] == pytest.approx(sum(values) / 2)
+            assert mean["std"] == pytest.approx(statistics.stdev(values))
+        if row["paper"] and mean["value"] is not None:
+            apart = 100 * (mean["value"] - row["paper"]) / row["paper"]
+            assert mean["difference"] == pytest.approx(apart)
+    for metric, row in small.items():
+        assert ours["small_groups", metric]["value"] == row["value"]
+        assert ours["small_groups", metric]["std"] is None
+    assert ours["main", "scribe.rad.average_std"]["paper"] == 62
+
+
+def test_the_tidy_table(done, spark):
+    rows = spark.read.parquet(str(done / "tables" / "metrics")).collect()
+    found = {(r["experiment"], r["seed"], r["name"]): r["value"] for r in rows}
+    expected = {
+        (row["experiment"], int(seed), row["name"]): value
+        for row in numbers(done)
+        for seed, value in row["seeds"].items()
+    }
+    assert len(rows) == len(found)
+    assert found == expected
+
+
+def test_the_page(done):
+    page = (done / "report.html").read_text()
+    assert "Main. Figure 7" in page
+    assert "Small groups. Figure 7" in page
+    assert "<summary>Main: " in page
+    assert "Average standard deviation: RAD " in page
+    assert (done / "figures" / "figure-07-delay-penalty.svg").read_text() in page
+
+
+# --------------------------------------------------------------------------------------- going on
+
+
+def test_only_what_is_not_whole_is_made_again(spark, copy, done):
+    """A run is gone, another's last table is cut off, and so is what they are together."""
+    shutil.rmtree(copy / "main" / "seed=2")
+    (part,) = (copy / "small_groups/seed=1/tables/distributions").glob("*.parquet")
+    part.write_bytes(part.read_bytes()[:100])
+    shutil.rmtree(copy / "tables")
+    (copy / "metrics.json").unlink()
+    before = made(done)
+    lines = go_on(spark, copy)
+    assert [line for line in lines if "run" in line] == [
+        f"{run.replace('/seed=', ', seed ')}: run {number} of 3"
+        for number, run in enumerate(RUNS, start=1)
+    ]
+    # 4 + 3 + 0 phases were whole
+    assert sum(line.endswith("whole already") for line in lines) == 7
+    after = made(copy)
+    assert after["main/seed=1"] == before["main/seed=1"]
+    assert after["small_groups/seed=1"]["trees"] == before["small_groups/seed=1"]["trees"]
+    assert after["small_groups/seed=1"]["measures"] != before["small_groups/seed=1"]["measures"]
+    assert after["main/seed=2"] != before["main/seed=2"]
+    for run in RUNS:
+        assert left(copy / run) == left(done / run)
+    assert together(copy) == together(done)
+
+
+def test_fewer_seeds_and_experiments_of_what_is_there(spark, copy):
+    before = made(copy)
+    go_on(spark, copy, Paper(seeds=1, experiments="main"))
+    assert {row["experiment"] for row in numbers(copy)} == {"main"}
+    assert {tuple(row["seeds"]) for row in numbers(copy)} == {("1",), ()}
+    assert all(row["std"] is None for row in numbers(copy))
+    assert made(copy) == before
+
+
+def test_an_experiment_may_be_for_some_seeds_only():
+    runs = Paper(seeds=3, experiments="small_groups, main").runs()
+    assert {seed: list(of) for seed, of in runs.items()} == {
+        1: ["small_groups", "main"],
+        2: ["main"],
+        3: ["main"],
+    }
+
+
+# --------------------------------------------------------------------------------------- refusals
+
+
+def refusal(out: Path, whole: Paper = WHOLE, **how: bool) -> str:
+    with pytest.raises(InputError) as caught:
+        paper.check(whole, Execution(str(out), **how))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_exists_is_not_touched_unasked(done):
+    assert "exists; use --resume" in refusal(done)
+
+
+def test_another_scale_or_config_is_refused(done, monkeypatch):
+    text = refusal(done, Paper(2, BOTH, scale=0.5), resume=True)
+    assert text == f"scale = 0.5: {done} was made with scale = 1.0; use that or another OUT"
+    other = Experiment(RunConfig(nodes=60, groups=5, group_size=6, b=2, **NETWORK))
+    monkeypatch.setitem(config.EXPERIMENTS, "small_groups", other)
+    text = refusal(done, resume=True)
+    assert text.startswith(f"b = 2: {done}/small_groups/seed=1 was made with b = 4")
+
+
+def test_scale():
+    runs = Paper(seeds=1, experiments=BOTH, scale=0.25).runs()[1]
+    assert [(run.nodes, run.groups) for run in runs.values()] == [(30, 1), (15, 1)]
+    # a group has to find its members
+    assert Paper(1, "small_groups", 0.001).runs()[1]["small_groups"].nodes == 6
+
+
+def test_another_version_is_refused(copy):
+    record = manifest(copy)
+    record["versions"]["scribe_spark"] = "0.0.1"
+    (copy / "manifest.json").write_text(json.dumps(record))
+    assert "was made by 0.0.1" in refusal(copy, resume=True)
+    (copy / "manifest.json").write_text(json.dumps({"resolved": {}, "runs": []}))
+    assert "cannot be read; use --overwrite" in refusal(copy, resume=True)
+
+
+@pytest.mark.parametrize("how", [{"resume": True}, {"overwrite": True}, {}])
+def test_a_run_is_no_paper_and_a_paper_no_run(done, how):
+    assert "holds a manifest.json of something else" in refusal(done / RUNS[0], **how)
+    with pytest.raises(InputError, match=r"holds a manifest\.json of something else"):
+        experiments.check(RunConfig(), Execution(str(done), **how))
+
+
+def test_somebody_elses_folder_is_refused(tmp_path):
+    (tmp_path / "mine.txt").touch()
+    assert "holds other things" in refusal(tmp_path, resume=True)
+
+
+def test_overwrite_starts_over(spark, copy, monkeypatch):
+    """All that the paper left is gone before its first run begins; what lies beside it stays."""
+
+    def interrupted(*_, **how):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(paper, "run_one", interrupted)
+    (copy / "notes.txt").write_text("mine")
+    paper.check(whole := Paper(1, BOTH), how := Execution(str(copy), overwrite=True))
+    with pytest.raises(KeyboardInterrupt):
+        paper.run(spark, whole, how)
+    assert {path.name for path in copy.iterdir()} == {"manifest.json", "notes.txt"}
+    # and what is left can be gone on with
+    paper.check(whole, Execution(str(copy), resume=True))
+
+
+# ---------------------------------------------------------------------------------------- sharing
+
+
+def test_only_the_same_network_is_shared(spark):
+    first = experiments.Simulation(spark, RunConfig(**SMALL))
+    same = experiments.Simulation(spark, RunConfig(**SMALL | {"nodes": 9}), shares=first)
+    other = experiments.Simulation(spark, RunConfig(**SMALL, tie="seeded"), shares=first)
+    assert same.graph is first.graph
+    assert other.graph is not first.graph
+
+
+def test_close_frees_the_disk(spark):
+    first = experiments.Simulation(spark, RunConfig(**SMALL))
+    same = experiments.Simulation(spark, RunConfig(**SMALL | {"nodes": 9}), shares=first)
+    assert same.nodes.count() == 9
+    files = list(first.underlay.folder.iterdir())
+    same.close()  # the routes are not its own
+    assert all(file.stat().st_size > 0 for file in files)
+    first.close()
+    assert [file.stat().st_size for file in files] == [0, 0, 0]
+    # and the session is as good as before
+    third = experiments.Simulation(spark, RunConfig(**SMALL | {"nodes": 8}))
+    assert third.nodes.count() == 8
+    third.close()

@@ -1,0 +1,177 @@
+"""Several topologies as one, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from scribe_spark.report import render
+from scribe_spark.report.figures import FIGURES, Histogram, draw, histogram
+from scribe_spark.report.means import (
+    average_deviation,
+    average_deviations,
+    mean_distributions,
+    over_seeds,
+)
+
+from . import sample
+from .test_page import Page
+
+COLUMNS = ["figure", "system", "measure", "value", "count"]
+
+
+def curve(counts: dict[float, float]) -> Histogram:
+    return Histogram(np.array(list(counts), float), np.array(list(counts.values()), float))
+
+
+def table(counts: dict[float, float], figure: str = "8", measure: str = "children_tables"):
+    rows = [(figure, "scribe", measure, value, count) for value, count in counts.items()]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+# ------------------------------------------------------------------------------ standard deviation
+
+
+def test_of_counts_every_whole_x_counts():
+    """At 0: 4, 2, 6 (deviation 2); at 1: 1, 1, 1; at 2 and 3 nothing; at 4: 3, 0, 0 (sqrt 3)."""
+    curves = [curve({0: 4, 1: 1, 4: 3}), curve({0: 2, 1: 1}), curve({0: 6, 1: 1})]
+    assert average_deviation(curves) == pytest.approx((2 + 0 + 0 + 0 + 3**0.5) / 5)
+
+
+def test_of_a_cumulative_curve_x_runs_evenly():
+    """With at most x: 1 and 0 from 1 to 2; 1 and 2 from 2 to 4; 3 and 2 at 4, the end."""
+    curves = [curve({1: 1, 4: 2}), curve({2: 2})]
+    apart = 1 / 2**0.5  # the sample standard deviation of two values that differ by 1
+    assert average_deviation(curves, cumulative=True) == pytest.approx(apart * (1 + 2) / 3)
+
+
+def test_a_cumulative_curve_against_a_fine_grid():
+    draws = np.random.default_rng(5)
+    samples = [np.sort(draws.gamma(3, 0.2, 40)) for _ in range(4)]
+    curves = [curve(dict.fromkeys(sample, 1.0)) for sample in samples]
+    ends = np.sort(np.concatenate(samples))[[0, -1]]
+    grid = np.linspace(*ends, 200_001)[:-1]
+    heights = [np.searchsorted(sample, grid, side="right") for sample in samples]
+    expected = np.std(heights, axis=0, ddof=1).mean()
+    assert average_deviation(curves, cumulative=True) == pytest.approx(expected, rel=1e-3)
+
+
+def test_equal_topologies_do_not_deviate():
+    for cumulative in (False, True):
+        assert average_deviation([curve({0: 4, 7: 1})] * 3, cumulative) == 0
+
+
+def test_one_value():
+    assert average_deviation([curve({2: 4}), curve({2: 6})]) == pytest.approx(2**0.5)
+    assert average_deviation([curve({2: 4}), curve({2: 6})], True) == pytest.approx(2**0.5)
+
+
+def test_one_topology_has_none():
+    assert average_deviation([curve({0: 4})]) is None
+    assert average_deviation([Histogram(), Histogram()]) is None
+
+
+def test_what_a_topology_lacks_is_zero():
+    assert average_deviation([curve({3: 2}), Histogram()]) == pytest.approx(2**0.5)
+    assert average_deviation([curve({3: 2}), Histogram()], True) == pytest.approx(2**0.5)
+
+
+def test_rows_have_the_papers():
+    tables = [table({0: 4, 1: 2}), table({0: 2, 1: 2})]
+    (row,) = average_deviations(tables)
+    assert (row["name"], row["figure"]) == ("scribe.children_tables.average_std", "8")
+    assert row["value"] == pytest.approx(2**0.5 / 2)
+    assert (row["paper"], row["unit"]) == (58, "nodes")
+
+
+def test_every_published_one_is_known():
+    known = {s.deviation_name: s.deviation for f in FIGURES for s in f.series if s.deviation}
+    published = {
+        "scribe.rad": 62,
+        "scribe.rmd": 21,
+        "scribe.children_tables": 58,
+        "scribe.children_entries": 3.2,
+        "scribe.link_stress": 1.4,
+        "ip_multicast.link_stress": 1.9,
+    }
+    assert (
+        published.items() <= {n.removesuffix(".average_std"): v for n, v in known.items()}.items()
+    )
+
+
+# ------------------------------------------------------------------------------------------- means
+
+
+def test_the_mean_curve():
+    mean = mean_distributions([table({0: 4, 1: 1}), table({0: 2, 3: 2})])
+    assert mean["value"].tolist() == [0, 1, 3]
+    assert mean["count"].tolist() == [3, 0.5, 1]
+
+
+def test_a_cumulative_mean_curve_is_the_mean_of_the_curves():
+    one, other = table({1.0: 1, 4.0: 2}, "7", "rad"), table({2.0: 2}, "7", "rad")
+    spec = FIGURES[1]
+    mean = histogram(mean_distributions([one, other]), spec, spec.series[0])
+    assert mean.values.tolist() == [1, 2, 4]
+    assert mean.at_most.tolist() == [0.5, 1.5, 2.5]
+
+
+def test_numbers():
+    rows = [
+        [{"name": "a", "value": 2, "paper": 4, "figure": "7"}, {"name": "b", "value": None}],
+        [{"name": "a", "value": 4, "paper": 4, "figure": "7"}, {"name": "b", "value": 7.5}],
+        [{"name": "a", "value": 9, "paper": 4, "figure": "7"}, {"name": "c", "value": None}],
+    ]
+    a, b, c = over_seeds(dict(enumerate(rows, start=1)))
+    assert (a["value"], a["paper"], a["figure"]) == (5, 4, "7")
+    assert a["std"] == pytest.approx(13**0.5)  # (9 + 1 + 16) / 2
+    assert a["seeds"] == {"1": 2, "2": 4, "3": 9}
+    assert (b["value"], b["std"], b["seeds"]) == (7.5, None, {"1": None, "2": 7.5, "3": None})
+    assert (c["value"], c["std"], c["seeds"]) == (None, None, {"1": None, "2": None, "3": None})
+
+
+# ---------------------------------------------------------------------------------------- the page
+
+
+def several() -> list[dict]:
+    values = {1: 1.0, 2: 2.0, 3: 6.0}
+    rows = {s: [{"name": "scribe.x", "value": v, "figure": "8"}] for s, v in values.items()}
+    deviation = {"name": "scribe.children_tables.average_std", "value": 61.5, "figure": "8"}
+    both = [*over_seeds(rows), deviation | {"paper": 58, "std": None, "seeds": {}}]
+    return [{"experiment": name, **row} for name in ("main", "small_groups") for row in both]
+
+
+def test_the_page_of_several_topologies():
+    page = Page(html := render(several(), {}, pd.DataFrame()).html)
+    titles = [row[0].strip() for row in page.rows if len(row) == 1]
+    assert titles == [
+        "Main. Figure 8: Children tables per node",
+        "Small groups. Figure 8: Children tables per node",
+    ]
+    measured = [" ".join(row[1].split()) for row in page.rows if len(row) == 5]
+    assert measured[1:] == ["3 ± 2.65", "61.5"] * 2
+    # what, mean, std, three seeds
+    seeds = [[cell.strip() for cell in row] for row in page.rows if len(row) == 6]
+    assert seeds[0] == ["What", "Mean", "Std", "Seed 1", "Seed 2", "Seed 3"]
+    assert seeds[1] == ["Scribe, x", "3", "2.65", "1", "2", "6"]
+    assert len(seeds) == 4
+    assert page.tags.count("details") == 2
+    assert "Average standard deviation: Scribe 61.5 (paper: 58)." in html
+
+
+def test_the_page_of_one_run_says_nothing_of_topologies():
+    html = render(sample.metrics(), {}, sample.distributions(2_000, 60)).html
+    assert "topologies" not in html.split("</style>")[1]
+    assert "Average standard deviation" not in html
+
+
+@pytest.mark.filterwarnings("error")
+def test_means_below_one_are_drawn():
+    """One node in one topology of ten: a tenth of a node."""
+    tables = [sample.distributions(2_000, 60) for _ in range(9)]
+    odd = table({5_000: 1}, "9", "children_entries")
+    mean = mean_distributions([*tables, odd])
+    svg = draw(FIGURES[3], mean).svg
+    assert ">0.1</text>" in svg
+    assert draw(FIGURES[3], tables[0]).svg.count(">0.1</text>") == 0
