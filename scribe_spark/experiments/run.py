@@ -105,6 +105,7 @@ def run(
     execution: Execution,
     phases: tuple[str, ...] = PHASES,
     progress: Progress | None = None,
+    like: Simulation | None = None,
 ) -> Run:
     """Run phases of an experiment into `execution.out`.
 
@@ -112,6 +113,8 @@ def run(
     ----------
     phases : tuple of str
         Of :data:`PHASES`.  With ``execution.resume`` phases that are whole are not run again.
+    like : Simulation, optional
+        Of an earlier run in this session; its network is taken over where it is the same.
 
     Raises
     ------
@@ -123,6 +126,8 @@ def run(
     manifest = _open(folder, config, execution, phases, spark)
     done = {entry["name"]: entry for entry in manifest["phases"]}
     simulation = Simulation(spark, config, progress=progress)
+    if like is not None:
+        simulation.share(like)
     partitions = execution.partitions or default_partitions(spark, config.nodes)
     with tuned(spark, partitions):
         usable = True  # all tables so far are those that the next phase's record was made from
@@ -247,7 +252,7 @@ def _open(
         _refuse_gap(PHASES[0], phases)
     folder.make()
     folder.clear()
-    manifest = _manifest(config, execution, spark)
+    manifest = new_manifest(config, execution, spark)
     folder.write_json(MANIFEST, manifest)
     return manifest
 
@@ -262,6 +267,30 @@ def _former(
     InputError
         The folder is somebody else's, or a run's of another config, input or version.
     """
+    manifest = former(names, read, config.as_dict(), execution)
+    if manifest is not None:
+        for name, digest in _inputs(config).items():
+            if manifest["inputs"].get(name) != digest:
+                remedy = (
+                    f"has changed since {execution.out} was made; use --overwrite or another OUT"
+                )
+                raise InputError(name, getattr(config, name), remedy)
+    return manifest
+
+
+def former(
+    names: Iterable[str],
+    read: Callable[[str], str],
+    resolved: dict[str, Any],
+    execution: Execution,
+) -> dict[str, Any] | None:
+    """The manifest to go on with, of what is `resolved` in the same way; or None.
+
+    Raises
+    ------
+    InputError
+        The folder is somebody else's, or of something resolved otherwise, or of another version.
+    """
     out = execution.out
     manifest = refuse_contents(out, names, read, execution.resume, execution.overwrite)
     if manifest is None:
@@ -269,16 +298,12 @@ def _former(
     try:
         # as if each were there in full; what is not is as good as an unreadable manifest
         _ = [(PHASES.index(e["name"]), *map(dict, _left(e))) for e in manifest["phases"]]
-        resolved, inputs = {**manifest["resolved"]}, {**manifest["inputs"]}
+        theirs, _ = {**manifest["resolved"]}, {**manifest["inputs"]}
         version = manifest["versions"]["scribe_spark"]
     except Exception:
         remedy = f"its {MANIFEST} cannot be read; use --overwrite"
         raise InputError("out", out, remedy) from None
-    _refuse_other(config, resolved, out)
-    for name, digest in _inputs(config).items():
-        if inputs.get(name) != digest:
-            remedy = f"has changed since {out} was made; use --overwrite or another OUT"
-            raise InputError(name, getattr(config, name), remedy)
+    _refuse_other(resolved, theirs, out)
     if version != _version():
         remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"
         raise InputError("scribe_spark", _version(), remedy)
@@ -306,16 +331,17 @@ def _version() -> str:
     return importlib.metadata.version("scribe_spark")
 
 
-def _refuse_other(config: RunConfig, resolved: dict[str, Any], out: str) -> None:
-    ours = json.loads(json.dumps(config.as_dict()))
-    names = [n for n in {**ours, **resolved} if ours.get(n) != resolved.get(n)]
+def _refuse_other(resolved: dict[str, Any], theirs: dict[str, Any], out: str) -> None:
+    ours = json.loads(json.dumps(resolved))
+    names = [n for n in {**ours, **theirs} if ours.get(n) != theirs.get(n)]
     if names:
         name = names[0]
-        remedy = f"{out} was made with {name} = {resolved.get(name)!r}; use that or another OUT"
+        remedy = f"{out} was made with {name} = {theirs.get(name)!r}; use that or another OUT"
         raise InputError(name, ours.get(name), remedy)
 
 
-def _manifest(config: RunConfig, execution: Execution, spark: SparkSession) -> dict[str, Any]:
+def new_manifest(config: RunConfig, execution: Execution, spark: SparkSession) -> dict[str, Any]:
+    """The manifest of a run that has done nothing yet."""
     resolved, usual = config.as_dict(), RunConfig().as_dict()
     return {
         "config": {name: value for name, value in resolved.items() if value != usual[name]},

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import baselines, metrics, pastry, schemas, scribe, superstep
-from scribe_spark.config import RunConfig
+from scribe_spark.config import RunConfig, TransitStub
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.schemas import MICROSECONDS, Multicast, to_ms
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.underlay import MatrixUnderlay, compute_routes
 
-__all__ = ["SYSTEMS", "Simulation"]
+__all__ = ["SYSTEMS", "Simulation", "network"]
 
 #: The multicast systems of the experiment, in the order of its tables.
 SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
+
+
+def network(config: RunConfig) -> tuple[Any, ...]:
+    """What routers, links and routes are made from."""
+    drawn = tuple(getattr(config, field.name) for field in dataclasses.fields(TransitStub))
+    return (*drawn, config.topology, config.seed, config.tie, config.lan_delay_ms)
 
 
 class Simulation:
@@ -155,6 +163,12 @@ class Simulation:
         self._hold(star)
         return [ours, baselines.ip_multicast(star), baselines.naive_unicast(star)]
 
+    def share(self, other: Simulation) -> None:
+        """Take the routers, links and routes that `other` has, if they are those of this config."""
+        if network(self.config) == network(other.config):
+            for stage in {"graph", "underlay"} & set(other.__dict__):
+                self.__dict__[stage] = other.__dict__[stage]
+
     def release(self) -> None:
         """Free what the stages keep in memory; they are made again when asked for."""
         if "overlay" in self.__dict__:
@@ -188,7 +202,7 @@ class Simulation:
     def _overlay(self) -> Iterator[tuple[str, DataFrame]]:
         yield "nodes", self.nodes
         del self.nodes  # from here on, the saved ones
-        self.overlay.state.count()
+        yield "table_entries", pastry.table_entries(self.overlay.state, self.config.b)
         if self.config.write_routing_table:
             yield "routing_table", pastry.routing_table(self.overlay.state, self.config.b)
 
@@ -235,7 +249,10 @@ class Simulation:
         routes = routes.sort_values(list(routes.columns), ignore_index=True)
         spread: pd.DataFrame = saved["distributions"].toPandas()
         rdps = metrics.rdp(saved["deliveries"])
-        return metrics.numbers(size, spread, rdps, routes, core["mean"], self.config.b)
+        (tables,) = saved["table_entries"].collect()
+        return metrics.numbers(
+            size, spread, rdps, routes, core["mean"], self.config.b, tables["entries"]
+        )
 
     # --- helpers
 
