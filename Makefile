@@ -30,7 +30,7 @@ help: ## This list
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo 'Variables of run (each is the flag of that name; unset means the default):'
+	@echo 'Variables of run and sweep (each is the flag of that name; unset means the default):'
 	@echo '  NODES=100000    overlay nodes'
 	@echo '  GROUPS=1500     groups'
 	@echo '  SEED=1          key of every draw'
@@ -56,6 +56,10 @@ run: setup ## Simulate, measure and draw; the paper's size by default
 paper: setup ## All of Section IV over ten topologies; repeated, it goes on where it was
 	@set -f; $(SCRIBE) paper $(if $(findstring --overwrite,$(ARGS)),,--resume) \
 	  $(foreach v,SEEDS OUT MASTER,$(call flag,$(v))) $(args)
+
+.PHONY: sweep
+sweep: setup ## A grid of runs: CONFIG=data/sweep_b.toml, or ARGS="--set b=1,2,4"
+	@set -f; $(SCRIBE) sweep $(foreach v,NODES GROUPS SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables

@@ -31,7 +31,7 @@ from scribe_spark.config import (
 )
 from scribe_spark.interrupts import EXIT_CODE, interruptible
 
-__all__ = ["PHASES", "job", "main"]
+__all__ = ["PHASES", "job", "main", "sweep"]
 
 #: The phases of a run, in order; each reads the tables of those before it.
 PHASES = ("topology", "overlay", "trees", "measures", "report")
@@ -123,6 +123,14 @@ _CONFIG = click.Option(
 _DRY_RUN = click.Option(
     ["--dry-run"], is_flag=True, help="Print the resolved config as TOML, and stop."
 )
+_SET = click.Option(
+    ["--set", "sets"],
+    type=_Value("str"),
+    multiple=True,
+    metavar="FIELD=VALUE,...",
+    help="Sweep this field over these values; may be repeated, for a grid. "
+    "Wins over the file's table [sweep], which has lists: b = [1, 2, 4].",
+)
 _PHASE = click.Option(
     ["--phase", "phases"],
     type=_Value("str"),
@@ -138,28 +146,35 @@ _PHASE = click.Option(
 
 def _resolve(given: Mapping[str, Any]) -> tuple[RunConfig, Execution]:
     """The config and the execution out of flags, over the TOML file that they may name."""
+    file, flags, execution = _sources(given)
+    return RunConfig.of(file, flags), execution
+
+
+def _sources(
+    given: Mapping[str, Any], *tables: str
+) -> tuple[dict[str, Any], dict[str, Any], Execution]:
+    """What a file (with these tables, perhaps) and flags say of the config; the execution."""
     flags = {name: value for name, value in given.items() if value is not None}
     path = flags.pop("config", None)
     file = read_toml(path) if path else {}
     where = [field.name for field in dataclasses.fields(Execution)]
     what = [field.name for field in dataclasses.fields(RunConfig)]
-    check_names(file, what + where, "config key")
+    check_names(file, [*what, *where, *tables], "config key")
     both = file | flags
-    config = RunConfig.of({name: both[name] for name in both if name in what})
     execution = Execution(**{"out": OUT} | {name: both[name] for name in both if name in where})
-    return config, execution
+    file, flags = ({n: v for n, v in some.items() if n not in where} for some in (file, flags))
+    return file, flags, execution
 
 
-def _toml(config: RunConfig, execution: Execution) -> str:
-    """The config as ``--config`` reads it; a field that is unset is left out."""
-    lines = []
-    for record in (config, execution):
-        for name, value in dataclasses.asdict(record).items():
-            if value is not None:
-                # JSON's strings, numbers and booleans are TOML's, but for one character
-                text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-                lines.append(f"{name} = {text}")
-    return "\n".join(lines)
+def _toml(*records: Mapping[str, Any]) -> str:
+    """Fields as ``--config`` reads them; one that is unset is left out."""
+    return "\n".join(
+        # JSON's strings, numbers, booleans and lists are TOML's, but for one character
+        f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+        for record in records
+        for name, value in record.items()
+        if value is not None
+    )
 
 
 # ------------------------------------------------------------------------------- the commands
@@ -173,7 +188,7 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
     if phases and PHASES[0] not in phases and not execution.overwrite:
         execution = dataclasses.replace(execution, resume=True)
     if dry_run:
-        click.echo(_toml(config, execution))
+        click.echo(_toml(config.as_dict(), dataclasses.asdict(execution)))
         return
     from scribe_spark import experiments, progress
 
@@ -198,6 +213,22 @@ def _paper(**given: Any) -> None:
     most = max(config.nodes for runs in whole.runs().values() for config in runs.values())
     with _spark(execution, most) as spark:
         click.echo(paper.run(spark, whole, execution, progress=progress.pick(sys.stderr)))
+
+
+def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
+    file, flags, execution = _sources(given, "sweep")
+    from scribe_spark import experiments, progress
+
+    swept = experiments.Sweep.of(file, flags, sets)
+    if dry_run:
+        base = {n: v for n, v in swept.base.as_dict().items() if n not in swept.grid}
+        click.echo(_toml(base, dataclasses.asdict(execution)))
+        click.echo("\n[sweep]\n" + _toml(swept.grid, {"show": swept.show}))
+        return
+    experiments.check_sweep(swept, execution)
+    with _spark(execution, max(point.config.nodes for point in swept.points)) as spark:
+        done = experiments.run_sweep(spark, swept, execution, progress.pick(sys.stderr))
+    click.echo(done.out)
 
 
 def _report(**given: Any) -> None:
@@ -362,6 +393,24 @@ def _run_command(name: str, call: Callable[..., None], *extra: click.Option) -> 
     )
 
 
+def _sweep_command(name: str) -> _Command:
+    return _Command(
+        name,
+        callback=_sweep,
+        params=[_SET, *_options(RunConfig), *_options(Execution), _CONFIG, _DRY_RUN],
+        short_help="A grid of runs, one table.",
+        help="Run every point of a grid over config fields, each in OUT/field=value,.../, and put "
+        "all their numbers into one table (OUT/sweep) and one page (OUT/sweep.html).",
+        epilog=_examples(
+            f"{_PROGRAM} sweep --set nodes=10000,100000 --set b=2,4 --out out/grid",
+            f"{_PROGRAM} sweep --config data/sweep_b.toml --out out/b",
+            f"{_PROGRAM} sweep --config data/sweep_b.toml --set b=2,8 --nodes 2000 --out out/b28",
+            f"{_PROGRAM} sweep --config data/sweep_b.toml --out out/b --resume",
+            f"{_PROGRAM} sweep --set 'variants=plain,\"collapse,lazy\"' --set seed=1,2,3",
+        ),
+    )
+
+
 def _commands() -> _Group:
     out = click.Option(["--out"], type=_Value("str"), help=f"Folder of a run.  [default: {OUT}]")
     master = next(option for option in _options(Execution) if option.name == "master")
@@ -374,12 +423,14 @@ def _commands() -> _Group:
         epilog=_examples(
             f"{_PROGRAM} run --nodes 2000 --groups 50 --out out/small",
             f"{_PROGRAM} report --out out/small",
+            f"{_PROGRAM} sweep --set b=1,2,4 --nodes 2000 --out out/b",
             f"{_PROGRAM} topology --seed 2",
             f"{_PROGRAM} paper --seeds 10 --out out/paper",
         )
         + "\n\nEach command has its own --help.",
     )
     group.add_command(_run_command("run", _run, _PHASE))
+    group.add_command(_sweep_command("sweep"))
     group.add_command(
         _Command(
             "paper",
@@ -463,6 +514,11 @@ def job(*phases: str) -> NoReturn:
         _run(phases, **given)
 
     _start(_run_command(Path(sys.argv[0]).name, call), sys.argv[1:])
+
+
+def sweep() -> NoReturn:
+    """A script for ``spark-submit``: a sweep, by the flags of ``scribe-spark sweep``."""
+    _start(_sweep_command(Path(sys.argv[0]).name), sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -283,6 +283,7 @@ NUMBERS: dict[str, Published] = {
     "pastry.hops.mean": Published("hops", "II", note="paper: less than the bound on average"),
     "pastry.hops.bound": Published("hops", "II", note="ceil(log_2^b N)"),
     "pastry.stretch": Published("x", "II.A", note="paper: between 1.59 and 2.2"),
+    "pastry.table_entries.mean": Published("per node", "II"),
     "scribe.rad.median": Published("x", "7", 1.68, "1.46-1.50"),
     "scribe.rad.max": Published("x", "7", 2.0, "2.8-3.9"),
     "scribe.rmd.median": Published("x", "7", 1.69, "1.36-1.47"),
@@ -339,6 +340,7 @@ def numbers(
     routes: pd.DataFrame,
     core_delay_ms: float | None,
     b: int,
+    table_entries: int | None = None,
 ) -> list[dict[str, Any]]:
     """`metrics.json`: every number of the paper's table, and more.
 
@@ -352,6 +354,8 @@ def numbers(
         ``hops, delay_ms, direct_ms``: the sample of Pastry routes (one CREATE a group).
     core_delay_ms : float or None
         Mean delay of core links.
+    table_entries : int, optional
+        Entries in the routing tables of all nodes.
 
     Returns
     -------
@@ -371,6 +375,8 @@ def numbers(
     values["pastry.hops.bound"] = math.ceil(math.log(size.nodes, 2**b) - 1e-9)
     if len(routes):
         values["pastry.hops.mean"] = routes["hops"].mean()
+    if table_entries is not None:
+        values["pastry.table_entries.mean"] = table_entries / size.nodes
     if routes["direct_ms"].sum():
         values["pastry.stretch"] = routes["delay_ms"].sum() / routes["direct_ms"].sum()
     values |= {f"scribe.rdp.{name}": value for name, value in rdps.get("scribe", {}).items()}

@@ -6,12 +6,14 @@ scripts; their names, columns and types are kept.  The others are internal.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
+    BooleanType,
     DoubleType,
     IntegerType,
     LongType,
@@ -28,6 +30,7 @@ __all__ = [
     "MICROSECONDS",
     "Multicast",
     "conform",
+    "sweep_rows",
     "to_ms",
 ]
 
@@ -73,6 +76,24 @@ DISTRIBUTIONS = _schema(figure=_STRING, system=_STRING, measure=_STRING, value=_
 
 #: Every number of every run of several seeds, tidy.
 METRICS = _schema(experiment=_STRING, seed=_LONG, name=_STRING, value=_DOUBLE)
+
+#: What routing tables hold in all.
+TABLE_ENTRIES = _schema(nodes=_LONG, entries=_LONG)
+
+_KINDS = {"int": _LONG, "float": _DOUBLE, "str": _STRING, "bool": BooleanType()}
+
+
+def sweep_rows(swept: Mapping[str, str]) -> StructType:
+    """A sweep's rows: each swept field, the seed, and one metric's value (NULL: there is none).
+
+    Parameters
+    ----------
+    swept : mapping
+        Field -> ``int``, ``float``, ``str`` or ``bool``.
+    """
+    fields = {name: _KINDS[kind] for name, kind in swept.items()}
+    return _schema(**fields | {"seed": _LONG}, metric=_STRING, value=_DOUBLE)
+
 
 #: Kinds of link in ``link_stress``.
 CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"

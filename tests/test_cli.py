@@ -70,6 +70,25 @@ BAD = {
     "paper --scale nan": "scale = nan: must be a number",
     "paper --resume --overwrite": "overwrite = True: use either --resume or --overwrite",
     "paper --nodes 5": "flag = '--nodes': is unknown",
+    "sweep": "sweep = '': sweeps no field; name one, such as --set b=1,2,4",
+    "sweep --set": "flag = '--set': Option '--set' requires an argument.",
+    "sweep --set b": "set = 'b': must be FIELD=VALUE,VALUE,..., such as b=1,2,4",
+    "sweep --set =2": "set = '=2': must be FIELD=VALUE,VALUE,...",
+    "sweep --set b=": "b = '': needs a value at least",
+    "sweep --set nodes=10,,20": "nodes = '': must be a whole number",
+    "sweep --set nods=10,20": "sweep field = 'nods': is unknown; did you mean 'nodes'?",
+    "sweep --set out=a,b": "sweep field = 'out': is unknown; did you mean ",
+    "sweep --set b=2,x": "b = 'x': must be a whole number",
+    "sweep --set gtitm_quirk=yes": "gtitm_quirk = 'yes': must be true or false",
+    "sweep --set b=2,3": "b = 3: must be one of 1, 2, 4, 8",
+    "sweep --set b=2 --set leaf_set=8,7": "leaf_set = 7: must be even",
+    "sweep --set b=2,4,2": "b = 2: is swept twice; leave one of them out",
+    "sweep --set b=2 --set b=4": "set = 'b=4': sweeps b again",
+    "sweep --set b=2,4 --b 4": "b = 4: is in --set too; leave one of them out",
+    "sweep --set nodes=99,9 --group-size 50": "group_size = 50: a group cannot have more members",
+    "sweep --set members=/nowhere.csv": "members = '/nowhere.csv': does not exist",
+    'sweep --set topology="a': "topology = '\"a': must be values separated by commas",
+    "sweep --sett b=2": "flag = '--sett': is unknown; did you mean '--set'?",
     "report --outt x": "flag = '--outt': is unknown; did you mean '--out'?",
     "topology --seed x": "seed = 'x': must be a whole number",
     "topology --topology /nowhere.csv": "topology = '/nowhere.csv': ",
@@ -102,8 +121,9 @@ def test_bad_config_file(call, tmp_path, text, error):
     assert err.count("\n") == 1
 
 
-def test_bad_input_starts_no_java():
-    done = shell("run", "--seed", "x", JAVA_HOME="/nowhere", PATH="")
+@pytest.mark.parametrize("given", [("run", "--seed", "x"), ("sweep", "--set", "seed=1,x")])
+def test_bad_input_starts_no_java(given):
+    done = shell(*given, JAVA_HOME="/nowhere", PATH="")
     assert done.returncode == 2
     assert done.stderr == "scribe-spark: error: seed = 'x': must be a whole number\n"
 
@@ -111,7 +131,9 @@ def test_bad_input_starts_no_java():
 # ------------------------------------------------------------------------------ help and dry run
 
 
-@pytest.mark.parametrize("command", [(), ("run",), ("paper",), ("report",), ("topology",)])
+@pytest.mark.parametrize(
+    "command", [(), ("run",), ("paper",), ("sweep",), ("report",), ("topology",)]
+)
 def test_help_has_examples(call, command):
     code, out, err = call(*command, "--help")
     assert (code, err) == (0, "")
@@ -167,6 +189,19 @@ def test_flags_win_over_the_file(call, tmp_path):
     )[1]
     for line in ("nodes = 7", "groups = 5", "write_routing_table = false", 'master = "local[1]"'):
         assert line in out.splitlines()
+
+
+def test_dry_run_of_a_sweep_reads_back(call, tmp_path):
+    file = tmp_path / "c.toml"
+    sets = ("--set", "b=2,4", "--set", 'variants=plain,"collapse,lazy"')
+    code, text, _ = call("sweep", "--nodes", "500", *sets, "--dry-run")
+    assert code == 0
+    for line in ("nodes = 500", "b = [2, 4]", 'variants = ["plain", "collapse,lazy"]'):
+        assert line in text.splitlines()
+    file.write_text(text, encoding="utf-8")
+    assert call("sweep", "--config", str(file), "--dry-run") == (0, text, "")
+    # a run knows of no sweep
+    assert "config key = 'sweep'" in call("run", "--config", str(file))[2]
 
 
 # ----------------------------------------------------------------------------- what a run calls
@@ -236,6 +271,25 @@ def test_paper(call, experiments):
     config = Paper(seeds=3, experiments="small_groups")
     execution = Execution(out="out/paper", resume=True)
     assert experiments == [("check", config, execution), ("paper", config, execution), ("stop",)]
+
+
+def test_sweep(call, experiments, monkeypatch):
+    from scribe_spark.experiments.sweep import Sweep
+
+    stand_in = sys.modules["scribe_spark.experiments"]
+    monkeypatch.setattr(stand_in, "Sweep", Sweep, raising=False)
+    for name in ("check_sweep", "run_sweep"):
+
+        def note(*given, name=name):
+            experiments.append((name, *given))
+            return types.SimpleNamespace(out="o")
+
+        monkeypatch.setattr(stand_in, name, note, raising=False)
+    assert call("sweep", "--set", "nodes=9,8", "--out", "o", "--resume") == (0, "o\n", "")
+    swept, execution = Sweep(RunConfig(nodes=9), {"nodes": (9, 8)}), Execution("o", resume=True)
+    assert experiments[0] == ("check_sweep", swept, execution)
+    assert (experiments[1][0], *experiments[1][2:4]) == ("run_sweep", swept, execution)
+    assert experiments[2] == ("stop",)
 
 
 def test_report(call, experiments):

@@ -51,7 +51,18 @@ def make(folder: Path, *arguments: str, **environment: str) -> str:
 
 def test_help_lists_every_target_and_variable(clone):
     text = make(clone, "help")
-    for target in ("run", "paper", "test", "report", "bench", "lint", "notebooks", "clean", "help"):
+    for target in (
+        "run",
+        "paper",
+        "sweep",
+        "test",
+        "report",
+        "bench",
+        "lint",
+        "notebooks",
+        "clean",
+        "help",
+    ):
         assert f"\n  {target} " in text
     for variable in ("NODES", "GROUPS", "SEED", "SEEDS", "OUT", "MASTER", "CONFIG", "ARGS"):
         assert f"  {variable}=" in text
@@ -65,6 +76,7 @@ def test_only_set_variables_become_flags(clone):
     assert make(clone, "run") == "<run>"
     assert make(clone, "run", "NODES=5", "OUT=o") == "<run><--nodes><5><--out><o>"
     assert make(clone, "report", "OUT=o") == "<report><--out><o>"
+    assert make(clone, "sweep", "CONFIG=c", "OUT=o") == "<sweep><--out><o><--config><c>"
 
 
 def test_paper_goes_on_where_it_was(clone):

@@ -1,6 +1,17 @@
-"""A run: the phases of one experiment over a folder, resumable, and every table in between."""
+"""A run: the phases of one experiment over a folder, resumable; a sweep: a grid of runs."""
 
 from scribe_spark.experiments.run import PHASES, Run, check, report, run
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.sweep import Sweep, check_sweep, run_sweep
 
-__all__ = ["PHASES", "Run", "Simulation", "check", "report", "run"]
+__all__ = [
+    "PHASES",
+    "Run",
+    "Simulation",
+    "Sweep",
+    "check",
+    "check_sweep",
+    "report",
+    "run",
+    "run_sweep",
+]

@@ -24,8 +24,9 @@ __all__ = ["MANIFEST", "Folder", "local_names", "probe_local", "refuse_contents"
 
 MANIFEST = "manifest.json"
 
-#: All that a run ever puts into its folder: what --overwrite may delete.
-CONTENTS = (MANIFEST, "metrics.json", "report.html", "figures", "tables")
+#: All that a run or a sweep ever puts into its folder, but a sweep's runs: what --overwrite may
+#: delete.
+CONTENTS = (MANIFEST, "metrics.json", "report.html", "figures", "tables", "sweep", "sweep.html")
 
 #: Object stores: a file appears, whole, when it is closed, and a rename is a copy.
 _STORES = ("s3a", "s3", "s3n", "gs", "oss", "dbfs")
@@ -108,6 +109,15 @@ class Folder:
             if name != MANIFEST:
                 self._files.delete(self._path(name), True)
 
+    def remove(self) -> None:
+        """Delete what a run left, and the folder if nothing else is in it."""
+        if MANIFEST not in self.names():
+            return
+        self.clear()
+        self._files.delete(self._path(MANIFEST), False)
+        if not self.names():
+            self._files.delete(self._path(), True)
+
     # --- texts
 
     def read_text(self, *parts: str) -> str:
@@ -169,7 +179,16 @@ class Folder:
         return _read_digest(seen.get)
 
     def read_table(self, name: str) -> DataFrame:
-        return self.spark.read.options(**_AS_IT_STANDS).parquet(self._table(name))
+        return self._read(self._table(name))
+
+    def write_rows(self, name: str, frame: DataFrame) -> DataFrame:
+        """Write a few rows as one Parquet file, beside `tables`; read back."""
+        url = f"{self.url}/{name}"
+        frame.coalesce(1).write.mode("overwrite").parquet(url)
+        return self._read(url)
+
+    def _read(self, url: str) -> DataFrame:
+        return self.spark.read.options(**_AS_IT_STANDS).parquet(url)
 
     def is_whole(self, name: str, record: dict[str, Any]) -> bool:
         """Whether the table can be read and is what was written."""

@@ -262,7 +262,7 @@ def _open(
         _refuse_gap(PHASES[0], phases)
     folder.make()
     folder.clear()
-    manifest = _manifest(config, execution, spark)
+    manifest = new_manifest(config, execution, spark)
     folder.write_json(MANIFEST, manifest)
     return manifest
 
@@ -277,6 +277,30 @@ def _former(
     InputError
         The folder is somebody else's, or a run's of another config, input or version.
     """
+    manifest = former(names, read, config.as_dict(), execution)
+    if manifest is not None:
+        for name, digest in _inputs(config).items():
+            if manifest["inputs"].get(name) != digest:
+                remedy = (
+                    f"has changed since {execution.out} was made; use --overwrite or another OUT"
+                )
+                raise InputError(name, getattr(config, name), remedy)
+    return manifest
+
+
+def former(
+    names: Iterable[str],
+    read: Callable[[str], str],
+    resolved: dict[str, Any],
+    execution: Execution,
+) -> dict[str, Any] | None:
+    """The manifest to go on with, of what is `resolved` in the same way; or None.
+
+    Raises
+    ------
+    InputError
+        The folder is somebody else's, or of something resolved otherwise, or of another version.
+    """
     out = execution.out
     manifest = refuse_contents(out, names, read, execution.resume, execution.overwrite)
     if manifest is None:
@@ -284,16 +308,12 @@ def _former(
     try:
         # as if each were there in full; what is not is as good as an unreadable manifest
         _ = [(PHASES.index(e["name"]), *map(dict, _left(e))) for e in manifest["phases"]]
-        resolved, inputs = {**manifest["resolved"]}, {**manifest["inputs"]}
+        theirs, _ = {**manifest["resolved"]}, {**manifest["inputs"]}
         version = manifest["versions"]["scribe_spark"]
     except Exception:
         remedy = f"its {MANIFEST} cannot be read; use --overwrite"
         raise InputError("out", out, remedy) from None
-    refuse_other(config.as_dict(), resolved, out)
-    for name, digest in _inputs(config).items():
-        if inputs.get(name) != digest:
-            remedy = f"has changed since {out} was made; use --overwrite or another OUT"
-            raise InputError(name, getattr(config, name), remedy)
+    refuse_other(resolved, theirs, out)
     refuse_version(version, out)
     return manifest
 
@@ -336,7 +356,8 @@ def refuse_other(ours: dict[str, Any], resolved: dict[str, Any], out: str) -> No
         raise InputError(name, ours.get(name), remedy)
 
 
-def _manifest(config: RunConfig, execution: Execution, spark: SparkSession) -> dict[str, Any]:
+def new_manifest(config: RunConfig, execution: Execution, spark: SparkSession) -> dict[str, Any]:
+    """The manifest of a run that has done nothing yet."""
     resolved, usual = config.as_dict(), RunConfig().as_dict()
     return {
         "config": {name: value for name, value in resolved.items() if value != usual[name]},

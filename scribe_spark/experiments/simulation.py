@@ -243,7 +243,7 @@ class Simulation:
     def _overlay(self) -> Iterator[tuple[str, DataFrame]]:
         yield "nodes", self.nodes
         del self.nodes  # from here on, the saved ones
-        self.overlay.state.count()
+        yield "table_entries", pastry.table_entries(self.overlay.state, self.config.b)
         if self.config.write_routing_table:
             yield "routing_table", pastry.routing_table(self.overlay.state, self.config.b)
 
@@ -289,7 +289,10 @@ class Simulation:
         routes = routes.sort_values(list(routes.columns), ignore_index=True)
         spread: pd.DataFrame = saved["distributions"].toPandas()
         rdps = metrics.rdp(saved["deliveries"])
-        return metrics.numbers(size, spread, rdps, routes, core["mean"], self.config.b)
+        (tables,) = saved["table_entries"].collect()
+        return metrics.numbers(
+            size, spread, rdps, routes, core["mean"], self.config.b, tables["entries"]
+        )
 
     # --- helpers
 

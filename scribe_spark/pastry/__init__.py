@@ -2,6 +2,14 @@
 
 from scribe_spark.pastry.nodes import make_nodes, node_name
 from scribe_spark.pastry.routing import Application, Overlay
-from scribe_spark.pastry.tables import build_state, routing_table
+from scribe_spark.pastry.tables import build_state, routing_table, table_entries
 
-__all__ = ["Application", "Overlay", "build_state", "make_nodes", "node_name", "routing_table"]
+__all__ = [
+    "Application",
+    "Overlay",
+    "build_state",
+    "make_nodes",
+    "node_name",
+    "routing_table",
+    "table_entries",
+]

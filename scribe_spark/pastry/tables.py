@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from scribe_spark import ids
 from scribe_spark.topology.underlay import Kernel, Underlay
 
-__all__ = ["STATE", "build_state", "routing_table"]
+__all__ = ["STATE", "build_state", "routing_table", "table_entries"]
 
 #: What a node knows, ready for one hop.
 #:
@@ -147,6 +147,19 @@ def routing_table(state: DataFrame, b: int) -> DataFrame:
         F.floor(F.col("cell") / 2**b).cast("int").alias("row"),
         (F.col("cell") % 2**b).cast("int").alias("col"),
         F.col("entry").cast("bigint").alias("entry"),
+    )
+
+
+def table_entries(state: DataFrame, b: int) -> DataFrame:
+    """`schemas.TABLE_ENTRIES`: nodes, and the entries in all their routing tables; one row.
+
+    Of a row's 2**b cells one is the node's own and each missing entry has its gap, so lengths tell.
+    """
+    rows = F.size("table") / F.lit(2**b)
+    entries = F.size("table") - rows - F.size("gaps")
+    return state.agg(
+        F.count(F.lit(1)).alias("nodes"),
+        F.coalesce(F.sum(entries.cast("bigint")), F.lit(0)).cast("bigint").alias("entries"),
     )
 
 

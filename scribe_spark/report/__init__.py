@@ -1,8 +1,10 @@
 """The report of a run: its figures, drawn as the paper draws them, and measured against published.
+Of a sweep: small multiples.
 
 Pure functions of plain values; nothing here knows Spark.
 """
 
 from scribe_spark.report.page import Report, difference, render
+from scribe_spark.report.sweep import render_sweep
 
-__all__ = ["Report", "difference", "render"]
+__all__ = ["Report", "difference", "render", "render_sweep"]

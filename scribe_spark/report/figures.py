@@ -345,7 +345,7 @@ def draw(spec: FigureSpec, distributions: pd.DataFrame) -> Drawing:
         else:
             axes.set(xticks=[], yticks=[])
             axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color="#555555")
-        return Drawing(spec, _svg(figure, spec, words), words)
+        return Drawing(spec, _svg(figure, spec.name, _heading(spec), words), words)
 
 
 # Ways to draw -------------------------------------------------------------------------------------
@@ -522,10 +522,10 @@ def _short(value: float) -> str:
 # SVG ----------------------------------------------------------------------------------------------
 
 
-def _svg(figure: Figure, spec: FigureSpec, words: str) -> str:
+def _svg(figure: Figure, name: str, heading: str, words: str) -> str:
     """The figure as an ``<svg>`` element that can stand alone or beside others in one page.
 
-    Ids carry the figure's name, so those of two figures never meet; a title and a description are
+    Ids carry the figure's `name`, so those of two figures never meet; a title and a description are
     its text alternative.
     """
     file = io.StringIO()
@@ -533,12 +533,12 @@ def _svg(figure: Figure, spec: FigureSpec, words: str) -> str:
     figure.savefig(file, format="svg", metadata=nothing)
     text = file.getvalue()
     text = text[text.index("<svg") :].rstrip() + "\n"
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{spec.name}-", text)
-    title, described = f"{spec.name}-title", f"{spec.name}-words"
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    title, described = f"{name}-title", f"{name}-words"
     head, body = text.split(">", 1)
     return (
         f'{head} role="img" aria-labelledby="{title} {described}">\n'
-        f' <title id="{title}">{escape(_heading(spec))}</title>\n'
+        f' <title id="{title}">{escape(heading)}</title>\n'
         f' <desc id="{described}">{escape(words)}</desc>\n <style>{_HALO}</style>{body}'
     )
 

@@ -118,21 +118,14 @@ def render(
     -------
     Report
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     drawings = [draw(spec, distributions) for spec in FIGURES]
     sections = _sections(metrics)
     differences = [row.difference for section in sections for row in section.rows]
     compared = [difference for difference in differences if difference is not None]
-    environment = Environment(
-        loader=PackageLoader("scribe_spark.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    html = environment.get_template("template.html").render(
+    html = _fill(
+        "template.html",
         facts=_facts(manifest),
         headlines=[row for section in sections for row in _headline(section)],
         compared=len(compared),
@@ -149,6 +142,20 @@ def render(
         phases=_phases(manifest),
     )
     return Report(html, {drawing.spec.name: drawing.svg for drawing in drawings})
+
+
+def _fill(template: str, **values: Any) -> str:
+    """A template with every value escaped but those that are markup."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("scribe_spark.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(**values)
 
 
 # Measured against published -----------------------------------------------------------------------

@@ -1,0 +1,344 @@
+"""A sweep: a grid over the config's fields, an ordinary run at each point, one table of them all.
+
+OUT holds a run's folder a point (``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy rows:
+`schemas.sweep_rows`), ``sweep.html`` and a manifest that says which grid it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+
+from scribe_spark import schemas
+from scribe_spark.config import Execution, InputError, RunConfig, check_names
+from scribe_spark.experiments.folder import MANIFEST, Folder, local_names, probe_local
+from scribe_spark.experiments.run import PHASES, check, former, new_manifest, run
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.inputs import is_local, local_path
+from scribe_spark.metrics import NUMBERS
+from scribe_spark.progress import Progress, Silent
+from scribe_spark.report import render_sweep
+
+__all__ = ["SHOW", "Point", "Sweep", "check_sweep", "run_sweep"]
+
+#: Kind of every field: ``int``, ``float``, ``str`` or ``bool``.
+_KINDS = {field.name: str(field.type).split(" ")[0] for field in dataclasses.fields(RunConfig)}
+
+#: What a point costs: seconds of the phases that leave tables, and their sum.  The report's are
+#: left out: it is drawn again whenever a sweep goes on.
+_COSTS = {**{f"cost.{phase}.seconds": "s" for phase in PHASES[:-1]}, "cost.seconds": "s"}
+
+#: The metrics on the page, unless the TOML file says which.
+SHOW = (
+    "pastry.hops.mean",
+    "pastry.table_entries.mean",
+    "scribe.rad.median",
+    "scribe.rmd.median",
+    "scribe.children_entries.mean",
+    "scribe.children_entries.max",
+    "scribe.link_stress.mean_existing",
+    "scribe.link_stress.max",
+    "cost.seconds",
+)
+
+_LONGEST = 200  # of a folder's name; file systems take 255
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a sweep.
+
+    Attributes
+    ----------
+    values : dict
+        Swept field -> its value here.
+    config : RunConfig
+    """
+
+    values: dict[str, Any]
+    config: RunConfig
+
+    @property
+    def name(self) -> str:
+        """``field=value,...``: a folder's name, whatever the values hold."""
+        name = ",".join(f"{field}={_safe(value)}" for field, value in self.values.items())
+        if len(name) <= _LONGEST:
+            return name
+        return f"{name[: _LONGEST - 20]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A grid over config fields.
+
+    Attributes
+    ----------
+    base : RunConfig
+        The fields that are not swept.
+    grid : mapping
+        Field -> its values, in the order in which points are run: the last field's change first.
+    show : tuple of str
+        The metrics on the page.
+
+    Raises
+    ------
+    InputError
+        Nothing to sweep, an unknown field or metric, no value or one twice, or a point that the
+        config refuses.
+    """
+
+    base: RunConfig
+    grid: Mapping[str, tuple[Any, ...]]
+    show: tuple[str, ...] = SHOW
+
+    def __post_init__(self) -> None:
+        _check_grid(self.grid)
+        check_names(dict.fromkeys(self.show), [*NUMBERS, *_COSTS], "show")
+        assert self.points  # each is checked as it is made
+
+    @classmethod
+    def of(cls, file: Mapping[str, Any], flags: Mapping[str, Any], sets: Sequence[str]) -> Sweep:
+        """A sweep out of a TOML file, flags and ``--set field=value,value`` texts.
+
+        Flags win over the file: a flag of a field that the file sweeps keeps it at one value.
+
+        Parameters
+        ----------
+        file : mapping
+            Config fields, and the table ``sweep``: field -> list of values, and ``show``.
+        flags : mapping
+            Config fields.
+        sets : sequence of str
+
+        Raises
+        ------
+        InputError
+            As :class:`Sweep`; or what is given contradicts itself.
+        """
+        fixed = {name: value for name, value in file.items() if name != "sweep"}
+        table = file.get("sweep", {})
+        if not isinstance(table, Mapping):
+            raise InputError("sweep", table, "must be a table: [sweep], then b = [1, 2, 4]")
+        listed = {name: _values(name, given) for name, given in table.items() if name != "show"}
+        typed = _sets(sets)
+        for swept, given, where in ((listed, fixed, "[sweep]"), (typed, flags, "--set")):
+            for name in swept:
+                if name in given:
+                    remedy = f"is in {where} too; leave one of them out"
+                    raise InputError(name, given[name], remedy)
+        grid = {name: values for name, values in listed.items() if name not in flags} | typed
+        _check_grid(grid)
+        base = {name: value for name, value in {**fixed, **flags}.items() if name not in grid}
+        config = RunConfig.of(base, {name: values[0] for name, values in grid.items()})
+        return cls(config, grid, _metrics(table["show"]) if "show" in table else SHOW)
+
+    @property
+    def points(self) -> list[Point]:
+        """Every point of the grid."""
+        rows = itertools.product(*self.grid.values())
+        found = [dict(zip(self.grid, row, strict=True)) for row in rows]
+        return [Point(values, dataclasses.replace(self.base, **values)) for values in found]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every config field, a swept one with the list of its values, and which are swept."""
+        swept = {name: list(values) for name, values in self.grid.items()}
+        return {"sweep": list(swept), **self.base.as_dict(), **swept}
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A folder that a sweep has left.
+
+    Attributes
+    ----------
+    out : str
+    rows : DataFrame
+        `schemas.sweep_rows`, as saved.
+    """
+
+    out: str
+    rows: DataFrame
+
+
+# --- what is swept
+
+
+def _check_grid(grid: Mapping[str, tuple[Any, ...]]) -> None:
+    if not grid:
+        raise InputError("sweep", "", "sweeps no field; name one, such as --set b=1,2,4")
+    check_names(grid, list(_KINDS), "sweep field")
+    for name, values in grid.items():
+        if not values:
+            raise InputError(name, "", "needs a value at least, such as --set b=1,2,4")
+        for place, value in enumerate(values):
+            if value in values[:place]:
+                raise InputError(name, value, "is swept twice; leave one of them out")
+
+
+def _sets(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """``field=value,value`` texts; a value may stand in double quotes, as in CSV."""
+    grid: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        name, equals, rest = text.partition("=")
+        name = name.strip()
+        if not (equals and name):
+            raise InputError("set", text, "must be FIELD=VALUE,VALUE,..., such as b=1,2,4")
+        check_names({name: None}, list(_KINDS), "sweep field")
+        if name in grid:
+            raise InputError("set", text, f"sweeps {name} again; give all its values in one --set")
+        try:
+            (cells,) = csv.reader([rest], skipinitialspace=True, strict=True) if rest else [[]]
+        except (csv.Error, ValueError):
+            remedy = 'must be values separated by commas, "quoted" where they hold one'
+            raise InputError(name, rest, remedy) from None
+        grid[name] = tuple(_typed(name, cell.strip()) for cell in cells)
+    return grid
+
+
+_WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+
+
+def _typed(name: str, text: str) -> Any:
+    """A value out of its text; range and meaning are the config's to check."""
+    kind = _KINDS[name]
+    try:
+        if kind == "bool":
+            return {"true": True, "false": False}[text]
+        return {"int": int, "float": float, "str": str}[kind](text)
+    except (KeyError, ValueError):
+        raise InputError(name, text, f"must be {_WORDS[kind]}") from None
+
+
+def _values(name: str, given: Any) -> tuple[Any, ...]:
+    """A field's values out of TOML."""
+    check_names({name: None}, list(_KINDS), "sweep field")
+    if not isinstance(given, list):
+        raise InputError(name, given, "must be a list in [sweep], such as [1, 2, 4]")
+    real = _KINDS[name] == "float"
+    return tuple(float(v) if real and type(v) is int else v for v in given)
+
+
+def _metrics(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise InputError("show", given, 'must be a list of metrics, such as ["pastry.hops.mean"]')
+    return tuple(dict.fromkeys(given))
+
+
+def _safe(value: Any) -> str:
+    """A value as part of a folder's name: letters, digits and ``_.-``, others as ``~2F``.
+
+    URLs have their ``%2F`` undone here and there.
+    """
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return quote(text, safe="").replace("~", "%7E").replace("%", "~")
+
+
+# --- running it
+
+
+def check_sweep(sweep: Sweep, execution: Execution) -> None:
+    """Refuse bad input that can be told without Spark, at any point of the grid.
+
+    Raises
+    ------
+    InputError
+    """
+    if is_local(execution.out):
+        names, folder = local_names(execution.out), local_path(execution.out)
+        former(names, lambda name: (folder / name).read_text("utf-8"), sweep.as_dict(), execution)
+        probe_local(execution.out)
+    for point in sweep.points:
+        check(point.config, dataclasses.replace(execution, out=_below(execution.out, point.name)))
+
+
+def run_sweep(
+    spark: SparkSession, sweep: Sweep, execution: Execution, progress: Progress | None = None
+) -> Swept:
+    """Run every point that is not whole yet, then write the table and the page.
+
+    Raises
+    ------
+    InputError
+        OUT cannot be used or is of another sweep; or what a point's run refuses.
+    """
+    progress = progress or Silent()
+    folder, points = Folder(spark, execution.out), sweep.points
+    _open(folder, sweep, execution)
+    rows: list[dict[str, Any]] = []
+    networks: dict[tuple[Any, ...], Simulation] = {}
+    for number, point in enumerate(points, start=1):
+        progress.note(f"point {number} of {len(points)}: {point.name}")
+        where = dataclasses.replace(
+            execution, out=_below(execution.out, point.name), resume=True, overwrite=False
+        )
+        shares = networks.get(point.config.network)
+        done = run(spark, point.config, where, progress=progress, shares=shares)
+        done.simulation.release()
+        networks.setdefault(point.config.network, done.simulation)
+        rows += _rows(point, done.metrics(), done.manifest())
+    schema = schemas.sweep_rows({name: _KINDS[name] for name in sweep.grid})
+    cells = [tuple(row[name] for name in schema.names) for row in rows]
+    table = folder.write_rows("sweep", spark.createDataFrame(cells, schema))
+    units = {name: NUMBERS[name].unit for name in NUMBERS} | _COSTS
+    page = render_sweep(
+        pd.DataFrame(cells, columns=schema.names),
+        sweep.grid,
+        {name: units[name] for name in sweep.show},
+        {point.name: tuple(point.values.values()) for point in points},
+        folder.read_json(MANIFEST),
+    )
+    folder.write_text("sweep.html", page)
+    return Swept(execution.out, table)
+
+
+def _open(folder: Folder, sweep: Sweep, execution: Execution) -> None:
+    """Make OUT this sweep's, unless it is already."""
+    if former(folder.names(), folder.read_text, sweep.as_dict(), execution) is not None:
+        return
+    folder.make()
+    names = [point.name for point in sweep.points]
+    for name in {*names, *_former_points(folder)}:
+        Folder(folder.spark, _below(execution.out, name)).remove()
+    folder.clear()
+    manifest = new_manifest(sweep.base, execution, folder.spark)
+    resolved = sweep.as_dict()
+    given = {name: resolved[name] for name in [*manifest["config"], *sweep.grid]}
+    # the inputs are each run's own to remember
+    of_sweep = {"config": given, "resolved": resolved, "seed": resolved["seed"], "inputs": {}}
+    folder.write_json(MANIFEST, {**manifest, **of_sweep, "points": names})
+
+
+def _former_points(folder: Folder) -> list[str]:
+    """The points' folders of the sweep that was here; names that lead elsewhere are left out."""
+    try:
+        names = folder.read_json(MANIFEST)["points"]
+        texts = [name for name in names if isinstance(name, str)]
+        return [name for name in texts if "=" in name and not {"/", "\\"} & set(name)]
+    except Exception:  # there was none, or its manifest cannot be read
+        return []
+
+
+def _below(out: str, name: str) -> str:
+    return f"{out.rstrip('/')}/{name}"
+
+
+def _rows(
+    point: Point, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """A row for each number of the run, and for what it cost."""
+    took = {e["name"]: float(e["seconds"]) for e in manifest["phases"] if e["name"] != PHASES[-1]}
+    values = {metric["name"]: metric["value"] for metric in metrics}
+    values |= {f"cost.{phase}.seconds": seconds for phase, seconds in took.items()}
+    values["cost.seconds"] = round(sum(took.values()), 3)
+    at = {**point.values, "seed": point.config.seed}
+    for name, value in values.items():
+        yield {**at, "metric": name, "value": None if value is None else float(value)}

@@ -1,0 +1,262 @@
+"""The page of a sweep: small multiples over its tidy rows, a metric each, and the same as a table.
+
+The x axis is the first field with more than one value; each combination of values of the others is
+a line.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from scribe_spark.report.figures import _RC, STYLES, _short, _svg
+from scribe_spark.report.page import (
+    _duration,
+    _fill,
+    _is_number,
+    _origin,
+    _readable,
+    _settings,
+    _text,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["render_sweep"]
+
+_MARKERS = ("o", "s", "^", "D", "v")
+_DECADES = 2  # from so many on an axis is logarithmic
+_TICKS = 7  # up to so many values each has its tick
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The points that differ in x only: a label (empty for the only line), y by place on x."""
+
+    label: str
+    values: list[float | None]
+
+
+@dataclass(frozen=True)
+class _Panel:
+    metric: str
+    what: str
+    unit: str
+    words: str
+    svg: Any
+
+
+def render_sweep(
+    rows: pd.DataFrame,
+    grid: Mapping[str, Sequence[Any]],
+    show: Mapping[str, str],
+    points: Mapping[str, tuple[Any, ...]],
+    manifest: Mapping[str, Any],
+) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        A column for each swept field, ``metric, value``.
+    grid : mapping
+        Field -> its values, in order.
+    show : mapping
+        Metric -> unit, in order; those that have no value at any point are only named.
+    points : mapping
+        A run's folder -> its values of the swept fields.
+    manifest : mapping
+        As :func:`scribe_spark.report.render`.
+    """
+    from markupsafe import Markup
+
+    columns = [rows[name] for name in (*grid, "metric", "value")]
+    found = {tuple(cells[:-1]): cells[-1] for cells in zip(*columns, strict=True)}
+    value = {key: cell if _is_number(cell) else None for key, cell in found.items()}
+    there = [m for m in show if any(value.get((*at, m)) is not None for at in points.values())]
+    axis = next((name for name, values in grid.items() if len(values) > 1), next(iter(grid)))
+    panels = []
+    for number, metric in enumerate(there):
+        lines = _lines(value, grid, axis, metric)
+        what, words = _readable(metric), _describe(lines, axis, grid[axis])
+        drawn = _draw(f"panel-{number}", what, words, lines, axis, grid[axis])
+        panels.append(_Panel(metric, what, show[metric], words, Markup(drawn)))
+    legend = [
+        (line.label, Markup(_sample(f"line-{number}", number, line.label)))
+        for number, line in enumerate(_lines(value, grid, axis, ""))
+        if line.label
+    ]
+    varied = [name for name, values in grid.items() if len(values) > 1] or [axis]
+    return _fill(
+        "sweep.html",
+        facts=_facts(value, grid, points),
+        axis=axis,
+        panels=panels,
+        legend=legend,
+        absent=[metric for metric in show if metric not in there],
+        heads=[
+            (name, _label(dict(zip(grid, at, strict=True)), varied)) for name, at in points.items()
+        ],
+        table=[
+            (panel, [_text(value.get((*at, panel.metric))) for at in points.values()])
+            for panel in panels
+        ],
+        settings=_settings({part: _typed(manifest.get(part)) for part in ("config", "resolved")}),
+        origin=_origin(manifest),
+        phases=[],
+    )
+
+
+def _typed(settings: Any) -> dict[str, Any]:
+    """Settings with swept ones as they would be typed."""
+    given = settings if isinstance(settings, Mapping) else {}
+    return {
+        name: ", ".join(map(_word, value)) if isinstance(value, list) else value
+        for name, value in given.items()
+        if name != "sweep"
+    }
+
+
+def _facts(
+    value: Mapping[tuple[Any, ...], float | None],
+    grid: Mapping[str, Sequence[Any]],
+    points: Mapping[str, tuple[Any, ...]],
+) -> list[tuple[str, str]]:
+    swept = [(name, ", ".join(map(_word, values))) for name, values in grid.items()]
+    took = [value.get((*at, "cost.seconds")) for at in points.values()]
+    seconds = sum(cost for cost in took if cost is not None)
+    return [*swept, ("Points", f"{len(points):,}"), ("Time", _duration(seconds))]
+
+
+def _lines(
+    value: Mapping[tuple[Any, ...], float | None],
+    grid: Mapping[str, Sequence[Any]],
+    axis: str,
+    metric: str,
+) -> list[_Line]:
+    others = {name: values for name, values in grid.items() if name != axis}
+    varied = [name for name, values in others.items() if len(values) > 1]
+    lines = []
+    for row in itertools.product(*others.values()):
+        at = dict(zip(others, row, strict=True))
+        keys = [tuple({**at, axis: x}[name] for name in grid) for x in grid[axis]]
+        lines.append(_Line(_label(at, varied), [value.get((*key, metric)) for key in keys]))
+    return lines
+
+
+def _label(at: Mapping[str, Any], names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {_word(at[name])}" for name in names)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _describe(lines: Sequence[_Line], axis: str, values: Sequence[Any]) -> str:
+    """Where each line starts and ends."""
+    sentences = []
+    for line in lines:
+        known = [(x, y) for x, y in zip(values, line.values, strict=True) if y is not None]
+        if not known:
+            continue
+        (first, low), (last, high) = known[0], known[-1]
+        text = f"{_text(low)} at {axis} {_word(first)}"
+        if len(known) > 1:
+            text += f", {_text(high)} at {_word(last)}"
+        sentences.append(f"{line.label}: {text}." if line.label else f"{text}.")
+    return " ".join(sentences)
+
+
+# Drawing ------------------------------------------------------------------------------------------
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    FigureCanvasSVG(figure)
+    return figure
+
+
+def _style(number: int) -> dict[str, Any]:
+    colour, dashes = STYLES[number % len(STYLES)]
+    marker = _MARKERS[number % len(_MARKERS)]
+    size = max(3.0, 5.5 - number)  # of lines that run over one another all are seen
+    return {"color": colour, "linestyle": dashes, "marker": marker, "markersize": size}
+
+
+def _draw(
+    name: str, what: str, words: str, lines: Sequence[_Line], axis: str, values: Sequence[Any]
+) -> str:
+    from matplotlib import style
+
+    numeric = all(_is_number(x) for x in values)
+    order = sorted(range(len(values)), key=values.__getitem__) if numeric else range(len(values))
+    x = [float(values[i]) if numeric else float(i) for i in order]
+    with style.context(["default", _RC]):
+        figure = _figure(3.1, 2.1)
+        axes = figure.add_axes((0.16, 0.2, 0.8, 0.75))
+        for number, line in enumerate(lines):
+            y = [math.nan if (at := line.values[i]) is None else at for i in order]
+            axes.plot(x, y, clip_on=False, zorder=3, **_style(number))
+        axes.set_xlabel(axis)
+        _scale_y(axes, [y for line in lines for y in line.values if y is not None])
+        _scale_x(axes, x, [_tick(values[i]) for i in order], numeric)
+        return _svg(figure, name, what, words)
+
+
+def _sample(name: str, number: int, label: str) -> str:
+    """A line as it looks, for the legend."""
+    from matplotlib import style
+    from matplotlib.lines import Line2D
+
+    with style.context(["default", _RC]):
+        figure = _figure(0.42, 0.16)
+        line = Line2D([0.02, 0.5, 0.98], [0.5, 0.5, 0.5], markevery=[1], **_style(number))
+        figure.add_artist(line)
+        return _svg(figure, name, label, "The line of this label.")
+
+
+def _tick(value: Any) -> str:
+    if _is_number(value):
+        return _short(value)
+    text = _word(value)
+    return text if len(text) <= 12 else "\N{HORIZONTAL ELLIPSIS}" + text[-11:]
+
+
+def _spans_decades(values: Sequence[float]) -> bool:
+    return min(values) > 0 and max(values) >= 10**_DECADES * min(values)
+
+
+def _scale_x(axes: Axes, x: Sequence[float], labels: Sequence[str], numeric: bool) -> None:
+    if numeric and _spans_decades(x):
+        axes.set_xscale("log")
+    elif not numeric:
+        axes.set_xlim(-0.3, len(x) - 0.7)
+    axes.minorticks_off()
+    every = -(-len(x) // _TICKS)
+    axes.set_xticks(x[::every], labels[::every])
+
+
+def _scale_y(axes: Axes, y: Sequence[float]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    if _spans_decades(y):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(numticks=6))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        if min(y) >= 0:
+            axes.set_ylim(0, max(y) * 1.08 or 1)
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(round(value, 9))))

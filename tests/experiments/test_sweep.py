@@ -1,0 +1,243 @@
+"""Sweeps: what is refused, where points go, and rows that are those of ordinary runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from scribe_spark.config import Execution, InputError, RunConfig
+from scribe_spark.experiments import Sweep, check_sweep, run_sweep
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.sweep import _open
+
+from .conftest import SMALL, Notes, left, manifest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+# ------------------------------------------------------------------------------- what is swept
+
+
+def test_points_in_order():
+    swept = Sweep.of({"nodes": 500}, {"seed": 7}, ["b=2,4", "source=root,direct"])
+    assert [point.name for point in swept.points] == [
+        "b=2,source=root",
+        "b=2,source=direct",
+        "b=4,source=root",
+        "b=4,source=direct",
+    ]
+    assert swept.points[3].config == RunConfig(nodes=500, seed=7, b=4, source="direct")
+
+
+def test_file_and_flags():
+    """Flags win: --set over the file's values, a flag of a swept field over the whole sweep."""
+    file = {"nodes": 500, "sweep": {"b": [1, 2], "leaf_set": [8, 16], "show": ["cost.seconds"]}}
+    assert Sweep.of(file, {}, []).grid == {"b": (1, 2), "leaf_set": (8, 16)}
+    assert Sweep.of(file, {}, ["b=8", "tie=seeded"]).grid == {
+        "b": (8,),
+        "leaf_set": (8, 16),
+        "tie": ("seeded",),
+    }
+    one = Sweep.of(file, {"b": 4, "nodes": 600}, [])
+    assert (one.grid, one.base.b, one.base.nodes) == ({"leaf_set": (8, 16)}, 4, 600)
+    assert one.show == ("cost.seconds",)
+    # a base that would be refused by itself is fine where every point is
+    assert Sweep.of({"group_size": 200_000, "sweep": {"nodes": [200_000]}}, {}, []).points
+
+
+@pytest.mark.parametrize("preset", sorted(ROOT.glob("data/sweep_*.toml")), ids=lambda p: p.stem)
+def test_presets(preset):
+    import tomllib
+
+    swept = Sweep.of(tomllib.loads(preset.read_text()), {}, [])
+    (field,) = swept.grid
+    assert {"sweep_b": "b", "sweep_nodes": "nodes"}.get(preset.stem, "group_size") == field
+    assert len(swept.points) >= 3
+
+
+def test_values_keep_their_kinds():
+    sets = ["zipf_exponent=1,1.25", "gtitm_quirk=true,false", 'variants=plain, "collapse,lazy"']
+    grid = Sweep.of({}, {}, sets).grid
+    assert grid["zipf_exponent"] == (1.0, 1.25)
+    assert grid["gtitm_quirk"] == (True, False)
+    assert grid["variants"] == ("plain", "collapse,lazy")
+    assert (
+        repr(Sweep.of({"sweep": {"zipf_exponent": [1]}}, {}, []).grid["zipf_exponent"]) == "(1.0,)"
+    )
+
+
+def test_names_are_one_folder_each_whatever_the_values():
+    values = ["a/b", "a~2Fb", "../x", "a,b=c", "s3a://b/c d", "ü%2F", "x" * 300, "x" * 301, "~"]
+    names = [point.name for point in Sweep.of({"sweep": {"topology": values}}, {}, []).points]
+    assert len(set(names)) == len(values)
+    for name in names:
+        assert name.startswith("topology=")
+        assert not set(name) & set("/\\%:,* ")
+        assert len(name.encode()) <= 200
+    assert names[:2] == ["topology=a~2Fb", "topology=a~7E2Fb"]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "error"),
+    [
+        (["b", 2], "sweep = ['b', 2]: must be a table"),
+        ({"b": 2}, "b = 2: must be a list in [sweep]"),
+        ({"b": []}, "b = '': needs a value at least"),
+        ({"b": ["2"]}, "b = '2': must be one of 1, 2, 4, 8"),
+        ({"nodes": [10, True]}, "nodes = True: must be a whole number"),
+        ({"leafset": [2]}, "sweep field = 'leafset': is unknown; did you mean 'leaf_set'?"),
+        ({"seed": [5]}, "seed = 9: is in [sweep] too; leave one of them out"),
+        ({"b": [2], "show": ["pastry.hops"]}, "show = 'pastry.hops': is unknown; did you mean "),
+        ({"b": [2], "show": "cost.seconds"}, "show = 'cost.seconds': must be a list"),
+        ({"show": []}, "sweep = '': sweeps no field"),
+    ],
+)
+def test_files_refused(sweep, error):
+    with pytest.raises(InputError) as caught:
+        Sweep.of({"seed": 9, "sweep": sweep}, {}, [])
+    assert str(caught.value).startswith(error)
+
+
+# ---------------------------------------------------------------------------------- running it
+
+GRID = ("leaf_set=8,16", "seed=1,2")
+NAMES = [f"leaf_set={leaves},seed={seed}" for leaves in (8, 16) for seed in (1, 2)]
+FEW = SMALL | {"groups": 4}
+
+
+def where(out, **how):
+    return Execution(str(out), "local[2]", 2, **how)
+
+
+@pytest.fixture(scope="module")
+def whole(spark, tmp_path_factory) -> Path:
+    """A sweep of four points; not to be changed."""
+    out = tmp_path_factory.mktemp("sweep") / "out"
+    swept = Sweep.of(FEW, {}, GRID)
+    check_sweep(swept, where(out))
+    run_sweep(spark, swept, where(out))
+    return out
+
+
+@pytest.fixture
+def copy(whole, tmp_path) -> Path:
+    shutil.copytree(whole, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def rows(out: Path) -> pd.DataFrame:
+    return pd.read_parquet(out / "sweep")
+
+
+def test_rows_are_those_of_the_runs(whole):
+    table = rows(whole)
+    assert dict(table.dtypes.astype(str)) == {
+        **dict.fromkeys(("leaf_set", "seed"), "int64"),
+        "metric": "object",
+        "value": "float64",
+    }
+    assert not table.duplicated(["leaf_set", "seed", "metric"]).any()
+    for (leaves, seed), of in table.groupby(["leaf_set", "seed"]):
+        point = whole / f"leaf_set={leaves},seed={seed}"
+        found = of.set_index("metric")["value"]
+        metrics = {m["name"]: m["value"] for m in json.loads((point / "metrics.json").read_text())}
+        took = {e["name"]: e["seconds"] for e in manifest(point)["phases"] if e["name"] != "report"}
+        metrics |= {f"cost.{name}.seconds": seconds for name, seconds in took.items()}
+        metrics["cost.seconds"] = pytest.approx(sum(took.values()))
+        assert found.astype(object).where(found.notna(), None).to_dict() == metrics
+        assert (
+            manifest(point)["resolved"]
+            == RunConfig(**FEW, leaf_set=int(leaves), seed=int(seed)).as_dict()
+        )
+        assert (point / "report.html").exists()
+    assert table.groupby(["leaf_set", "seed"]).ngroups == 4
+
+
+def test_table_entries_are_those_of_the_routing_table(small):
+    entries = small.table("routing_table").count()
+    assert small.table("table_entries").toPandas().values.tolist() == [[SMALL["nodes"], entries]]
+    (told,) = [m for m in small.metrics() if m["name"] == "pastry.table_entries.mean"]
+    assert told["value"] == entries / SMALL["nodes"]
+
+
+def test_the_page(whole):
+    page = (whole / "sweep.html").read_text()
+    assert page.count("<figure") == 9
+    for name in NAMES:
+        assert f'href="{name}/report.html"' in page
+
+
+def test_going_on(spark, whole, copy):
+    """One point is gone: it alone is run, apart from the others, and its numbers are the same."""
+    shutil.rmtree(copy / NAMES[3])
+    shutil.rmtree(copy / "sweep")
+    swept, notes = Sweep.of(FEW, {}, GRID), Notes()
+    check_sweep(swept, where(copy, resume=True))
+    done = run_sweep(spark, swept, where(copy, resume=True), notes)
+    phases = [f"{phase}: whole already" for phase in ("topology", "overlay", "trees", "measures")]
+    told = [
+        line for n, name in enumerate(NAMES) for line in (f"point {n + 1} of 4: {name}", *phases)
+    ]
+    assert notes.lines == told[:-4]
+    before, after = rows(whole), rows(copy)
+    redone = (
+        (before["leaf_set"] == 16)
+        & (before["seed"] == 2)
+        & before["metric"].str.startswith("cost.")
+    )
+    assert redone.sum() == 5
+    pd.testing.assert_frame_equal(after[~redone], before[~redone])
+    assert done.rows.count() == len(before)
+    for name in NAMES:  # the one that is run again has routes of its own now
+        assert left(copy / name) == left(whole / name)
+
+
+def test_folders_refused(whole):
+    swept = Sweep.of(FEW, {}, GRID)
+    with pytest.raises(InputError, match="exists; use --resume"):
+        check_sweep(swept, where(whole))
+    for other, error in (
+        (
+            Sweep.of(FEW, {}, ["leaf_set=8", "seed=1,2"]),
+            r"^leaf_set = \[8\]: .* with leaf_set = \[8, 16\]",
+        ),
+        (
+            Sweep.of(FEW, {}, [*GRID, "tie=delay"]),
+            r"^sweep = .* was made with sweep = \['leaf_set', ",
+        ),
+        (Sweep.of(FEW | {"groups": 3}, {}, GRID), r"^groups = 3: .* was made with groups = 4"),
+    ):
+        with pytest.raises(InputError, match=error):
+            check_sweep(other, where(whole, resume=True))
+
+
+def test_a_point_of_something_else_is_refused(copy):
+    shutil.copytree(copy / NAMES[0], copy / NAMES[1], dirs_exist_ok=True)
+    with pytest.raises(InputError, match=r"seed=2 was made with seed = 1"):
+        check_sweep(Sweep.of(FEW, {}, GRID), where(copy, resume=True))
+
+
+def test_bad_points_leave_no_trace(tmp_path):
+    swept = Sweep.of(FEW, {}, ["topology=transit-stub,/nowhere.csv"])
+    with pytest.raises(InputError, match=r"^topology = '/nowhere.csv': "):
+        check_sweep(swept, where(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_overwrite_deletes_only_what_a_sweep_left(spark, copy):
+    (copy / "notes.txt").write_text("mine")
+    (copy / NAMES[1] / "notes.txt").write_text("mine")
+    record = manifest(copy)
+    record["points"] += ["../x=1", 7]
+    (copy / "manifest.json").write_text(json.dumps(record))
+    (copy.parent / "x=1").mkdir()
+    (copy.parent / "x=1" / "manifest.json").write_text("{}")
+    _open(Folder(spark, str(copy)), Sweep.of(FEW, {}, ["b=2"]), where(copy, overwrite=True))
+    assert {path.name for path in copy.iterdir()} == {"notes.txt", "manifest.json", NAMES[1]}
+    assert [path.name for path in (copy / NAMES[1]).iterdir()] == ["notes.txt"]
+    assert manifest(copy)["points"] == ["b=2"]
+    assert (copy.parent / "x=1" / "manifest.json").exists()

@@ -1,0 +1,83 @@
+"""The page of a sweep: every number shown is there, and nothing in it is believed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pandas as pd
+import pytest
+
+from scribe_spark.report import render_sweep
+
+from .test_page import Page
+
+HOSTILE = "<script>alert(1)</script>&\"'"
+
+
+def page(grid, values, show=("cost.seconds",), manifest=None):
+    """The page of `values`: metric -> a function of the swept values."""
+    points = {f"at={n}": at for n, at in enumerate(itertools.product(*grid.values()))}
+    rows = [(*at, name, of(*at)) for at in points.values() for name, of in values.items()]
+    table = pd.DataFrame(rows, columns=[*grid, "metric", "value"])
+    return render_sweep(table, grid, dict.fromkeys(show, "s"), points, manifest or {})
+
+
+def test_lines_and_cells():
+    grid = {"tie": ("delay",), "nodes": (1000, 10, 100_000), "b": (2, 4)}
+    html = page(grid, {"cost.seconds": lambda _, n, b: n * b / 8})
+    rows = [[cell.strip() for cell in row] for row in Page(html).rows]
+    assert rows[0][1:4] == ["nodes 1,000, b 2", "nodes 1,000, b 4", "nodes 10, b 2"]
+    assert rows[1][1:] == ["250", "500", "2.5", "5", "25,000", "50,000"]
+    assert "<h1>Sweep over nodes</h1>" in html
+    words = (
+        "b 2: 250 at nodes 1,000, 25,000 at 100,000. b 4: 500 at nodes 1,000, 50,000 at 100,000."
+    )
+    assert words in html
+    assert html.count("<svg") == 1 + 2  # and a sample of each line
+    assert len(set(Page(html).ids)) == len(Page(html).ids)
+
+
+def test_one_line_needs_no_legend():
+    html = page({"b": (1, 2, 4)}, {"cost.seconds": float})
+    assert 'class="legend"' not in html
+    assert "<figcaption>1 at b 1, 4 at 4.</figcaption>" in html
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        {"b": (2,)},
+        {"gtitm_quirk": (True, False)},
+        {"topology": ("transit-stub", "a" * 80)},
+        {"seed": tuple(range(30)), "b": (1, 2)},
+        {"b": (1, 2), "seed": tuple(range(30))},
+        {"seed": (-1, 0, 2**62)},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("value", [0.0, -5.0, 1e-9, 1e12])
+def test_any_field_and_any_value_is_drawn(grid, value):
+    Page(page(grid, {"cost.seconds": lambda *_: value}))
+
+
+def test_what_is_missing():
+    """A gap in a line; a metric without any value is named, not drawn."""
+    of = {"x": lambda b: None if b == 2 else b, "y": lambda b: math.nan}
+    html = page({"b": (1, 2, 4)}, of, show=("x", "y", "z"))
+    assert html.count("<figure") == 1
+    assert "Without a value at any point: y, z." in html
+    assert [cell.strip() for cell in Page(html).rows[1][1:]] == ["1", "\N{EN DASH}", "4"]
+
+
+def test_values_are_not_markup():
+    grid = {"topology": (HOSTILE, "b"), "members": (HOSTILE, "d")}
+    manifest = {"config": {"topology": [HOSTILE]}, "resolved": {"sweep": [HOSTILE]}}
+    html = page(grid, {"cost.seconds": lambda *_: 1.0}, manifest=manifest)
+    assert "script" not in Page(html).tags
+    assert HOSTILE not in html
+
+
+def test_equal_rows_give_an_equal_page():
+    grid, of = {"b": (1, 2), "seed": (1, 2)}, {"cost.seconds": lambda b, s: b / s}
+    assert page(grid, of) == page(grid, of)
