@@ -209,7 +209,7 @@ class RunConfig(TransitStub):
     def network(self) -> tuple[Any, ...]:
         """What the routers, the links and the routes between them depend on, and nothing else."""
         names = [field.name for field in dataclasses.fields(TransitStub)]
-        names += ["seed", "topology", "tie", "lan_delay_ms"]
+        names += ["seed", "topology", "tie", "lan_delay_ms", "power_law_routers", "power_law_links"]
         return tuple(getattr(self, name) for name in names)
 
     @classmethod
