@@ -1,4 +1,7 @@
-"""Reading a user's table on the driver, without Spark: bad input is refused before any of it."""
+"""Reading a user's table: on the driver, without Spark, so that bad input is refused before any.
+
+What is not on this machine, Spark reads.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlparse
 
 import numpy as np
@@ -16,7 +19,10 @@ import pyarrow.parquet as pq
 
 from scribe_spark.config import InputError
 
-__all__ = ["Kind", "first_rows", "is_local", "local_path", "read_table", "typed"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Kind", "first_rows", "is_local", "local_path", "read_remote", "read_table", "typed"]
 
 Kind = Literal["int", "float"]
 
@@ -31,6 +37,14 @@ def is_local(path: str) -> bool:
     """Whether `path` is a file of this machine: a plain path or a ``file:`` URL."""
     scheme = _SCHEME.match(path)
     return scheme is None or scheme[1].lower() == "file"
+
+
+def read_remote(spark: SparkSession, path: str) -> DataFrame:
+    """A CSV (with a header) or Parquet table that only Spark can reach."""
+    suffix = path.rsplit(".", 1)[-1].lower()
+    return (
+        spark.read.option("header", True).csv(path) if suffix == "csv" else spark.read.parquet(path)
+    )
 
 
 def local_path(path: str) -> Path:

@@ -109,7 +109,10 @@ def _heap_mib(nodes: int) -> int:
 def _java_options(nodes: int) -> str:
     """Half of a short run is JVM warm-up: the first compiler alone is faster there."""
     tier = "-XX:TieredStopAtLevel=1" if nodes <= 200_000 else ""
-    return " ".join([tier, "-XX:+UseParallelGC", _archive_option(), _log_option()]).strip()
+    # half of the heap for what a round makes and drops, from the start: growing costs collections
+    heap = _heap_mib(nodes)
+    sizes = f"-Xms{heap}m -Xmn{heap // 2}m -XX:MetaspaceSize=256m"
+    return " ".join([tier, "-XX:+UseParallelGC", sizes, _archive_option(), _log_option()]).strip()
 
 
 def _archive_option() -> str:

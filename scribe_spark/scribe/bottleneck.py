@@ -60,13 +60,13 @@ def remove_bottlenecks(forest: Forest) -> Variant:
     first = _drop(forest, forest.edges.select(_TIMED)).repartition("parent")
     rounds = superstep.run("bottleneck remover", first, step, progress=forest.progress)
     if not rounds.tables:
-        return Variant(forest.edges, None, overloaded=_overloaded(forest, forest.edges))
+        return Variant(forest.edges, None, overloaded=_overloaded(forest, forest.edges).count())
     deltas, _ = superstep.materialise(rounds.union().repartition("parent"))
     rounds.release()
     log.release()
     edges, _ = superstep.materialise(_with(forest.edges, deltas))
     sent = deltas.where("change >= 0").select(*EDGE, "probes")
-    return Variant(edges, sent, _overloaded(forest, edges), held=[edges, deltas])
+    return Variant(edges, sent, _overloaded(forest, edges).count(), held=[edges, deltas])
 
 
 def _may_loop(forest: Forest) -> bool:
@@ -80,10 +80,11 @@ def _with(edges: DataFrame, deltas: DataFrame) -> DataFrame:
     return every.groupBy(_TIMED).agg(F.sum("change").alias("net")).where("net > 0").drop("net")
 
 
-def _overloaded(forest: Forest, edges: DataFrame) -> int:
-    """How many nodes have more children than their limit."""
+def _overloaded(forest: Forest, edges: DataFrame) -> DataFrame:
+    """``parent, limit`` of the nodes with more children than their limit, partitioned by parent."""
     load = edges.groupBy("parent").agg(F.count("*").alias("children"))
-    return forest.with_limit(load, "parent").where(F.col("children") > F.col("limit")).count()
+    over = forest.with_limit(load, "parent").where(F.col("children") > F.col("limit"))
+    return over.select("parent", "limit")
 
 
 def _drop(forest: Forest, edges: DataFrame) -> DataFrame:
@@ -94,9 +95,8 @@ def _drop(forest: Forest, edges: DataFrame) -> DataFrame:
     edges : DataFrame
         All children tables of the nodes asked, partitioned by parent.
     """
-    load = edges.groupBy("parent").agg(F.count("*").alias("children"))
-    over = forest.with_limit(load, "parent").where(F.col("children") > F.col("limit"))
-    mine = edges.join(over.select("parent", "limit").hint("shuffle_hash"), "parent", "inner")
+    over = _overloaded(forest, edges).hint("shuffle_hash")
+    mine = edges.join(over, "parent", "inner")
     draw = draws.bits(forest.config.seed, "shed", "group", "parent", "child")
     kernel, lan_us = forest.overlay.underlay.kernel, forest.overlay.underlay.lan_us
     config = forest.config

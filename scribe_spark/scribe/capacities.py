@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark.config import InputError, RunConfig
-from scribe_spark.inputs import is_local, read_table
+from scribe_spark.inputs import is_local, read_remote, read_table
 
 __all__ = ["check_capacities", "read_capacities"]
 
@@ -61,9 +61,9 @@ def read_capacities(spark: SparkSession, config: RunConfig) -> DataFrame:
         frame = check_capacities(config)
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("node", "limit")}
         return spark.createDataFrame(pa.table(columns))
-    suffix = path.rsplit(".", 1)[-1].lower()
-    read = spark.read.option("header", True).csv if suffix == "csv" else spark.read.parquet
-    given = read(path).select(F.col("node").cast("bigint"), F.col("limit").cast("bigint"))
+    given = read_remote(spark, path).select(
+        F.col("node").cast("bigint"), F.col("limit").cast("bigint")
+    )
     valid = F.col("node").between(0, config.nodes - 1) & (F.col("limit") >= 1)
     for row in given.where(~F.coalesce(valid, F.lit(False))).take(1):
         raise _refusal(path, f"row node={row['node']}, limit={row['limit']} will not do", config)

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import draws, ids, schemas
 from scribe_spark.config import InputError, RunConfig
-from scribe_spark.inputs import is_local, read_table
+from scribe_spark.inputs import is_local, read_remote, read_table
 from scribe_spark.pastry.nodes import node_name
 
 __all__ = ["check_members", "draw_members", "group_sizes", "make_groups", "read_members", "senders"]
@@ -65,9 +65,7 @@ def read_members(spark: SparkSession, config: RunConfig) -> DataFrame:
         frame = check_members(config)
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("group", "node")}
         return spark.createDataFrame(pa.table(columns))
-    suffix = path.rsplit(".", 1)[-1].lower()
-    read = spark.read.option("header", True).csv if suffix == "csv" else spark.read.parquet
-    members = schemas.conform(read(path), schemas.MEMBERS)
+    members = schemas.conform(read_remote(spark, path), schemas.MEMBERS)
     valid = F.col("node").between(0, config.nodes - 1) & F.col("group").isNotNull()
     for row in members.where(~F.coalesce(valid, F.lit(False))).take(1):
         raise _no_node(path, config, row["group"], row["node"])

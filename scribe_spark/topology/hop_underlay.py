@@ -21,6 +21,7 @@ from scribe_spark.topology.routes import merged_links, path_links
 from scribe_spark.topology.search import HopGraph, hops, nearest, searches
 from scribe_spark.topology.underlay import (
     PACKETS,
+    RouterIds,
     gathered,
     hand_out,
     opened,
@@ -34,7 +35,7 @@ __all__ = ["HopUnderlay"]
 
 
 @dataclass(frozen=True)
-class HopKernel:
+class HopKernel(RouterIds):
     """See :class:`~scribe_spark.topology.underlay.Kernel`: names of files, and a link's delay."""
 
     routers: str
@@ -50,14 +51,6 @@ class HopKernel:
     def small(self) -> int:
         """As many searches as routers, each soon done: worth it well beyond the matrices' bound."""
         return 1024
-
-    def index(self, routers: np.ndarray) -> np.ndarray:
-        """Indices of router ids."""
-        return np.searchsorted(opened(self.routers), routers)
-
-    def ids(self, index: np.ndarray) -> np.ndarray:
-        """Router ids of indices."""
-        return opened(self.routers)[index]
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray

@@ -239,8 +239,22 @@ def _differences(rows: np.ndarray) -> np.ndarray:
     return np.diff(rows.astype("<i4"), axis=0, prepend=np.zeros((1, rows.shape[1]), dtype="<i4"))
 
 
+class RouterIds:
+    """The part of a :class:`Kernel` that reads router ids from the file `routers`."""
+
+    routers: str
+
+    def index(self, routers: np.ndarray) -> np.ndarray:
+        """See :class:`Kernel`."""
+        return np.searchsorted(opened(self.routers), routers)
+
+    def ids(self, index: np.ndarray) -> np.ndarray:
+        """See :class:`Kernel`."""
+        return opened(self.routers)[index]
+
+
 @dataclass(frozen=True)
-class Matrices:
+class Matrices(RouterIds):
     """Names of the files every executor has; picklable, opened once per process."""
 
     delay: str
@@ -255,14 +269,6 @@ class Matrices:
     def small(self) -> int:
         """See :class:`Kernel`."""
         return 48
-
-    def index(self, routers: np.ndarray) -> np.ndarray:
-        """See :class:`Kernel`."""
-        return np.searchsorted(opened(self.routers), routers)
-
-    def ids(self, index: np.ndarray) -> np.ndarray:
-        """See :class:`Kernel`."""
-        return opened(self.routers)[index]
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkFiles
 
 from scribe_spark import config, experiments
 from scribe_spark.config import Execution, Experiment, InputError, Paper, RunConfig
@@ -279,7 +280,8 @@ def test_close_frees_the_disk(spark):
     first = experiments.Simulation(spark, RunConfig(**SMALL))
     same = experiments.Simulation(spark, RunConfig(**SMALL | {"nodes": 9}), shares=first)
     assert same.nodes.count() == 9
-    files = list(first.underlay.folder.iterdir())
+    kernel = first.underlay.kernel
+    files = [Path(SparkFiles.get(name)) for name in (kernel.delay, kernel.pred, kernel.routers)]
     same.close()  # the routes are not its own
     assert all(file.stat().st_size > 0 for file in files)
     first.close()

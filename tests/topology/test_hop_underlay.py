@@ -12,7 +12,7 @@ import worlds
 from scribe_spark.config import InputError, RunConfig
 from scribe_spark.experiments import PHASES
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.topology import hop_underlay
+from scribe_spark.topology import hop_underlay, underlay
 from scribe_spark.topology.hop_underlay import HopKernel, HopUnderlay
 from scribe_spark.topology.power_law import generate
 from scribe_spark.topology.underlay import MatrixUnderlay, compute_routes
@@ -83,7 +83,8 @@ def alike(one: worlds.World) -> worlds.World:
 @pytest.mark.parametrize("small", [1, 1024])
 def test_routing_state_is_the_same(monkeypatch, small):
     arrays: dict[str, np.ndarray] = {}
-    monkeypatch.setattr(hop_underlay, "opened", arrays.__getitem__)
+    for module in (hop_underlay, underlay):
+        monkeypatch.setattr(module, "opened", arrays.__getitem__)
     monkeypatch.setattr(HopKernel, "small", small)
     for one in map(alike, worlds.worlds()[::2]):
         expected = one.make_state()

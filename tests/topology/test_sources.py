@@ -281,7 +281,12 @@ ELSEWHERE = {"power_law_routers", "power_law_links"}  # of another topology: int
 def test_the_paper_preset_is_the_default_and_states_every_field():
     told = read_toml(DATA / "paper.toml")
     assert RunConfig.of(told) == RunConfig()
-    assert set(RunConfig().as_dict()) - set(told) == {"group_size", "members", *ELSEWHERE}
+    assert set(RunConfig().as_dict()) - set(told) == {
+        "group_size",
+        "members",
+        "capacities",
+        *ELSEWHERE,
+    }
 
 
 def test_tiny_members():
