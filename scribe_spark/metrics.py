@@ -7,13 +7,14 @@ to the driver.
 References
 ----------
 JSAC 2002, Section IV.B (RAD, RMD, RDP; Figure 7), IV.C (node stress; Figures 8, 9), IV.D (link
-stress; Figure 10).
+stress; Figure 10), IV.E (Figure 11, stress of joining), IV.F (Figures 12-14).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +23,19 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.published import FIGURES, NUMBERS, SMALL_GROUPS, Published
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP, MICROSECONDS
 from scribe_spark.topology.underlay import Underlay
 
-__all__ = ["Size", "distributions", "group_delay", "link_stress", "node_stress", "numbers"]
+__all__ = [
+    "Size",
+    "distributions",
+    "group_delay",
+    "join_stress",
+    "link_stress",
+    "node_stress",
+    "numbers",
+]
 
 _BASELINE = "ip_multicast"
 _SLOTS_PER_ROUTER = 200  # the paper's LAN slots: 100 per router, two directions
@@ -138,6 +148,32 @@ def link_stress(tree_edges: DataFrame, load: DataFrame, underlay: Underlay) -> D
     return up.unionByName(down).unionByName(core.select(up.columns))
 
 
+def join_stress(extra: DataFrame, links: DataFrame, underlay: Underlay) -> DataFrame:
+    """Packets per directed link when every member joins, with what JOINs a variant adds.
+
+    Joining puts the packets of a multicast on the links, the other way round; a JOIN that is added
+    counts on the links of the route from the node that it was sent to, as a tree edge does.
+
+    Parameters
+    ----------
+    extra : DataFrame
+        `schemas.EXTRA_JOINS`, of variants that start from Scribe's trees.
+    links : DataFrame
+        `schemas.LINK_STRESS`.
+
+    Returns
+    -------
+    DataFrame
+        `schemas.LINK_STRESS`, a row for each link and variant.
+    """
+    sent = extra.withColumn("merged", F.lit(False))
+    added = link_stress(sent, loads(sent), underlay)
+    variants = extra.select("system").distinct()
+    base = links.where(F.col("system") == "scribe").drop("system").crossJoin(F.broadcast(variants))
+    both = added.unionByName(base)
+    return both.groupBy("system", "kind", "src", "dst").agg(F.sum("packets").alias("packets"))
+
+
 def group_delay(deliveries: DataFrame, groups: DataFrame) -> DataFrame:
     """`schemas.GROUP_DELAY`: RAD and RMD of every group that reaches some member, per system.
 
@@ -207,130 +243,64 @@ def rdp(deliveries: DataFrame, group: int = 1) -> dict[str, dict[str, float | No
 
 
 def distributions(
-    groups: DataFrame, delay: DataFrame, nodes: DataFrame, links: DataFrame
+    groups: DataFrame,
+    deliveries: DataFrame,
+    delay: DataFrame,
+    nodes: DataFrame,
+    links: DataFrame,
+    joining: DataFrame | None = None,
+    equal_groups: bool = False,
 ) -> pd.DataFrame:
-    """Histograms behind Figures 6-10: ``figure, system, measure, value, count``.
+    """Histograms behind the figures: ``figure, system, measure, value, count``.
 
     Parameters
     ----------
-    groups, delay, nodes, links : DataFrame
-        `schemas.GROUPS`, `GROUP_DELAY`, `NODE_STRESS`, `LINK_STRESS`.
+    groups, deliveries, delay, nodes, links : DataFrame
+        `schemas.GROUPS`, `DELIVERIES`, `GROUP_DELAY`, `NODE_STRESS`, `LINK_STRESS`.
+    joining : DataFrame, optional
+        From :func:`join_stress`.
+    equal_groups : bool
+        The experiment of Section IV.F, with figures of its own.
     """
     sizes = groups.select(
-        _figure("6", "all", "group_size"),
+        F.lit("all").alias("system"),
+        F.lit("group_size").alias("measure"),
         F.col("group").cast("double").alias("value"),
         F.col("size").alias("count"),
     )
+    trees = F.col("system").startswith("scribe")
     parts = [
         sizes,
-        _histogram(delay.where(F.col("system") == "scribe"), "7", "rad"),
-        _histogram(delay.where(F.col("system") == "scribe"), "7", "rmd"),
-        _histogram(nodes, "8", "children_tables"),
-        _histogram(nodes, "9", "children_entries"),
-        _histogram(links.withColumn("link_stress", F.col("packets")), "10", "link_stress"),
+        _histogram(delay.where(trees), "rad"),
+        _histogram(delay.where(trees), "rmd"),
+        _histogram(deliveries.where(trees), "hops", "depth"),
+        _histogram(nodes, "children_tables"),
+        _histogram(nodes, "children_entries"),
+        _histogram(links, "packets", "link_stress"),
     ]
-    frames = [part.select("at.*", "value", "count").toPandas() for part in parts]
-    together = pd.concat(frames, ignore_index=True)
+    if joining is not None:
+        parts.append(_histogram(joining, "packets", "join_stress"))
+    together = pd.concat([part.toPandas() for part in parts], ignore_index=True)
+    together.insert(0, "figure", _figures(together, equal_groups))
     return together.sort_values(list(together.columns), ignore_index=True)
 
 
-def _figure(figure: str, system: str | Column, measure: str) -> Column:
-    system = F.lit(system) if isinstance(system, str) else system
-    return F.struct(
-        F.lit(figure).alias("figure"), system.alias("system"), F.lit(measure).alias("measure")
-    ).alias("at")
+def _figures(spread: pd.DataFrame, equal_groups: bool) -> pd.Series:
+    """The figure that each row belongs to."""
+    figure = spread["measure"].map(FIGURES)
+    if equal_groups:
+        figure = figure.replace(SMALL_GROUPS)
+    removed = (spread["system"] == "scribe_bottleneck") & (spread["measure"] == "children_entries")
+    return figure.mask(removed, "11")
 
 
-def _histogram(frame: DataFrame, figure: str, measure: str) -> DataFrame:
-    at = _figure(figure, F.col("system"), measure)
-    value = F.col(measure).cast("double").alias("value")
-    return frame.groupBy(at, value).agg(F.count(F.lit(1)).alias("count"))
+def _histogram(frame: DataFrame, column: str, measure: str | None = None) -> DataFrame:
+    value = F.col(column).cast("double").alias("value")
+    named = F.lit(measure or column).alias("measure")
+    return frame.groupBy("system", named, value).agg(F.count(F.lit(1)).alias("count"))
 
 
 # --- numbers
-
-
-@dataclass(frozen=True)
-class Published:
-    """What is known of a number before it is measured.
-
-    Attributes
-    ----------
-    unit : str
-    figure : str
-        Figure or section of the JSAC paper.
-    paper : float or None
-        The published value.
-    check : str or None
-        An independent simulation with perfect tables, its range over ten seeds.
-    note : str or None
-    """
-
-    unit: str
-    figure: str
-    paper: float | None = None
-    check: str | None = None
-    note: str | None = None
-
-
-#: Every number of a run, in the order it is told.
-NUMBERS: dict[str, Published] = {
-    "topology.core_delay.mean": Published("ms", "IV.A", 40.7, "39-43"),
-    "topology.core_links": Published("directed links", "IV.A", 25_295, "25,294"),
-    "groups.size.sum": Published("members", "6", 395_247, "395,247"),
-    "groups.size.max": Published("members", "6", 100_000),
-    "groups.size.min": Published("members", "6", 11),
-    "pastry.hops.mean": Published("hops", "II", note="paper: less than the bound on average"),
-    "pastry.hops.bound": Published("hops", "II", note="ceil(log_2^b N)"),
-    "pastry.stretch": Published("x", "II.A", note="paper: between 1.59 and 2.2"),
-    "pastry.table_entries.mean": Published("per node", "II"),
-    "scribe.rad.median": Published("x", "7", 1.68, "1.46-1.50"),
-    "scribe.rad.max": Published("x", "7", 2.0, "2.8-3.9"),
-    "scribe.rmd.median": Published("x", "7", 1.69, "1.36-1.47"),
-    "scribe.rmd.max": Published("x", "7", 4.26),
-    "scribe.rdp.mean": Published("x", "IV.B", 1.81, "1.3-1.64"),
-    "scribe.rdp.median": Published("x", "IV.B", 1.65),
-    "scribe.rdp.below_2_25": Published("of members", "IV.B", 0.80, note="paper: more than 80 %"),
-    "scribe.rdp.below_4": Published("of members", "IV.B", 0.98, note="paper: more than 98 %"),
-    "scribe.rdp.below_1": Published("of members", "IV.B", 0.022),
-}
-
-
-def _stress_numbers() -> dict[str, Published]:
-    known = {}
-    for measure, figure, ours in (
-        (
-            "children_tables",
-            "8",
-            {"mean": (2.4, "2.31-2.33"), "median": (2, "2"), "max": (40, "20-25")},
-        ),
-        (
-            "children_entries",
-            "9",
-            {"mean": (6.2, "6.15-6.17"), "median": (3, "3"), "max": (1059, "250-470")},
-        ),
-    ):
-        for kind, (paper, check) in ours.items():
-            known[f"scribe.{measure}.{kind}"] = Published("per node", figure, paper, check)
-        for kind in ours:
-            known[f"naive_unicast.{measure}.{kind}"] = Published("per node", figure)
-    for system, packets, mean, median, most in (
-        ("scribe", (2_489_824, "2.21-2.23 M"), 2.4, 0, (4031, "2500-2850")),
-        ("ip_multicast", (758_853, "757-760 k"), 0.7, 0, (950, "467-679")),
-        ("naive_unicast", (), None, None, ()),
-    ):
-        known[f"{system}.messages"] = Published("packets", "10", *packets)
-        known[f"{system}.link_stress.mean"] = Published("per slot", "10", mean)
-        known[f"{system}.link_stress.median"] = Published("per slot", "10", median)
-        known[f"{system}.link_stress.mean_existing"] = Published("per link", "10")
-        known[f"{system}.link_stress.median_existing"] = Published("per link", "10")
-        known[f"{system}.link_stress.max"] = Published("per link", "10", *most)
-    known["links.existing"] = Published("directed links", "10")
-    known["links.paper_slots"] = Published("directed links", "10", 1_035_295)
-    return known
-
-
-NUMBERS |= _stress_numbers()
 
 
 def numbers(
@@ -338,9 +308,9 @@ def numbers(
     spread: pd.DataFrame,
     rdps: dict[str, dict[str, float | None]],
     routes: pd.DataFrame,
-    core_delay_ms: float | None,
+    others: Mapping[str, float | None],
     b: int,
-    table_entries: int | None = None,
+    known: Mapping[str, Published] = NUMBERS,
 ) -> list[dict[str, Any]]:
     """`metrics.json`: every number of the paper's table, and more.
 
@@ -352,18 +322,18 @@ def numbers(
         From :func:`rdp`.
     routes : pandas.DataFrame
         ``hops, delay_ms, direct_ms``: the sample of Pastry routes (one CREATE a group).
-    core_delay_ms : float or None
-        Mean delay of core links.
-    table_entries : int, optional
-        Entries in the routing tables of all nodes.
+    others : mapping
+        Numbers that nothing here is needed for, by their name.
+    known : mapping
+        The numbers that are told, in this order.
 
     Returns
     -------
     list of dict
-        ``name, value`` and the fields of :class:`Published`.
+        ``name, value`` and the fields of :class:`~scribe_spark.published.Published`.
     """
     values: dict[str, Any] = {
-        "topology.core_delay.mean": core_delay_ms,
+        **others,
         "topology.core_links": size.core_links,
         "links.existing": size.existing_links,
         "links.paper_slots": size.paper_slots,
@@ -375,8 +345,6 @@ def numbers(
     values["pastry.hops.bound"] = math.ceil(math.log(size.nodes, 2**b) - 1e-9)
     if len(routes):
         values["pastry.hops.mean"] = routes["hops"].mean()
-    if table_entries is not None:
-        values["pastry.table_entries.mean"] = table_entries / size.nodes
     if routes["direct_ms"].sum():
         values["pastry.stretch"] = routes["delay_ms"].sum() / routes["direct_ms"].sum()
     values |= {f"scribe.rdp.{name}": value for name, value in rdps.get("scribe", {}).items()}
@@ -384,18 +352,19 @@ def numbers(
         name = f"{system}.{measure}"
         total = (rows["value"] * rows["count"]).sum()
         values[f"{name}.max"] = rows["value"].max()
-        if measure == "link_stress":
+        if measure in ("link_stress", "join_stress"):
             values[f"{name}.mean"] = total / size.paper_slots
             values[f"{name}.median"] = _median(rows, size.paper_slots)
             values[f"{name}.mean_existing"] = total / size.existing_links
             values[f"{name}.median_existing"] = _median(rows, size.existing_links)
-            values[f"{system}.messages"] = total
+            if measure == "link_stress":
+                values[f"{system}.messages"] = total
         else:
             values[f"{name}.mean"] = total / rows["count"].sum()
             values[f"{name}.median"] = _median(rows)
     return [
-        {"name": name, "value": _plain(values.get(name)), **dataclasses.asdict(known)}
-        for name, known in NUMBERS.items()
+        {"name": name, "value": _plain(values.get(name)), **dataclasses.asdict(row)}
+        for name, row in known.items()
     ]
 
 

@@ -95,6 +95,20 @@ def sweep_rows(swept: Mapping[str, str]) -> StructType:
     return _schema(**fields | {"seed": _LONG}, metric=_STRING, value=_DOUBLE)
 
 
+#: JOINs that a variant needs beyond Scribe's own; where they went, and the probes before each.
+EXTRA_JOINS = _schema(
+    system=_STRING,
+    group=_LONG,
+    parent=_LONG,
+    child=_LONG,
+    parent_router=_LONG,
+    child_router=_LONG,
+    probes=_LONG,
+)
+
+#: Nodes with more children than their limit.
+OVERLOADED = _schema(system=_STRING, nodes=_LONG)
+
 #: Kinds of link in ``link_stress``.
 CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"
 

@@ -233,8 +233,9 @@ def spreads(tables, spark) -> dict[int, pd.DataFrame]:
     router = F.when(F.col("kind") == schemas.LAN_UP, F.col("dst")).otherwise(F.col("src"))
     links = named(tables.links.withColumn("router", router), "router").drop("router")
     none = tables.delay.limit(0)
+    no_delivery = spark.createDataFrame([], schemas.DELIVERIES)
     groups = worlds.groups(spark).where("group < 0")
-    spread = metrics.distributions(groups, none, named(tables.nodes, "node"), links)
+    spread = metrics.distributions(groups, no_delivery, none, named(tables.nodes, "node"), links)
     parts = spread["system"].str.split("/", n=1, expand=True)
     spread = spread.assign(system=parts[0], seed=parts[1].astype(int))
     return {seed: part.drop(columns="seed") for seed, part in spread.groupby("seed")}
@@ -248,7 +249,7 @@ def test_numbers_of_every_case_equal_the_oracle(spreads, expected):
     medians = set()
     for one in expected:
         size, b = one.size, one.one.case.b
-        told = metrics.numbers(size, spreads[one.one.case.seed], {}, NO_ROUTES, None, b)
+        told = metrics.numbers(size, spreads[one.one.case.seed], {}, NO_ROUTES, {}, b)
         found = {row["name"]: row["value"] for row in told}
         assert len(found) == len(told)
         for system in SYSTEMS:
@@ -279,16 +280,17 @@ def test_numbers_of_every_case_equal_the_oracle(spreads, expected):
 
 def test_distributions_of_groups_and_delays(tables, spark, expected):
     groups = worlds.groups(spark)
-    spread = metrics.distributions(groups, tables.delay, tables.nodes, tables.links)
+    every = (tables.deliveries, tables.delay, tables.nodes, tables.links)
+    spread = metrics.distributions(groups, *every)
     assert list(spread.columns) == ["figure", "system", "measure", "value", "count"]
-    assert set(spread["figure"]) == set("6789") | {"10"}
+    assert set(spread["figure"]) == set("6789") | {"10", "III"}
     sizes = spread[spread["figure"] == "6"]
     assert dict(zip(sizes["value"], sizes["count"], strict=True)) == {
         float(one.one.base + group): len(members)
         for one in expected
         for group, members in one.one.case.members.items()
     }
-    told = metrics.numbers(Size(9, 1, 0), spread, {}, NO_ROUTES, None, 4)
+    told = metrics.numbers(Size(9, 1, 0), spread, {}, NO_ROUTES, {}, 4)
     found = {row["name"]: row["value"] for row in told}
     pairs = [pair for one in expected for pair in one.delays.values() if pair[1]]
     for name, measure in (("rad", measures.rad), ("rmd", measures.rmd)):
@@ -298,9 +300,53 @@ def test_distributions_of_groups_and_delays(tables, spark, expected):
         assert mine["count"].sum() == len(values)
         assert found[f"scribe.{name}.median"] == pytest.approx(median(values))
         assert found[f"scribe.{name}.max"] == pytest.approx(max(values))
+    depths = [hops for ours, _ in pairs for hops, _ in ours.values()]
+    assert found["scribe.depth.mean"] == pytest.approx(fmean(depths))
+    assert found["scribe.depth.max"] == max(depths)
     members = [len(m) for one in expected for m in one.one.case.members.values()]
     assert found["groups.size.sum"] == sum(members)
     assert (found["groups.size.max"], found["groups.size.min"]) == (max(members), min(members))
+
+
+def test_stress_of_joining_is_the_trees_and_the_added_joins(tables, spark, expected):
+    """Every tree edge of some groups as a JOIN sent again: their links carry twice the packets."""
+    again = [
+        ("scribe_bottleneck", *edge, 1)
+        for edge in worlds.edges(spark)
+        .select("group", "parent", "child", "parent_router", "child_router")
+        .where("group % 2 = 0")
+        .collect()
+    ]
+    extra = spark.createDataFrame(again, schemas.EXTRA_JOINS)
+    found = metrics.join_stress(extra, tables.links, worlds.underlay(spark))
+    assert {row["system"] for row in found.select("system").distinct().collect()} == {
+        "scribe_bottleneck"
+    }
+    half = tables.edges.where("system = 'scribe' AND group % 2 = 0")
+    once = metrics.link_stress(half, metrics.loads(half), worlds.underlay(spark))
+    counts = {tuple(row[:3]): row[3] for row in told(found)}
+    base = {tuple(row[:3]): row[3] for row in told(tables.links.where("system = 'scribe'"))}
+    added = {tuple(row[:3]): row[3] for row in told(once)}
+    assert added
+    assert counts == {link: base[link] + added.get(link, 0) for link in base}
+
+
+def told(links) -> list:
+    return links.select("kind", "src", "dst", "packets").collect()
+
+
+def test_small_groups_have_figures_of_their_own(tables, spark):
+    none = tables.delay.limit(0)
+    groups = worlds.groups(spark).where("group < 0")
+    removed = tables.nodes.limit(9).withColumn("system", F.lit("scribe_bottleneck"))
+    every = (tables.deliveries.limit(0), none, tables.nodes.unionByName(removed), tables.links)
+    for equal, figures in ((False, ["8", "9", "10"]), (True, ["12", "13", "14"])):
+        spread = metrics.distributions(groups, *every, equal_groups=equal)
+        pairs = {tuple(pair) for pair in spread[["measure", "figure"]].to_numpy()}
+        assert pairs == {
+            *zip(["children_tables", "children_entries", "link_stress"], figures, strict=True),
+            ("children_entries", "11"),
+        }
 
 
 def test_numbers_of_routes_and_topology():
@@ -308,7 +354,7 @@ def test_numbers_of_routes_and_topology():
     nothing = pd.DataFrame({"figure": [], "system": [], "measure": [], "value": [], "count": []})
     rdps = {"scribe": {"mean": 1.5, "median": 1.25, "below_1": 0.0}}
     size = Size(nodes=1000, routers=10, core_links=30)
-    told = metrics.numbers(size, nothing, rdps, routes, 40.5, 4)
+    told = metrics.numbers(size, nothing, rdps, routes, {"topology.core_delay.mean": 40.5}, 4)
     found = {row["name"]: row["value"] for row in told}
     assert found["pastry.hops.mean"] == 2
     assert found["pastry.hops.bound"] == 3
@@ -322,7 +368,7 @@ def test_numbers_of_routes_and_topology():
     assert found["groups.size.max"] is None
     assert found["scribe.rad.median"] is None
     for nodes, b, bound in ((1, 4, 0), (2, 4, 1), (16, 4, 1), (17, 4, 2), (4096, 4, 3), (8, 1, 3)):
-        told = metrics.numbers(Size(nodes, 1, 0), nothing, {}, NO_ROUTES, None, b)
+        told = metrics.numbers(Size(nodes, 1, 0), nothing, {}, NO_ROUTES, {}, b)
         assert {row["name"]: row["value"] for row in told}["pastry.hops.bound"] == bound
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from scribe_spark import baselines, metrics, pastry, schemas, scribe, superstep
 from scribe_spark.config import RunConfig
 from scribe_spark.progress import Progress, Silent
+from scribe_spark.published import published
 from scribe_spark.schemas import MICROSECONDS, Multicast, to_ms
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
@@ -262,6 +263,9 @@ class Simulation:
         )
         yield "tree_edges", superstep.union([_edges(system) for system in self.systems])
         yield "deliveries", superstep.union([_deliveries(system) for system in self.systems])
+        if self.variants:
+            yield "extra_joins", self._extra_joins()
+            yield "overloaded", self._overloaded()
         self.release()
 
     def _measures(self) -> Iterator[tuple[str, DataFrame]]:
@@ -271,8 +275,17 @@ class Simulation:
         yield "link_stress", metrics.link_stress(saved["tree_edges"], load, self.underlay)
         load.unpersist()
         yield "group_delay", metrics.group_delay(saved["deliveries"], saved["groups"])
+        joining = None
+        if "extra_joins" in saved:
+            joining = metrics.join_stress(saved["extra_joins"], saved["link_stress"], self.underlay)
         spread = metrics.distributions(
-            *(saved[name] for name in ("groups", "group_delay", "node_stress", "link_stress"))
+            saved["groups"],
+            saved["deliveries"],
+            saved["group_delay"],
+            saved["node_stress"],
+            saved["link_stress"],
+            joining,
+            equal_groups=self.config.group_size is not None,
         )
         yield "distributions", self.spark.createDataFrame(spread, schemas.DISTRIBUTIONS).coalesce(1)
 
@@ -290,9 +303,50 @@ class Simulation:
         spread: pd.DataFrame = saved["distributions"].toPandas()
         rdps = metrics.rdp(saved["deliveries"])
         (tables,) = saved["table_entries"].collect()
-        return metrics.numbers(
-            size, spread, rdps, routes, core["mean"], self.config.b, tables["entries"]
-        )
+        others = {
+            "topology.core_delay.mean": core["mean"],
+            "pastry.table_entries.mean": tables["entries"] / self.config.nodes,
+            **self._joining_numbers(),
+        }
+        known = published(self.config, systems(self.config))
+        return metrics.numbers(size, spread, rdps, routes, others, self.config.b, known)
+
+    def _joining_numbers(self) -> dict[str, float]:
+        """What variants add to joining, and what they could not reach."""
+        saved = self.saved
+        if "extra_joins" not in saved:
+            return {}
+        over = {row["system"]: row["nodes"] for row in saved["overloaded"].collect()}
+        found = {f"{system}.overloaded": nodes for system, nodes in over.items()}
+        joining = saved["members"].count()
+        sums = F.count(F.lit(1)).alias("joins"), F.sum("probes").alias("probes")
+        sent = {
+            row["system"]: row
+            for row in saved["extra_joins"].groupBy("system").agg(*sums).collect()
+        }
+        for system in over:
+            joins, probes = (sent[system][n] if system in sent else 0 for n in ("joins", "probes"))
+            found[f"{system}.extra_joins"] = joins
+            if joining + joins:
+                found[f"{system}.probes_per_join"] = probes / (joining + joins)
+        return found
+
+    def _extra_joins(self) -> DataFrame:
+        """`schemas.EXTRA_JOINS`."""
+        sent = [
+            variant.joins.withColumn("system", F.lit(f"scribe_{name}"))
+            for name, variant in self.variants.items()
+            if variant.joins is not None
+        ]
+        if not sent:
+            return self.spark.createDataFrame([], schemas.EXTRA_JOINS)
+        return schemas.conform(superstep.union(sent), schemas.EXTRA_JOINS)
+
+    def _overloaded(self) -> DataFrame:
+        """`schemas.OVERLOADED`: one row for each variant that heeds limits."""
+        over = {f"scribe_{name}": variant.overloaded for name, variant in self.variants.items()}
+        rows = [(system, nodes) for system, nodes in over.items() if nodes is not None]
+        return self.spark.createDataFrame(rows, schemas.OVERLOADED).coalesce(1)
 
     # --- helpers
 

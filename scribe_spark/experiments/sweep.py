@@ -24,8 +24,8 @@ from scribe_spark.experiments.folder import MANIFEST, Folder, local_names, probe
 from scribe_spark.experiments.run import PHASES, check, former, new_manifest, run
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
-from scribe_spark.metrics import NUMBERS
 from scribe_spark.progress import Progress, Silent
+from scribe_spark.published import NUMBERS
 from scribe_spark.report import render_sweep
 
 __all__ = ["SHOW", "Point", "Sweep", "check_sweep", "run_sweep"]

@@ -6,7 +6,7 @@ data give equal bytes: ids are salted with a constant and no date is written.
 References
 ----------
 Castro, Druschel, Kermarrec, Rowstron, "Scribe: a large-scale and decentralized application-level
-multicast infrastructure", JSAC 20(8), 2002, Section IV, Figures 6-10.
+multicast infrastructure", JSAC 20(8), 2002, Section IV, Figures 6-14.
 """
 
 from __future__ import annotations
@@ -27,7 +27,17 @@ if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "Drawing", "FigureSpec", "Histogram", "Mark", "Series", "draw", "histogram"]
+__all__ = [
+    "FIGURES",
+    "Drawing",
+    "FigureSpec",
+    "Histogram",
+    "Mark",
+    "Series",
+    "draw",
+    "histogram",
+    "shown",
+]
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,15 @@ class FigureSpec:
     def name(self) -> str:
         """Such as ``figure-07-delay-penalty``."""
         return f"figure-{int(self.number):02d}-{self.slug}"
+
+
+def _variants(measure: str) -> tuple[Series, ...]:
+    """A curve for each way to build the trees of small groups."""
+    return (
+        Series("Scribe", "scribe", measure, 0),
+        Series("Scribe collapse", "scribe_collapse", measure, 1),
+        Series("Scribe, lazy growth", "scribe_lazy", measure, 2),
+    )
 
 
 FIGURES: tuple[FigureSpec, ...] = (
@@ -209,7 +228,73 @@ FIGURES: tuple[FigureSpec, ...] = (
         ),
         log_x=True,
     ),
+    FigureSpec(
+        number="11",
+        slug="bottleneck-remover",
+        title="Children-table entries per node, with the bottleneck remover",
+        caption="Nodes with exactly x entries in all their children tables, nodes with none "
+        "included, after overloaded nodes have dropped children; the inset shows the tail, as the "
+        "nodes with at least x, on log scales.",
+        kind="counts",
+        x="children-table entries",
+        y="nodes",
+        thing="nodes",
+        series=(
+            Series(
+                "Scribe, bottleneck remover", "scribe_bottleneck", "children_entries", deviation=57
+            ),
+        ),
+        marks=(Mark(64, "paper: bound 64", side="left", end="top"),),
+    ),
+    FigureSpec(
+        number="12",
+        slug="small-groups-children-tables",
+        title="Many small groups: children tables per node",
+        caption="Nodes with exactly x non-empty children tables, nodes with none included; the "
+        "inset shows the tail, as the nodes with at least x, on log scales.",
+        kind="counts",
+        x="children tables",
+        y="nodes",
+        thing="nodes",
+        series=_variants("children_tables"),
+    ),
+    FigureSpec(
+        number="13",
+        slug="small-groups-children-entries",
+        title="Many small groups: children-table entries per node",
+        caption="Nodes with exactly x entries in all their children tables, nodes with none "
+        "included; the inset shows the tail, as the nodes with at least x, on log scales.",
+        kind="counts",
+        x="children-table entries",
+        y="nodes",
+        thing="nodes",
+        series=_variants("children_entries"),
+        marks=(
+            Mark(21.2, "paper: mean 21.2", 0),
+            Mark(8.5, "paper: mean 8.5", 1, side="left", end="top"),
+        ),
+    ),
+    FigureSpec(
+        number="14",
+        slug="small-groups-link-stress",
+        title="Many small groups: link stress, one message to every group",
+        caption="Directed links that carry exactly x packets, links with none omitted; the inset "
+        "shows the tail, as the links with at least x, on log scales.",
+        kind="counts",
+        x="link stress (packets)",
+        y="directed links",
+        thing="links with traffic",
+        series=(
+            *_variants("link_stress"),
+            Series("IP multicast", "ip_multicast", "link_stress", 3),
+            Series("Naive unicast", "naive_unicast", "link_stress", 4),
+        ),
+        log_x=True,
+    ),
 )
+
+#: The figures of the main experiment, each with that of many small groups in its stead.
+_MAIN = {"6": None, "7": None, "8": "12", "9": "13", "10": "14"}
 
 #: Colour (Okabe-Ito, safe for the colour-blind) and dashes of each style.
 STYLES: tuple[tuple[str, Any], ...] = (
@@ -217,6 +302,7 @@ STYLES: tuple[tuple[str, Any], ...] = (
     ("#D55E00", (0, (5, 1.6))),
     ("#009E73", (0, (1.2, 1.4))),
     ("#CC79A7", (0, (6, 1.5, 1.2, 1.5))),
+    ("#000000", (0, (3, 1.2, 1, 1.2, 1, 1.2))),
 )
 _MARK_COLOUR = "#555555"
 #: Where the inset stands in its axes: left, bottom, width, height.
@@ -320,6 +406,13 @@ def histogram(distributions: pd.DataFrame, spec: FigureSpec, series: Series) -> 
         kept &= values > 0
     distinct, which = np.unique(values[kept], return_inverse=True)
     return Histogram(distinct, np.bincount(which, counts[kept], minlength=len(distinct)))
+
+
+def shown(distributions: pd.DataFrame) -> list[FigureSpec]:
+    """The figures of an experiment: those with data, and the main ones that none replaces."""
+    there = set(distributions["figure"].astype(str)) if "figure" in distributions else set()
+    bare = {number for number, instead in _MAIN.items() if instead not in there}
+    return [spec for spec in FIGURES if spec.number in there | bare]
 
 
 def draw(spec: FigureSpec, distributions: pd.DataFrame) -> Drawing:

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 
 import pandas as pd
 
-from scribe_spark.report.figures import FIGURES, FigureSpec, draw
+from scribe_spark.report.figures import FIGURES, FigureSpec, draw, shown
 
 __all__ = ["Difference", "Report", "difference", "render"]
 
@@ -120,7 +120,7 @@ def render(
     """
     from markupsafe import Markup
 
-    drawings = [draw(spec, distributions) for spec in FIGURES]
+    drawings = [draw(spec, distributions) for spec in shown(distributions)]
     sections = _sections(metrics)
     differences = [row.difference for section in sections for row in section.rows]
     compared = [difference for difference in differences if difference is not None]

@@ -60,13 +60,24 @@ def remove_bottlenecks(forest: Forest) -> Variant:
     first = _drop(forest, forest.edges.select(_TIMED)).repartition("parent")
     rounds = superstep.run("bottleneck remover", first, step, progress=forest.progress)
     if not rounds.tables:
-        return Variant(forest.edges, None, overloaded=_overloaded(forest, forest.edges).count())
+        return Variant(forest.edges, None, _left(forest, forest.edges))
     deltas, _ = superstep.materialise(rounds.union().repartition("parent"))
     rounds.release()
     log.release()
     edges, _ = superstep.materialise(_with(forest.edges, deltas))
     sent = deltas.where("change >= 0").select(*EDGE, "probes")
-    return Variant(edges, sent, _overloaded(forest, edges).count(), held=[edges, deltas])
+    return Variant(edges, sent, _left(forest, edges), held=[edges, deltas])
+
+
+def _left(forest: Forest, edges: DataFrame) -> int:
+    """How many nodes are still overloaded: a limit can be below what the load needs."""
+    left = forest.overloaded(edges).count()
+    if left:
+        forest.progress.note(
+            f"bottleneck remover: the limit cannot be met; {left:,} nodes keep more children than "
+            "it, each the only child in its table"
+        )
+    return left
 
 
 def _may_loop(forest: Forest) -> bool:
@@ -80,13 +91,6 @@ def _with(edges: DataFrame, deltas: DataFrame) -> DataFrame:
     return every.groupBy(_TIMED).agg(F.sum("change").alias("net")).where("net > 0").drop("net")
 
 
-def _overloaded(forest: Forest, edges: DataFrame) -> DataFrame:
-    """``parent, limit`` of the nodes with more children than their limit, partitioned by parent."""
-    load = edges.groupBy("parent").agg(F.count("*").alias("children"))
-    over = forest.with_limit(load, "parent").where(F.col("children") > F.col("limit"))
-    return over.select("parent", "limit")
-
-
 def _drop(forest: Forest, edges: DataFrame) -> DataFrame:
     """The deltas of a round: what overloaded nodes drop, and the JOINs of what was dropped.
 
@@ -95,7 +99,7 @@ def _drop(forest: Forest, edges: DataFrame) -> DataFrame:
     edges : DataFrame
         All children tables of the nodes asked, partitioned by parent.
     """
-    over = _overloaded(forest, edges).hint("shuffle_hash")
+    over = forest.overloaded(edges).hint("shuffle_hash")
     mine = edges.join(over, "parent", "inner")
     draw = draws.bits(forest.config.seed, "shed", "group", "parent", "child")
     kernel, lan_us = forest.overlay.underlay.kernel, forest.overlay.underlay.lan_us

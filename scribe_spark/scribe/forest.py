@@ -53,6 +53,12 @@ class Forest:
         limits = self.capacities.withColumnRenamed("node", node)
         return frame.hint("shuffle_hash").join(limits, node, "inner")
 
+    def overloaded(self, edges: DataFrame) -> DataFrame:
+        """``parent, limit`` of nodes with more children than their limit, partitioned by parent."""
+        load = edges.groupBy("parent").agg(F.count("*").alias("children"))
+        over = self.with_limit(load, "parent").where(F.col("children") > F.col("limit"))
+        return over.select("parent", "limit")
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -65,8 +71,8 @@ class Variant:
     joins : DataFrame or None
         JOINs sent beyond those of Scribe's own trees: ``group, parent, child, parent_router,
         child_router, probes``.
-    overloaded : int
-        Nodes that keep more children than their limit.
+    overloaded : int or None
+        Nodes that have more children than their limit; None where limits are not heeded.
     """
 
     edges: DataFrame

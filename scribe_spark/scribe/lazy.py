@@ -33,7 +33,7 @@ def grow_lazily(forest: Forest) -> Variant:
     sent = _joining(forest).join(keys, "group", "inner")
     rounds = trace(forest.overlay, sent, "JOIN, traced", forest.progress)
     if not rounds.tables:
-        return Variant(forest.edges.limit(0))
+        return Variant(forest.edges.limit(0), overloaded=0)
     routes, _ = superstep.materialise(rounds.union().repartition("node"))
     rounds.release()
     roots = forest.groups.select("group", F.col("root").alias("node"))
@@ -51,7 +51,7 @@ def grow_lazily(forest: Forest) -> Variant:
     log.release()
     edges = timed_edges(waves.union().where(F.col("parent").isNotNull()), forest.overlay.underlay)
     waves.release()
-    return Variant(edges, held=[edges])
+    return Variant(edges, overloaded=forest.overloaded(edges).count(), held=[edges])
 
 
 def _joining(forest: Forest) -> DataFrame:
