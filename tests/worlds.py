@@ -260,7 +260,8 @@ def overlay(spark: SparkSession, b: int) -> pastry.Overlay:
     """The overlay of all cases with digits base 2**b."""
     state = pa.concat_tables(one.state for one in of_b(b))
     frame = spark.createDataFrame(state, tables.STATE).repartition("node").persist()
-    return pastry.Overlay(frame, underlay(spark), b)
+    most = max(one.case.leaf_set_size for one in of_b(b))
+    return pastry.Overlay(frame, underlay(spark), b, most)
 
 
 def _frame(spark: SparkSession, schema: str, rows: Iterator[tuple]) -> DataFrame:

@@ -72,7 +72,8 @@ class Randomised(Overlay):
 
 def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> Randomised:
     """`overlay` with randomised routing."""
-    return Randomised(overlay.state, overlay.underlay, overlay.b, seed, drawn_by)
+    inner = overlay.state, overlay.underlay, overlay.b, overlay.leaf_set
+    return Randomised(*inner, seed, drawn_by)
 
 
 def _only_closer(frame: DataFrame) -> DataFrame:
