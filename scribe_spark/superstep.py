@@ -31,8 +31,8 @@ class Rounds:
     rows: tuple[int, ...]
 
     def union(self) -> DataFrame:
-        """All rounds' rows in one DataFrame."""
-        return union(self.tables)
+        """All rounds' rows in one DataFrame, of no more partitions than a round's."""
+        return _narrow(union(self.tables))
 
     def release(self) -> None:
         """Free every round's blocks."""
@@ -173,6 +173,11 @@ def union(tables: Sequence[DataFrame]) -> DataFrame:
     return first
 
 
+def _narrow(table: DataFrame) -> DataFrame:
+    """`table` in as many partitions as a shuffle makes: a union has those of all its parts."""
+    return table.coalesce(int(str(table.sparkSession.conf.get("spark.sql.shuffle.partitions"))))
+
+
 class Log:
     """The rows of all rounds so far as one table.
 
@@ -184,11 +189,8 @@ class Log:
 
     def add(self, table: DataFrame) -> DataFrame:
         """Take in a round's table; all that was taken in so far."""
-        before, partitions = (
-            self._table,
-            int(str(table.sparkSession.conf.get("spark.sql.shuffle.partitions"))),
-        )
-        together = table if before is None else before.unionByName(table).coalesce(partitions)
+        before = self._table
+        together = table if before is None else _narrow(before.unionByName(table))
         self._table, _ = materialise(together)
         if before is not None:
             release(before)

@@ -260,8 +260,7 @@ def overlay(spark: SparkSession, b: int) -> pastry.Overlay:
     """The overlay of all cases with digits base 2**b."""
     state = pa.concat_tables(one.state for one in of_b(b))
     frame = spark.createDataFrame(state, tables.STATE).repartition("node").persist()
-    most = max(one.case.leaf_set_size for one in of_b(b))
-    return pastry.Overlay(frame, underlay(spark), b, most)
+    return pastry.Overlay(frame, underlay(spark), b)
 
 
 def _frame(spark: SparkSession, schema: str, rows: Iterator[tuple]) -> DataFrame:

@@ -72,8 +72,7 @@ class Randomised(Overlay):
 
 def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> Randomised:
     """`overlay` with randomised routing."""
-    inner = overlay.state, overlay.underlay, overlay.b, overlay.leaf_set
-    return Randomised(*inner, seed, drawn_by)
+    return Randomised(overlay.state, overlay.underlay, overlay.b, seed, drawn_by)
 
 
 def _only_closer(frame: DataFrame) -> DataFrame:

@@ -68,20 +68,17 @@ class Overlay:
     underlay : Underlay
     b : int
         Digits are base 2**b.
-    leaf_set : int
-        No node has more leaves.
     """
 
     state: DataFrame
     underlay: Underlay
     b: int
-    leaf_set: int
 
     @classmethod
     def build(cls, nodes: DataFrame, underlay: Underlay, config: RunConfig) -> Overlay:
         """Perfect tables for `nodes`, kept in memory until :meth:`release`."""
         state = build_state(nodes, underlay, config.b, config.leaf_set)
-        return cls(state.repartition("node").persist(), underlay, config.b, config.leaf_set)
+        return cls(state.repartition("node").persist(), underlay, config.b)
 
     def release(self) -> None:
         """Free the state's memory."""
@@ -89,7 +86,7 @@ class Overlay:
 
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """`messages` with ``router`` of their node, and ``next``: NULL where they have arrived."""
-        return _next_hop(messages, self.state, _rule(self.b, self.leaf_set))
+        return _next_hop(messages, self.state, _rule(self.b))
 
     def route(
         self,
@@ -182,8 +179,8 @@ def _next_hop(messages: DataFrame, state: DataFrame, rule: _Rule) -> DataFrame:
     """The rule of one hop, in the order of the paper."""
     here = messages.hint("shuffle_hash").join(state, "node", "inner")
     kept = [*messages.columns, "router"]
-    looked_up = here.select(*kept, *_KNOWN, rule.in_span, rule.shared)
-    placed = looked_up.select(*kept, rule.leaf, rule.entry, "gaps")
+    looked_up = here.select(*kept, *_KNOWN, *rule.place, rule.in_span, rule.shared)
+    placed = looked_up.select(*kept, "u_hi", "u_lo", rule.leaf, rule.entry, "gaps")
     chosen = placed.select(*kept, "leaf", rule.owner, rule.onward)
     return chosen.select(*kept, rule.next)
 
@@ -195,6 +192,7 @@ _KNOWN = ["leaf", "table", "gaps"]
 class _Rule:
     """The expressions of a hop; built once, for building them costs more than a small round."""
 
+    place: tuple[Column, Column]
     in_span: Column
     shared: Column
     leaf: Column
@@ -205,47 +203,45 @@ class _Rule:
 
 
 @functools.cache
-def _rule(b: int, leaf_set: int) -> _Rule:
+def _rule(b: int) -> _Rule:
     key = F.col("key_hi"), F.col("key_lo")
-    place = F.struct(ids.unsigned(key[0]).alias("u_hi"), ids.unsigned(key[1]).alias("u_lo"))
+    place = ids.unsigned(key[0]).alias("u_hi"), ids.unsigned(key[1]).alias("u_lo")
     # 1. within the leaf set's span: the numerically closest of leaf set and node itself
-    owner = _number_below(place, leaf_set + 1)
+    # (without a struct for each leaf: `filter` is interpreted, and that takes six times as long)
+    owner = F.size(
+        F.filter(
+            "leaf",
+            lambda one: (
+                (one["u_hi"] < F.col("u_hi"))
+                | ((one["u_hi"] == F.col("u_hi")) & (one["u_lo"] < F.col("u_lo")))
+            ),
+        )
+    )
     closest = F.get("leaf", F.when(F.col("owner") < F.size("leaf"), F.col("owner")).otherwise(0))
     # 2. else the routing table's entry for (shared prefix, next digit)
     cell = F.col("shared") * 2**b + ids.digit(*key, F.col("shared"), b)
     # 3. else whoever shares a prefix at least as long and is closer: one side of the gap
     gap = F.get("gaps", -1 - F.col("entry"))
-    goes_below = F.struct(gap["u_hi"], gap["u_lo"]) >= place
+    goes_below = (gap["u_hi"] > F.col("u_hi")) | (
+        (gap["u_hi"] == F.col("u_hi")) & (gap["u_lo"] >= F.col("u_lo"))
+    )
     either = F.when(goes_below, gap["below"]).otherwise(gap["above"])
     onward = F.when(F.col("entry") < 0, either).otherwise(F.col("entry").cast("bigint"))
     return _Rule(
+        place=place,
         in_span=_in_span(*key).alias("in_span"),
         shared=ids.prefix_digits(*key, F.col("id_hi"), F.col("id_lo"), b).alias("shared"),
-        # arrays are cut to the rows that need them before the search; `leaf` is named often
-        # after this, which keeps the optimizer from merging the steps again
+        # arrays are cut to the rows that need them before the (interpreted) filter; `leaf` is
+        # named twice after this, which keeps the optimizer from merging the steps again
         leaf=F.when(F.col("in_span"), F.col("leaf")).alias("leaf"),
         entry=F.when(~F.col("in_span"), F.get("table", cell)).alias("entry"),
-        owner=owner.alias("owner"),
+        owner=F.when(F.col("leaf").isNotNull(), owner).alias("owner"),
         onward=onward.alias("onward"),
         next=F.nullif(
-            F.when(F.col("leaf").isNotNull(), closest["node"]).otherwise(F.col("onward")),
+            F.when(F.col("owner").isNotNull(), closest["node"]).otherwise(F.col("onward")),
             F.col("node"),
         ).alias("next"),
     )
-
-
-def _number_below(place: Column, most: int) -> Column:
-    """How many of `leaf`, at most so many and in order, have their last key below `place`.
-
-    A binary search written out: `filter` is interpreted, a row at a time, and costs 20 times this.
-    """
-    # no node is below this one, so that (u_hi, u_lo) alone decide
-    bound = F.struct(place["u_hi"], place["u_lo"], F.lit(-(2**63)).alias("node"))
-    below = F.lit(0)
-    for power in reversed(range(most.bit_length())):
-        one = F.get("leaf", below + (2**power - 1))  # NULL beyond the end
-        below = below + F.coalesce((one < bound).cast("int"), F.lit(0)) * 2**power
-    return below
 
 
 def _in_span(key_hi: Column, key_lo: Column) -> Column:

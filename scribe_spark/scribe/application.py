@@ -196,7 +196,8 @@ def multicast(
     received = at_root if empty else rounds.union()
     # Figure 4, (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
     sources = F.broadcast(groups.select("group", F.col("source").alias("node")))
-    delivered = received.join(members.select(_GROUP).hint("shuffle_hash"), _GROUP, "left_semi")
+    # (each member once: a semi join, which says no more, would be done round by round)
+    delivered = received.join(members.select(_GROUP).hint("shuffle_hash"), _GROUP, "inner")
     others = delivered.join(sources, _GROUP, "left_anti")
     return Multicast(system, edges, others.select(*_GROUP, "hops", "delay_us")), rounds
 

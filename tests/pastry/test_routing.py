@@ -172,5 +172,5 @@ def test_send_delivers_to_the_node_addressed_until_nothing_is_sent(spark):
 
 
 def test_the_rule_is_built_once():
-    assert routing._rule(4, 16) is routing._rule(4, 16)
-    assert routing._rule(4, 16) is not routing._rule(2, 16)
+    assert routing._rule(4) is routing._rule(4)
+    assert routing._rule(4) is not routing._rule(2)
