@@ -34,7 +34,7 @@ help: ## This list
 	@echo '  NODES=100000    overlay nodes'
 	@echo '  GROUPS=1500     groups'
 	@echo '  SEED=1          key of every draw'
-	@echo '  OUT=out         folder or URL to write; report reads it; of paper out/paper'
+	@echo '  OUT=out/run     folder or URL to write; report reads it; of paper out/paper'
 	@echo '  MASTER=local[*] Spark master'
 	@echo '  CONFIG=         TOML file with any flag; flags win over it'
 	@echo '  ARGS=           more flags, for example ARGS="--overwrite --leaf-set 32"'

@@ -51,7 +51,7 @@ _HOMES = {
 
 def run(
     config: RunConfig,
-    out: str = "out",
+    out: str = "out/run",
     *,
     spark: SparkSession | None = None,
     partitions: int | None = None,

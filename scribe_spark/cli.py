@@ -37,7 +37,7 @@ __all__ = ["PHASES", "job", "main", "sweep"]
 PHASES = ("topology", "overlay", "trees", "measures", "report")
 
 #: Where a run goes that does not say.
-OUT = "out"
+OUT = "out/run"
 
 #: Where the whole paper goes.
 PAPER_OUT = "out/paper"

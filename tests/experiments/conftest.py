@@ -27,7 +27,21 @@ SMALL: dict[str, Any] = {
     "stubs_per_transit": 2,
     "stub_size": 3,
 }
-FLAGS = [text for name, v in SMALL.items() for text in (f"--{name.replace('_', '-')}", str(v))]
+
+#: The same with trees of every kind, and a limit that keeps the remover and the loop rule busy.
+GROWN: dict[str, Any] = SMALL | {
+    "variants": "bottleneck,collapse,lazy",
+    "limit": 12,
+    "shed_table": "whole",
+}
+
+
+def flags(config: dict[str, Any]) -> list[str]:
+    """As a user types them."""
+    return [text for name, v in config.items() for text in (f"--{name.replace('_', '-')}", str(v))]
+
+
+FLAGS = flags(SMALL)
 
 
 def manifest(out: Path | str) -> dict[str, Any]:
@@ -82,9 +96,18 @@ def make(spark: SparkSession, tmp_path: Path) -> Callable[..., experiments.Run]:
 @pytest.fixture(scope="session")
 def small(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> experiments.Run:
     """The small run, whole, with its routing tables; not to be changed."""
-    out = str(tmp_path_factory.mktemp("small") / "out")
-    config = RunConfig(**SMALL, write_routing_table=True)
-    return experiments.run(spark, config, Execution(out, "local[2]", 2))
+    return whole(spark, tmp_path_factory.mktemp("small") / "out", SMALL)
+
+
+@pytest.fixture(scope="session")
+def grown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> experiments.Run:
+    """:data:`GROWN`, whole, with its routing tables; not to be changed."""
+    return whole(spark, tmp_path_factory.mktemp("grown") / "out", GROWN)
+
+
+def whole(spark: SparkSession, out: Path, config: dict[str, Any]) -> experiments.Run:
+    where = Execution(str(out), "local[2]", 2)
+    return experiments.run(spark, RunConfig(**config, write_routing_table=True), where)
 
 
 class Notes:

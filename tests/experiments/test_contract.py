@@ -124,6 +124,50 @@ def test_rows_of_the_trees(tables):
     assert (heard["hops"] >= 1).all()
 
 
+def test_every_variant_is_a_tree_and_reaches_every_member_once(grown):
+    tables = {name: grown.table(name).toPandas() for name in ("groups", "tree_edges", "deliveries")}
+    roots = tables["groups"].set_index("group")["root"]
+    members = grown.table("members").toPandas()
+    others = members[members["node"] != members["group"].map(roots)]
+    expected = sorted(zip(others["group"], others["node"], strict=True))
+    found = dict(list(tables["deliveries"].groupby("system")))
+    edges = dict(list(tables["tree_edges"].groupby("system")))
+    variants = {"scribe_bottleneck", "scribe_collapse", "scribe_lazy"}
+    assert found.keys() == edges.keys() == SYSTEMS | variants
+    for system in variants:
+        heard = found[system]
+        assert sorted(zip(heard["group"], heard["node"], strict=True)) == expected
+        for group, of in edges[system].groupby("group"):
+            parent = dict(zip(of["child"], of["parent"], strict=True))
+            assert len(parent) == len(of), "a node has one parent"
+            inside = {roots[group]}
+            while reached := {c for c, p in parent.items() if p in inside} - inside:
+                inside |= reached
+            assert inside == {roots[group], *parent}, "all hang on the root"
+            assert roots[group] not in parent
+
+
+def test_numbers_of_the_variants(grown):
+    values = {row["name"]: row["value"] for row in grown.metrics()}
+    papers = {row["name"]: row["paper"] for row in grown.metrics()}
+    extra = grown.table("extra_joins").toPandas()
+    joins = grown.table("members").count() + len(extra)
+    assert values["scribe_bottleneck.extra_joins"] == len(extra) > 0
+    assert values["scribe_bottleneck.probes_per_join"] == extra["probes"].sum() / joins > 0
+    most = values["scribe_bottleneck.children_entries.max"]
+    assert (values["scribe_bottleneck.overloaded"] == 0) == (most <= 12)
+    assert values["scribe_bottleneck.join_stress.max"] > values["scribe.link_stress.max"]
+    assert values["scribe_collapse.children_entries.mean"] < values["scribe.children_entries.mean"]
+    for kind in ("mean", "max"):
+        assert values[f"scribe_lazy.depth.{kind}"] <= values[f"scribe.depth.{kind}"]
+    assert papers["scribe_bottleneck.children_entries.max"] == 64
+    assert papers["scribe_bottleneck.join_stress.max"] == 4728
+    assert "scribe_lazy.rad.median" in papers
+    figures = [path.name for path in sorted(Path(grown.out, "figures").iterdir())]
+    assert figures[-1] == "figure-11-bottleneck-remover.svg"
+    assert len(figures) == 6
+
+
 def test_rows_of_the_measures(tables):
     stress, links, delay = tables["node_stress"], tables["link_stress"], tables["group_delay"]
     assert len(stress) == len(SYSTEMS) * SMALL["nodes"]
@@ -170,6 +214,7 @@ def test_metrics(small):
         "naive_unicast.messages": None,
     }.items():
         assert papers[name] == paper
+    assert not [name for name in names if name.startswith("scribe_")]
     values = {row["name"]: row["value"] for row in rows}
     assert values["groups.size.sum"] == small.table("members").count()
 

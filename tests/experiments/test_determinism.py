@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from .conftest import FLAGS, command, left, shell
+from .conftest import GROWN, command, flags, left, shell
 
 #: Of the small run, by table: rows and digest.  They change only with a definition.
 GOLDEN = {
@@ -24,20 +24,21 @@ GOLDEN = {
 }
 
 
-def test_partitions(make, small, tmp_path):
+def test_partitions(make, grown, tmp_path):
     """Two partitions against sixteen; against four below, against one in `test_jobs`."""
     out = tmp_path / "sixteen"
-    make(out, partitions=16, write_routing_table=True)
-    assert left(out) == left(small.out)
+    make(out, partitions=16, write_routing_table=True, **GROWN)
+    assert left(out) == left(grown.out)
 
 
-def test_executors_of_their_own(small, tmp_path):
+def test_executors_of_their_own(grown, tmp_path):
     """Two executor processes, which share nothing with the driver but OUT."""
     out = tmp_path / "cluster"
-    flags = ("--master", "local-cluster[2,1,1024]", "--partitions", "4", "--write-routing-table")
-    done = shell(command("run", *FLAGS, *flags, "--out", str(out)), PYSPARK_PYTHON=sys.executable)
+    where = ("--master", "local-cluster[2,1,1024]", "--partitions", "4", "--write-routing-table")
+    run = command("run", *flags(GROWN), *where, "--out", str(out))
+    done = shell(run, PYSPARK_PYTHON=sys.executable)
     assert done.returncode == 0, done.stderr
-    assert left(out) == left(small.out)
+    assert left(out) == left(grown.out)
 
 
 def test_seed(make, small, tmp_path):

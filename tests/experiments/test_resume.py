@@ -18,7 +18,7 @@ from scribe_spark import experiments
 from scribe_spark.config import InputError
 from scribe_spark.experiments.folder import Folder
 
-from .conftest import FLAGS, ROOT, Notes, command, environment, left, manifest, shell
+from .conftest import GROWN, ROOT, Notes, command, environment, flags, left, manifest, shell
 
 WHOLE = ["--write-routing-table"]
 
@@ -42,10 +42,12 @@ def killed_when(arguments: list[str], log: Path, ripe: Callable[[], bool]) -> No
         assert run.wait(60) == -signal.SIGKILL
 
 
-def test_killed_in_every_phase(small, tmp_path):
+def test_killed_in_every_phase(grown, tmp_path):
     """The same command each time; each gets a phase further, as the first table of it appears."""
     out, log = tmp_path / "out", tmp_path / "log"
-    run = command("run", *FLAGS, *WHOLE, "--master", "local[2]", "--out", str(out), "--resume")
+    run = command(
+        "run", *flags(GROWN), *WHOLE, "--master", "local[2]", "--out", str(out), "--resume"
+    )
     firsts = {
         "topology": "routers",
         "overlay": "nodes",
@@ -64,11 +66,11 @@ def test_killed_in_every_phase(small, tmp_path):
     done = shell(run)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(": whole already") == 4
-    assert left(out) == left(small.out)
+    assert left(out) == left(grown.out)
     # the page but for its times, places and the like is that of the run in one go
     assert (out / "figures").is_dir()
     for figure in (out / "figures").iterdir():
-        assert figure.read_bytes() == Path(small.out, "figures", figure.name).read_bytes()
+        assert figure.read_bytes() == Path(grown.out, "figures", figure.name).read_bytes()
     assert not list(out.rglob("*.tmp"))
     # nothing of the JVM's own is said
     lines = [line for line in done.stderr.splitlines() if "incubator" not in line]

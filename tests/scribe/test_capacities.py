@@ -1,0 +1,54 @@
+"""Every node's own limit: read as given, refused at the edge, heeded by the remover."""
+
+from __future__ import annotations
+
+import pytest
+
+from scribe_spark.config import InputError, RunConfig
+from scribe_spark.scribe import capacities
+
+WHOLE = ["node,limit", "0,3", "2,1", "1,7"]
+BAD = {
+    "no node": ([*WHOLE[:3], "3,7"], "row node=3 names no node; give nodes 0 to 2 a row each"),
+    "below zero": ([*WHOLE[:3], "-1,7"], "row node=-1 names no node"),
+    "left out": (WHOLE[:3], "node=1 is left out; give nodes 0 to 2 a row each"),
+    "twice": ([*WHOLE, "1,2"], "node=1 is there twice"),
+    "limit": ([*WHOLE[:3], "1,0"], "limit=0 of node=1 is below 1"),
+    "no number": ([*WHOLE[:3], "1,many"], ""),
+    "no column": (["node,most", "0,3"], "has no column 'limit'"),
+}
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(lines: list[str]) -> RunConfig:
+        path = tmp_path / "capacities.csv"
+        path.write_text("\n".join(lines))
+        return RunConfig(nodes=3, groups=1, variants="bottleneck", capacities=str(path))
+
+    return write
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_table_is_refused_without_spark(config, name):
+    lines, why = BAD[name]
+    given = config(lines)
+    with pytest.raises(InputError) as error:
+        capacities.check_capacities(given)
+    assert str(error.value).startswith(f"capacities = '{given.capacities}': {why}")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_limits_are_read_as_given(spark, monkeypatch, config, local):
+    monkeypatch.setattr(capacities, "is_local", lambda path: local)
+    given = capacities.read_capacities(spark, config(WHOLE))
+    assert given.dtypes == [("node", "bigint"), ("limit", "bigint")]
+    assert sorted(map(tuple, given.collect())) == [(0, 3), (1, 7), (2, 1)]
+
+
+@pytest.mark.parametrize("name", ["no node", "left out", "twice", "limit"])
+def test_what_only_spark_can_reach_is_refused_too(spark, monkeypatch, config, name):
+    monkeypatch.setattr(capacities, "is_local", lambda path: False)
+    with pytest.raises(InputError, match="capacities = "):
+        capacities.read_capacities(spark, config(BAD[name][0]))
