@@ -11,7 +11,7 @@ JSAC 2002, Section IV.A: "we used the routing policy weights ... to perform IP u
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -372,21 +372,37 @@ def merged_links(
     ndarray of int64, shape (H,)
         Numbers of links, one per tree and link.
     """
-    r = routers
-    names, tree = np.unique(tree, return_inverse=True)
-    root = np.zeros(len(names), dtype=np.int64)
-    root[tree] = source
-    reached = _EMPTY  # tree * R + router: a router is entered once per tree
-    frontier = np.unique((tree * r + target)[source != target])
+    order = np.argsort(tree, kind="stable")
+    names, first = np.unique(tree[order], return_index=True)
+    root = source[order[first]].astype(np.int64)
+    ends = np.append(first, len(order))
+    at_once = max(1, _MARKS // routers)
     links: list[np.ndarray] = []
-    while len(frontier):
-        reached = np.union1d(reached, frontier)
-        of, here = frontier // r, frontier % r
-        before, link = last(root[of], here)
-        links.append(link)
-        frontier = np.unique((of * r + before)[before != root[of]])
-        frontier = np.setdiff1d(frontier, reached, assume_unique=True)
+    for start in range(0, len(names), at_once):
+        end = min(start + at_once, len(names))
+        rows = order[ends[start] : ends[end]]
+        of = np.repeat(np.arange(end - start), np.diff(ends[start : end + 1]))
+        links += _merged(last, routers, root[start:end], of, target[rows])
     return _concatenate(links)
+
+
+_MARKS = 2**25  # bytes
+
+
+def _merged(
+    last: LastLink, routers: int, root: np.ndarray, tree: np.ndarray, target: np.ndarray
+) -> Iterator[np.ndarray]:
+    """The links of trees 0, 1, ..., from the ends of the routes inwards."""
+    # tree * R + router: a router is entered once per tree
+    reached = np.zeros(len(root) * routers, dtype=bool)
+    frontier = np.unique((tree * routers + target)[target != root[tree]])
+    while len(frontier):
+        reached[frontier] = True
+        of, here = np.divmod(frontier, routers)
+        before, link = last(root[of], here)
+        yield link
+        inner = (of * routers + before)[before != root[of]]
+        frontier = np.unique(inner[~reached[inner]])
 
 
 def _concatenate(pieces: list[np.ndarray]) -> np.ndarray:
