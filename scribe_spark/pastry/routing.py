@@ -8,6 +8,7 @@ JSAC 2002, Section II (routing), Section II.C (the API: route, send, deliver, fo
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import ids, superstep
 from scribe_spark.config import RunConfig
-from scribe_spark.pastry.tables import build_state
+from scribe_spark.pastry.tables import STATE, build_state
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.superstep import Rounds
 from scribe_spark.topology.underlay import Underlay
@@ -113,8 +114,16 @@ class Overlay:
         Rounds
             The messages delivered in each round (``next`` is NULL, ``node`` the root); all
             messages if the application remembers.
+
+        Raises
+        ------
+        ValueError
+            A payload column has the name of one that a hop needs for itself.
         """
         payload = [c for c in messages.columns if c != "node"]
+        taken = sorted(c for c in payload if c.lower() in _OURS)
+        if taken:
+            raise ValueError(f"columns {', '.join(taken)} are the overlay's own; rename them")
         carried = [*payload, "trail"] if trail else payload
         visited = F.array_append("trail", F.col("router")).alias("trail")
 
@@ -186,6 +195,11 @@ def _next_hop(messages: DataFrame, state: DataFrame, rule: _Rule) -> DataFrame:
 
 
 _KNOWN = ["leaf", "table", "gaps"]
+
+#: What a hop adds to messages on its way to the next: no payload can have these names.
+_OURS = {column.split()[0] for column in re.sub("<.*?>", "", STATE).split(", ")} - {"node"} | {
+    *("u_hi", "u_lo", "in_span", "shared", "entry", "owner", "onward", "next", "trail")
+}
 
 
 @dataclass(frozen=True)

@@ -174,3 +174,13 @@ def test_send_delivers_to_the_node_addressed_until_nothing_is_sent(spark):
 def test_the_rule_is_built_once():
     assert routing._rule(4) is routing._rule(4)
     assert routing._rule(4) is not routing._rule(2)
+
+
+@pytest.mark.parametrize("name", ["leaf", "router", "ID_HI", "u_lo", "owner", "next", "trail"])
+def test_a_payload_cannot_have_the_names_of_a_hop(spark, name):
+    overlay = worlds.overlay(spark, 4)
+    start = spark.createDataFrame(
+        [(0, 1, 1, 5)], f"node long, key_hi long, key_lo long, {name} long"
+    )
+    with pytest.raises(ValueError, match=f"columns {name} are the overlay's own; rename them"):
+        overlay.route(Application(), start)
