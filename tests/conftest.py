@@ -25,6 +25,22 @@ def _session(out: str) -> SparkSession:
     return SparkSession.builder.master(MASTER).config("spark.ui.enabled", False).getOrCreate()
 
 
+#: What takes longest is begun first, so that the workers end together.
+SLOW = (
+    "test_resume",
+    "test_jobs",
+    "test_determinism",
+    "test_sweep",
+    "test_paper",
+    "test_edge_sizes",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the files of tests."""
+    items.sort(key=lambda item: item.path.stem not in SLOW)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session as a run makes it, on two cores; queries use two partitions and no AQE."""

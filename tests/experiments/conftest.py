@@ -28,11 +28,12 @@ SMALL: dict[str, Any] = {
     "stub_size": 3,
 }
 
-#: The same with trees of every kind, and a limit that keeps the remover and the loop rule busy.
+#: A smaller one with trees of every kind, and a limit that keeps the remover busy.
 GROWN: dict[str, Any] = SMALL | {
+    "nodes": 60,
+    "groups": 5,
     "variants": "bottleneck,collapse,lazy",
-    "limit": 12,
-    "shed_table": "whole",
+    "limit": 8,
 }
 
 

@@ -155,7 +155,7 @@ def test_numbers_of_the_variants(grown):
     assert values["scribe_bottleneck.extra_joins"] == len(extra) > 0
     assert values["scribe_bottleneck.probes_per_join"] == extra["probes"].sum() / joins > 0
     most = values["scribe_bottleneck.children_entries.max"]
-    assert (values["scribe_bottleneck.overloaded"] == 0) == (most <= 12)
+    assert (values["scribe_bottleneck.overloaded"] == 0) == (most <= 8)
     assert values["scribe_bottleneck.join_stress.max"] > values["scribe.link_stress.max"]
     assert values["scribe_collapse.children_entries.mean"] < values["scribe.children_entries.mean"]
     for kind in ("mean", "max"):

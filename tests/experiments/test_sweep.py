@@ -106,7 +106,7 @@ def test_files_refused(sweep, error):
 
 GRID = ("leaf_set=8,16", "seed=1,2")
 NAMES = [f"leaf_set={leaves},seed={seed}" for leaves in (8, 16) for seed in (1, 2)]
-FEW = SMALL | {"groups": 4}
+FEW = SMALL | {"nodes": 40, "groups": 4}
 
 
 def where(out, **how):

@@ -11,7 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.report.figures import FIGURES, Drawing, Histogram, _with_gaps, draw, histogram
+from scribe_spark.report.figures import (
+    FIGURES,
+    Drawing,
+    Histogram,
+    _with_gaps,
+    draw,
+    histogram,
+    shown,
+)
 
 from . import sample
 
@@ -32,9 +40,22 @@ def is_text(element: ElementTree.Element) -> bool:
     return element.tag == "{http://www.w3.org/2000/svg}text"
 
 
-def test_figures_6_to_10_in_order():
-    assert [spec.number for spec in FIGURES] == ["6", "7", "8", "9", "10"]
+def test_figures_6_to_14_in_order():
+    assert [spec.number for spec in FIGURES] == [str(number) for number in range(6, 15)]
     assert FIGURES[1].name == "figure-07-delay-penalty"
+
+
+def test_an_experiment_shows_the_figures_it_has_and_the_main_ones_that_none_replaces():
+    def numbers(*there: str) -> list[str]:
+        table = pd.DataFrame({"figure": there}) if there else pd.DataFrame()
+        return [spec.number for spec in shown(table)]
+
+    main = ["6", "7", "8", "9", "10"]
+    assert numbers() == main
+    assert numbers("8", "10") == main
+    assert numbers("6", "9", "11") == [*main, "11"]
+    assert numbers("6", "12", "13", "14") == ["6", "7", "12", "13", "14"]
+    assert numbers(*main, "11", "12", "13", "14") == [*main, "11", "12", "13", "14"]
 
 
 def test_equal_data_give_equal_bytes_whatever_the_order_of_rows(drawings):

@@ -112,7 +112,7 @@ def test_every_metric_has_its_row(page):
 def test_rows_are_grouped_by_figure_and_the_others_come_last():
     metrics = [
         {"name": "a", "value": 1, "figure": None},
-        {"name": "b", "value": 1, "figure": "12"},
+        {"name": "b", "value": 1, "figure": "15"},
         {"name": "c", "value": 1, "figure": "Section IV-E"},
         {"name": "d", "value": 1, "figure": 7},
         {"name": "e", "value": 1, "figure": "7"},
@@ -122,7 +122,7 @@ def test_rows_are_grouped_by_figure_and_the_others_come_last():
         "Figure 7: Delay penalty relative to IP multicast",
         "d",
         "e",
-        "Figure 12",
+        "Figure 15",
         "b",
         "Section IV-E",
         "c",
