@@ -351,7 +351,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "small_groups": Experiment(
         RunConfig(nodes=50_000, groups=30_000, group_size=11, variants="collapse,lazy")
     ),
-    # "internet": Experiment(RunConfig(topology="power-law", ...), seeds=1),
+    "internet": Experiment(RunConfig(topology="power-law"), seeds=1),
 }
 
 
@@ -365,9 +365,10 @@ class Paper:
         Topologies: seeds 1, 2, ..., each with its own graph, placement, nodeIds and members.
     experiments : str
         Which, separated by commas: ``main`` (Sections IV.A to IV.E), ``small_groups``
-        (Section IV.F).
+        (Section IV.F), ``internet`` (IV.A's second topology in spirit; one seed).
     scale : float
-        Nodes and groups of every experiment times this; below 1 for a trial.
+        Nodes and groups of every experiment times this, and the routers and links of an
+        internet-like topology; below 1 for a trial.
 
     Raises
     ------
@@ -404,7 +405,14 @@ class Paper:
     def _run(self, config: RunConfig, seed: int) -> RunConfig:
         nodes = max(round(config.nodes * self.scale), config.group_size or 1)
         groups = max(round(config.groups * self.scale), 1)
-        return dataclasses.replace(config, seed=seed, nodes=nodes, groups=groups)
+        smaller = dataclasses.replace(config, seed=seed, nodes=nodes, groups=groups)
+        if config.topology != "power-law":
+            return smaller
+        return dataclasses.replace(
+            smaller,
+            power_law_routers=max(round(config.power_law_routers * self.scale), 100),
+            power_law_links=max(round(config.power_law_links * self.scale), 139),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Every field and its value, in order."""

@@ -186,6 +186,9 @@ def published(config: RunConfig, systems: list[str]) -> dict[str, Published]:
     """
     others = {name.split(".")[0] for name in NUMBERS if name.startswith("scribe_")} - {*systems}
     known = {name: k for name, k in NUMBERS.items() if name.split(".")[0] not in others}
+    if config.topology == "power-law":  # the paper gives no numbers of its second topology
+        alien = [name for name in known if name.startswith(("topology.", "links."))]
+        known |= {n: dataclasses.replace(known[n], paper=None, check=None) for n in alien}
     if config.group_size is None:
         return known
     return {name: _with_small_groups(name, k) for name, k in known.items()}
