@@ -133,8 +133,8 @@ def _variants(measure: str) -> tuple[Series, ...]:
     """A curve for each way to build the trees of small groups."""
     return (
         Series("Scribe", "scribe", measure, 0),
-        Series("Scribe collapse", "scribe_collapse", measure, 1),
-        Series("Scribe, lazy growth", "scribe_lazy", measure, 2),
+        Series("Collapse", "scribe_collapse", measure, 1),
+        Series("Lazy growth", "scribe_lazy", measure, 2),
     )
 
 
@@ -305,6 +305,7 @@ STYLES: tuple[tuple[str, Any], ...] = (
     ("#000000", (0, (3, 1.2, 1, 1.2, 1, 1.2))),
 )
 _MARK_COLOUR = "#555555"
+_LEGEND_COLUMNS = 3
 #: Where the inset stands in its axes: left, bottom, width, height.
 _INSET = (0.42, 0.3, 0.57, 0.63)
 #: Words of a mark stay legible where a curve runs under them.
@@ -428,7 +429,8 @@ def draw(spec: FigureSpec, distributions: pd.DataFrame) -> Drawing:
         figure = Figure(figsize=(4.5, 3.15))
         FigureCanvasSVG(figure)
         several = len(spec.series) > 1  # a legend stands above the axes
-        axes = figure.add_axes((0.165, 0.135, 0.815, 0.775 if several else 0.83))
+        rows = -(-len(spec.series) // _LEGEND_COLUMNS) if several else 0
+        axes = figure.add_axes((0.165, 0.135, 0.815, 0.83 - 0.055 * rows))
         axes.set_xlabel(spec.x)
         axes.set_ylabel(spec.y)
         if curves:
@@ -572,7 +574,7 @@ def _legend(axes: Axes, curves: Curves) -> None:
         handles=handles,
         loc="lower left",
         bbox_to_anchor=(-0.01, 0.99),
-        ncols=len(handles),
+        ncols=min(len(handles), _LEGEND_COLUMNS),
         frameon=False,
         handlelength=2.1,
         columnspacing=1.1,
