@@ -3,7 +3,9 @@
 spark-submit --py-files dist/scribe_spark.zip jobs/sweep.py --config data/sweep_b.toml --out OUT ...
 """
 
-from scribe_spark.cli import sweep
+import sys
+
+from scribe_spark.cli import main
 
 if __name__ == "__main__":
-    sweep()
+    main(["sweep", *sys.argv[1:]])

@@ -31,7 +31,7 @@ from scribe_spark.config import (
 )
 from scribe_spark.interrupts import EXIT_CODE, interruptible
 
-__all__ = ["PHASES", "job", "main", "sweep"]
+__all__ = ["PHASES", "job", "main"]
 
 #: The phases of a run, in order; each reads the tables of those before it.
 PHASES = ("topology", "overlay", "trees", "measures", "report")
@@ -393,24 +393,6 @@ def _run_command(name: str, call: Callable[..., None], *extra: click.Option) -> 
     )
 
 
-def _sweep_command(name: str) -> _Command:
-    return _Command(
-        name,
-        callback=_sweep,
-        params=[_SET, *_options(RunConfig), *_options(Execution), _CONFIG, _DRY_RUN],
-        short_help="A grid of runs, one table.",
-        help="Run every point of a grid over config fields, each in OUT/field=value,.../, and put "
-        "all their numbers into one table (OUT/sweep) and one page (OUT/sweep.html).",
-        epilog=_examples(
-            f"{_PROGRAM} sweep --set nodes=10000,100000 --set b=2,4 --out out/grid",
-            f"{_PROGRAM} sweep --config data/sweep_b.toml --out out/b",
-            f"{_PROGRAM} sweep --config data/sweep_b.toml --set b=2,8 --nodes 2000 --out out/b28",
-            f"{_PROGRAM} sweep --config data/sweep_b.toml --out out/b --resume",
-            f"{_PROGRAM} sweep --set 'variants=plain,\"collapse,lazy\"' --set seed=1,2,3",
-        ),
-    )
-
-
 def _commands() -> _Group:
     out = click.Option(["--out"], type=_Value("str"), help=f"Folder of a run.  [default: {OUT}]")
     master = next(option for option in _options(Execution) if option.name == "master")
@@ -430,7 +412,23 @@ def _commands() -> _Group:
         + "\n\nEach command has its own --help.",
     )
     group.add_command(_run_command("run", _run, _PHASE))
-    group.add_command(_sweep_command("sweep"))
+    group.add_command(
+        _Command(
+            "sweep",
+            callback=_sweep,
+            params=[_SET, *_options(RunConfig), *_options(Execution), _CONFIG, _DRY_RUN],
+            short_help="A grid of runs, one table.",
+            help="Run every point of a grid over config fields, each in OUT/field=value,.../, and "
+            "put all their numbers into one table (OUT/sweep) and one page (OUT/sweep.html).",
+            epilog=_examples(
+                f"{_PROGRAM} sweep --set nodes=10000,100000 --set b=2,4 --out out/grid",
+                f"{_PROGRAM} sweep --config data/sweep_b.toml --out out/b",
+                f"{_PROGRAM} sweep --config data/sweep_b.toml --set b=2,8 --out out/b28",
+                f"{_PROGRAM} sweep --config data/sweep_b.toml --out out/b --resume",
+                f"{_PROGRAM} sweep --set 'variants=plain,\"collapse,lazy\"' --set seed=1,2,3",
+            ),
+        )
+    )
     group.add_command(
         _Command(
             "paper",
@@ -489,11 +487,22 @@ def _start(command: click.Command, arguments: Sequence[str]) -> NoReturn:
         _stop(f"arguments = {' '.join(arguments)!r}: {error.format_message()}")
     except InputError as error:
         _stop(str(error))
+    except Exception as error:
+        line = _refused_by_executor(error)
+        if line is None:
+            raise
+        _stop(line)
     except KeyboardInterrupt:
         line = "interrupted; the same command with --resume goes on after the last whole phase"
         click.echo(f"{_PROGRAM}: {line}", err=True)
         sys.exit(EXIT_CODE)
     sys.exit(0)
+
+
+def _refused_by_executor(error: Exception) -> str | None:
+    """What an :class:`InputError` says that a kernel raised: Spark hands on its traceback alone."""
+    found = re.search(rf"{InputError.__module__}\.InputError: (.+)", str(error))
+    return found.group(1) if type(error).__module__.startswith("pyspark.") and found else None
 
 
 def _stop(line: str) -> NoReturn:
@@ -514,11 +523,6 @@ def job(*phases: str) -> NoReturn:
         _run(phases, **given)
 
     _start(_run_command(Path(sys.argv[0]).name, call), sys.argv[1:])
-
-
-def sweep() -> NoReturn:
-    """A script for ``spark-submit``: a sweep, by the flags of ``scribe-spark sweep``."""
-    _start(_sweep_command(Path(sys.argv[0]).name), sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ counts as whole when its rows still have the digest that was taken while it was 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import tempfile
@@ -17,10 +18,19 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.config import InputError
+from scribe_spark.config import Execution, InputError
 from scribe_spark.inputs import is_local, local_path
+from scribe_spark.report import Report
 
-__all__ = ["MANIFEST", "Folder", "local_names", "probe_local", "refuse_contents"]
+__all__ = [
+    "MANIFEST",
+    "Folder",
+    "below",
+    "inside",
+    "local_contents",
+    "probe_local",
+    "refuse_contents",
+]
 
 MANIFEST = "manifest.json"
 
@@ -154,6 +164,13 @@ class Folder:
         how[0] = rename.OVERWRITE
         files.rename(beside, path, how)
 
+    def write_page(self, page: Report) -> str:
+        """Write the report and its figures; the page's location."""
+        for name, drawing in page.figures.items():
+            self.write_text(f"figures/{name}.svg", drawing)
+        self.write_text("report.html", page.html)
+        return below(self.out, "report.html")
+
     def read_json(self, name: str) -> Any:
         return json.loads(self.read_text(name))
 
@@ -275,8 +292,20 @@ def refuse_contents(
     return manifest
 
 
-def local_names(out: str) -> list[str]:
-    """What is in a local folder; empty if there is none.
+def below(out: str, name: str) -> str:
+    """The location `name` in `out`."""
+    return f"{out.rstrip('/')}/{name}"
+
+
+def inside(execution: Execution, name: str) -> Execution:
+    """How one run of several is made: in OUT's folder `name`, gone on with where it stands."""
+    return dataclasses.replace(
+        execution, out=below(execution.out, name), resume=True, overwrite=False
+    )
+
+
+def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
+    """What is in a local folder (nothing if there is none), and a reader of its texts by name.
 
     Raises
     ------
@@ -285,13 +314,14 @@ def local_names(out: str) -> list[str]:
     """
     path = local_path(out)
     try:
-        return sorted(child.name for child in path.iterdir())
+        names = sorted(child.name for child in path.iterdir())
     except FileNotFoundError:
-        return []
+        names = []
     except NotADirectoryError:
         raise InputError("out", out, "is a file, or below one; name a folder") from None
     except (OSError, ValueError) as error:
         raise InputError("out", out, f"cannot be read ({_reason(error)})") from None
+    return names, lambda name: (path / name).read_text("utf-8")
 
 
 def probe_local(out: str) -> None:

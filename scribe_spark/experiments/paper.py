@@ -20,7 +20,8 @@ from scribe_spark.config import EXPERIMENTS, Execution, InputError, Paper, RunCo
 from scribe_spark.experiments.folder import (
     MANIFEST,
     Folder,
-    local_names,
+    inside,
+    local_contents,
     probe_local,
     refuse_contents,
 )
@@ -30,10 +31,11 @@ from scribe_spark.experiments.run import (
     provenance,
     refuse_other,
     refuse_version,
+    unusual,
 )
 from scribe_spark.experiments.run import run as run_one
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.inputs import is_local, local_path
+from scribe_spark.inputs import is_local
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import difference, render
 from scribe_spark.report.means import average_deviations, mean_distributions, over_seeds
@@ -59,14 +61,13 @@ def check(paper: Paper, execution: Execution) -> None:
     out = execution.out
     if not is_local(out):
         return
-    folder = local_path(out)
-    _refuse_former(local_names(out), lambda n: (folder / n).read_text("utf-8"), paper, execution)
+    _refuse_former(*local_contents(out), paper, execution)
     probe_local(out)
     if execution.overwrite:
         return
     for runs in paper.runs().values():
         for name, config in runs.items():
-            check_former(config, _inside(execution, name, config.seed))
+            check_former(config, inside(execution, _place(name, config.seed)))
 
 
 def run(
@@ -116,17 +117,16 @@ def _runs(
             for name, config in runs.items():
                 number += 1
                 progress.note(f"{name}, seed {seed}: run {number} of {total}")
-                how = _inside(execution, name, seed)
+                how = inside(execution, _place(name, seed))
                 done = run_one(spark, config, how, progress=progress, shares=first)
                 closing.callback(done.simulation.close)
                 first = first or done.simulation
                 yield name, done
 
 
-def _inside(execution: Execution, name: str, seed: int) -> Execution:
-    """Where and how one run of the paper is made."""
-    out = f"{execution.out.rstrip('/')}/{name}/seed={seed}"
-    return dataclasses.replace(execution, out=out, resume=True, overwrite=False)
+def _place(name: str, seed: int) -> str:
+    """The folder of one run of the paper."""
+    return f"{name}/seed={seed}"
 
 
 # --- the manifest
@@ -154,20 +154,17 @@ def _refuse_former(
 
 
 def _manifest(paper: Paper, execution: Execution, spark: SparkSession) -> dict[str, Any]:
-    resolved, usual = paper.as_dict(), Paper().as_dict()
+    resolved, runs = paper.as_dict(), paper.runs()[1]
     return {
-        "config": {name: value for name, value in resolved.items() if value != usual[name]},
+        "config": unusual(resolved, Paper().as_dict()),
         "resolved": resolved,
-        "experiments": {name: _unusual(config) for name, config in paper.runs()[1].items()},
+        "experiments": {
+            name: unusual(config.as_dict(), RunConfig(seed=config.seed).as_dict())
+            for name, config in runs.items()
+        },
         **provenance(execution, spark),
         "runs": [],
     }
-
-
-def _unusual(config: RunConfig) -> dict[str, Any]:
-    """What of a config is not the default, but for the seed."""
-    usual = RunConfig(seed=config.seed).as_dict()
-    return {name: value for name, value in config.as_dict().items() if value != usual[name]}
 
 
 def _entry(name: str, done: Run) -> dict[str, Any]:
@@ -204,11 +201,9 @@ def _write(
         "phases": manifest["runs"],
     }
     page = render(metrics, told, pd.concat(map(mean_distributions, drawn.values())))
-    for name, drawing in page.figures.items():
-        folder.write_text(f"figures/{name}.svg", drawing)
-    folder.write_text("report.html", page.html)
+    location = folder.write_page(page)
     folder.write_json(MANIFEST, manifest)
-    return f"{folder.out.rstrip('/')}/report.html"
+    return location
 
 
 def _drawn(measured: Mapping[str, _Measured]) -> dict[str, list[pd.DataFrame]]:

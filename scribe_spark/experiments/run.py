@@ -28,7 +28,7 @@ from scribe_spark.config import Execution, InputError, RunConfig
 from scribe_spark.experiments.folder import (
     MANIFEST,
     Folder,
-    local_names,
+    local_contents,
     probe_local,
     refuse_contents,
 )
@@ -99,8 +99,7 @@ def check_former(config: RunConfig, execution: Execution) -> None:
     ------
     InputError
     """
-    names, folder = local_names(execution.out), local_path(execution.out)
-    _former(names, lambda name: (folder / name).read_text("utf-8"), config, execution)
+    _former(*local_contents(execution.out), config, execution)
 
 
 def _is_named(topology: str) -> bool:
@@ -237,11 +236,7 @@ def report(spark: SparkSession, out: str) -> str:
     if not finished:
         remedy = "holds no finished run; make one with `scribe-spark run`"
         raise InputError("out", out, remedy)
-    page = render(metrics, manifest, spread)
-    for name, drawing in page.figures.items():
-        folder.write_text(f"figures/{name}.svg", drawing)
-    folder.write_text("report.html", page.html)
-    return f"{out.rstrip('/')}/report.html"
+    return folder.write_page(render(metrics, manifest, spread))
 
 
 # --- the manifest
@@ -358,15 +353,20 @@ def refuse_other(ours: dict[str, Any], resolved: dict[str, Any], out: str) -> No
 
 def new_manifest(config: RunConfig, execution: Execution, spark: SparkSession) -> dict[str, Any]:
     """The manifest of a run that has done nothing yet."""
-    resolved, usual = config.as_dict(), RunConfig().as_dict()
+    resolved = config.as_dict()
     return {
-        "config": {name: value for name, value in resolved.items() if value != usual[name]},
+        "config": unusual(resolved, RunConfig().as_dict()),
         "resolved": resolved,
         "seed": config.seed,
         "inputs": _inputs(config),
         **provenance(execution, spark),
         "phases": [],
     }
+
+
+def unusual(resolved: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    """What of a config is not as `usual`."""
+    return {name: value for name, value in resolved.items() if value != usual[name]}
 
 
 def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:

@@ -24,8 +24,13 @@ __all__ = ["Simulation", "systems"]
 
 def systems(config: RunConfig) -> list[str]:
     """The multicast systems of an experiment, in the order of its tables."""
-    variants = [f"scribe_{name}" for name in scribe.STRATEGIES if name in config.trees]
+    variants = [_system(name) for name in scribe.STRATEGIES if name in config.trees]
     return ["scribe", *variants, "ip_multicast", "naive_unicast"]
+
+
+def _system(variant: str) -> str:
+    """What the measures call the trees of a variant."""
+    return f"scribe_{variant}"
 
 
 class Simulation:
@@ -156,8 +161,7 @@ class Simulation:
         if not rounds.tables:  # no member, no JOIN
             return baselines.unicasts(self.groups, self.members, self.underlay).limit(0)
         edges = scribe.Scribe.children(rounds.tables)
-        timed = self.underlay.delay(edges, "parent_router", "child_router").repartition("parent")
-        table, _ = superstep.materialise(timed)
+        table = scribe.timed_edges(edges, self.underlay)
         rounds.release()
         return self._hold(table)
 
@@ -186,7 +190,7 @@ class Simulation:
     def systems(self) -> list[Multicast]:
         """Every multicast system's hand-over, in the order of :func:`systems`."""
         edges = {"scribe": self.children}
-        edges |= {f"scribe_{name}": variant.edges for name, variant in self.variants.items()}
+        edges |= {_system(name): variant.edges for name, variant in self.variants.items()}
         trees = [self._multicast(system, tree) for system, tree in edges.items()]
         star = baselines.unicasts(self.groups, self.members, self.underlay).persist()
         self._hold(star)
@@ -334,7 +338,7 @@ class Simulation:
     def _extra_joins(self) -> DataFrame:
         """`schemas.EXTRA_JOINS`."""
         sent = [
-            variant.joins.withColumn("system", F.lit(f"scribe_{name}"))
+            variant.joins.withColumn("system", F.lit(_system(name)))
             for name, variant in self.variants.items()
             if variant.joins is not None
         ]
@@ -344,7 +348,7 @@ class Simulation:
 
     def _overloaded(self) -> DataFrame:
         """`schemas.OVERLOADED`: one row for each variant that heeds limits."""
-        over = {f"scribe_{name}": variant.overloaded for name, variant in self.variants.items()}
+        over = {_system(name): variant.overloaded for name, variant in self.variants.items()}
         rows = [(system, nodes) for system, nodes in over.items() if nodes is not None]
         return self.spark.createDataFrame(rows, schemas.OVERLOADED).coalesce(1)
 

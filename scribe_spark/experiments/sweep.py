@@ -20,10 +20,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, InputError, RunConfig, check_names
-from scribe_spark.experiments.folder import MANIFEST, Folder, local_names, probe_local
+from scribe_spark.experiments.folder import (
+    MANIFEST,
+    Folder,
+    below,
+    inside,
+    local_contents,
+    probe_local,
+)
 from scribe_spark.experiments.run import PHASES, check, former, new_manifest, run
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.inputs import is_local, local_path
+from scribe_spark.inputs import is_local
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.published import NUMBERS
 from scribe_spark.report import render_sweep
@@ -253,11 +260,10 @@ def check_sweep(sweep: Sweep, execution: Execution) -> None:
     InputError
     """
     if is_local(execution.out):
-        names, folder = local_names(execution.out), local_path(execution.out)
-        former(names, lambda name: (folder / name).read_text("utf-8"), sweep.as_dict(), execution)
+        former(*local_contents(execution.out), sweep.as_dict(), execution)
         probe_local(execution.out)
     for point in sweep.points:
-        check(point.config, dataclasses.replace(execution, out=_below(execution.out, point.name)))
+        check(point.config, dataclasses.replace(execution, out=below(execution.out, point.name)))
 
 
 def run_sweep(
@@ -277,11 +283,10 @@ def run_sweep(
     networks: dict[tuple[Any, ...], Simulation] = {}
     for number, point in enumerate(points, start=1):
         progress.note(f"point {number} of {len(points)}: {point.name}")
-        where = dataclasses.replace(
-            execution, out=_below(execution.out, point.name), resume=True, overwrite=False
-        )
         shares = networks.get(point.config.network)
-        done = run(spark, point.config, where, progress=progress, shares=shares)
+        done = run(
+            spark, point.config, inside(execution, point.name), progress=progress, shares=shares
+        )
         done.simulation.release()
         networks.setdefault(point.config.network, done.simulation)
         rows += _rows(point, done.metrics(), done.manifest())
@@ -307,7 +312,7 @@ def _open(folder: Folder, sweep: Sweep, execution: Execution) -> None:
     folder.make()
     names = [point.name for point in sweep.points]
     for name in {*names, *_former_points(folder)}:
-        Folder(folder.spark, _below(execution.out, name)).remove()
+        Folder(folder.spark, below(execution.out, name)).remove()
     folder.clear()
     manifest = new_manifest(sweep.base, execution, folder.spark)
     resolved = sweep.as_dict()
@@ -325,10 +330,6 @@ def _former_points(folder: Folder) -> list[str]:
         return [name for name in texts if "=" in name and not {"/", "\\"} & set(name)]
     except Exception:  # there was none, or its manifest cannot be read
         return []
-
-
-def _below(out: str, name: str) -> str:
-    return f"{out.rstrip('/')}/{name}"
 
 
 def _rows(

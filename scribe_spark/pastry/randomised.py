@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, StructField, StructType
 
 from scribe_spark import draws, ids
-from scribe_spark.pastry.routing import Overlay
+from scribe_spark.pastry.routing import Overlay, next_hop
 
 __all__ = ["Randomised", "randomised"]
 
@@ -41,33 +42,35 @@ class Randomised(Overlay):
 
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""
-        usual = super().next_hop(messages)
-        underway = usual.where(F.col("next").isNotNull())
-        entries = F.filter("table", lambda entry: entry >= 0).cast("array<bigint>")
-        known = F.array_union(F.col("leaf.node"), entries)
-        here = self.state.select("node", "id_hi", "id_lo", F.explode(known).alias("candidate"))
-        asked = here.join(underway.hint("shuffle_hash"), "node", "inner")
+        # all that a node knows: handed on under names that a hop has no use for
+        known = {"leaves": "leaf", "entries": "table", "n_hi": "id_hi", "n_lo": "id_lo"}
+        state = self.state.withColumns({new: F.col(name) for new, name in known.items()})
+        usual = next_hop(messages, state, self.b, *known)
+        entries = F.filter("entries", lambda entry: entry >= 0).cast("array<bigint>")
+        candidates = F.array_union(F.col("leaves.node"), entries)
+        rest = [c for c in usual.columns if c not in ("leaves", "entries")]
+        # one that has arrived, or knows nobody, stays as it is
+        asked = usual.select(
+            *rest, F.explode_outer(F.when(F.col("next").isNotNull(), candidates)).alias("candidate")
+        )
         there = self.state.select(
             F.col("node").alias("candidate"),
             F.col("id_hi").alias("c_hi"),
             F.col("id_lo").alias("c_lo"),
         )
-        named = asked.join(there.hint("shuffle_hash"), "candidate", "inner")
+        named = asked.repartition("candidate").hint("shuffle_hash").join(there, "candidate", "left")
         own = F.col("key_hi"), F.col("key_lo")
-        mine = ids.prefix_digits(*own, F.col("id_hi"), F.col("id_lo"), self.b)
+        mine = ids.prefix_digits(*own, F.col("n_hi"), F.col("n_lo"), self.b)
         theirs = ids.prefix_digits(*own, F.col("c_hi"), F.col("c_lo"), self.b)
-        closer = _only_closer(named.where(theirs >= mine))
         draw = draws.bits(self.seed, "randomised hop", *self.drawn_by, "node", "candidate")
-        columns = [*messages.columns, "router", "candidate"]
-        drawn = closer.select(*columns, F.struct(draw, "candidate").alias("turn"))
-        nobody = F.lit(None).cast(drawn.schema["turn"].dataType).alias("turn")
-        either = drawn.unionByName(
-            underway.withColumnRenamed("next", "candidate").select(*columns, nobody)
-        )
-        # NULL comes last: the usual next hop has its turn where nobody else has
-        first = F.min_by("candidate", F.struct(F.col("turn").isNull(), "turn")).alias("next")
-        chosen = either.groupBy(*messages.columns, "router").agg(first)
-        return chosen.unionByName(usual.where(F.col("next").isNull())).repartition("node")
+        onward = F.when(F.col("closer") & (theirs >= mine), F.struct(draw, "candidate"))
+        columns = [*messages.columns, "router", "next"]
+        chosen = _closer(named).select(*columns, "candidate", onward.alias("turn"))
+        # (NULLs are passed over; where all are, the usual next hop stands)
+        first = F.min_by("candidate", "turn").alias("drawn")
+        hops = chosen.groupBy(columns).agg(first)
+        turned = F.coalesce("drawn", "next").alias("next")
+        return hops.select(*messages.columns, "router", turned).repartition("node")
 
 
 def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> Randomised:
@@ -75,19 +78,26 @@ def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> Randomised:
     return Randomised(overlay.state, overlay.underlay, overlay.b, seed, drawn_by)
 
 
-def _only_closer(frame: DataFrame) -> DataFrame:
-    """Rows whose candidate is numerically closer to the key than the node (ties: smaller id)."""
+def _closer(frame: DataFrame) -> DataFrame:
+    """`frame` and whether the candidate is numerically ``closer`` to the key than the node is.
 
-    def choose(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    Of two as close the smaller id is the closer.  False where there is no candidate.
+    """
+
+    def compare(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             halves = zip(*[batch.column(name).to_pylist() for name in _HALVES], strict=True)
-            keep = [_rank(c, d, k, m) < _rank(a, b, k, m) for a, b, c, d, k, m in halves]
-            yield batch.filter(pa.array(keep, pa.bool_()))
+            closer = [
+                c is not None and _rank(c, d, k, m) < _rank(a, b, k, m)
+                for a, b, c, d, k, m in halves
+            ]
+            yield batch.append_column("closer", pa.array(closer, pa.bool_()))
 
-    return frame.mapInArrow(choose, frame.schema)
+    return frame.mapInArrow(compare, StructType([*frame.schema.fields, _CLOSER]))
 
 
-_HALVES = ["id_hi", "id_lo", "c_hi", "c_lo", "key_hi", "key_lo"]
+_HALVES = ["n_hi", "n_lo", "c_hi", "c_lo", "key_hi", "key_lo"]
+_CLOSER = StructField("closer", BooleanType())
 
 
 def _rank(hi: int, lo: int, key_hi: int, key_lo: int) -> tuple[int, int]:

@@ -87,7 +87,7 @@ class Overlay:
 
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """`messages` with ``router`` of their node, and ``next``: NULL where they have arrived."""
-        return _next_hop(messages, self.state, _rule(self.b))
+        return next_hop(messages, self.state, self.b)
 
     def route(
         self,
@@ -184,10 +184,17 @@ def _arrived(table: DataFrame) -> DataFrame:
     return table.where(F.col("next").isNull())
 
 
-def _next_hop(messages: DataFrame, state: DataFrame, rule: _Rule) -> DataFrame:
-    """The rule of one hop, in the order of the paper."""
+def next_hop(messages: DataFrame, state: DataFrame, b: int, *more: str) -> DataFrame:
+    """The rule of one hop, in the order of the paper: :meth:`Overlay.next_hop`.
+
+    Parameters
+    ----------
+    state : DataFrame
+        `tables.STATE`, partitioned by node, and the columns `more`, which are handed on.
+    """
+    rule = _rule(b)
     here = messages.hint("shuffle_hash").join(state, "node", "inner")
-    kept = [*messages.columns, "router"]
+    kept = [*messages.columns, "router", *more]
     looked_up = here.select(*kept, *_KNOWN, *rule.place, rule.in_span, rule.shared)
     placed = looked_up.select(*kept, "u_hi", "u_lo", rule.leaf, rule.entry, "gaps")
     chosen = placed.select(*kept, "leaf", rule.owner, rule.onward)
@@ -222,24 +229,13 @@ def _rule(b: int) -> _Rule:
     place = ids.unsigned(key[0]).alias("u_hi"), ids.unsigned(key[1]).alias("u_lo")
     # 1. within the leaf set's span: the numerically closest of leaf set and node itself
     # (without a struct for each leaf: `filter` is interpreted, and that takes six times as long)
-    owner = F.size(
-        F.filter(
-            "leaf",
-            lambda one: (
-                (one["u_hi"] < F.col("u_hi"))
-                | ((one["u_hi"] == F.col("u_hi")) & (one["u_lo"] < F.col("u_lo")))
-            ),
-        )
-    )
+    owner = F.size(F.filter("leaf", _before_key))
     closest = F.get("leaf", F.when(F.col("owner") < F.size("leaf"), F.col("owner")).otherwise(0))
     # 2. else the routing table's entry for (shared prefix, next digit)
     cell = F.col("shared") * 2**b + ids.digit(*key, F.col("shared"), b)
     # 3. else whoever shares a prefix at least as long and is closer: one side of the gap
     gap = F.get("gaps", -1 - F.col("entry"))
-    goes_below = (gap["u_hi"] > F.col("u_hi")) | (
-        (gap["u_hi"] == F.col("u_hi")) & (gap["u_lo"] >= F.col("u_lo"))
-    )
-    either = F.when(goes_below, gap["below"]).otherwise(gap["above"])
+    either = F.when(_before_key(gap), gap["above"]).otherwise(gap["below"])
     onward = F.when(F.col("entry") < 0, either).otherwise(F.col("entry").cast("bigint"))
     return _Rule(
         place=place,
@@ -256,6 +252,12 @@ def _rule(b: int) -> _Rule:
             F.col("node"),
         ).alias("next"),
     )
+
+
+def _before_key(place: Column) -> Column:
+    """`place` (``u_hi, u_lo``: see `_Rule.place`) comes before the key's."""
+    below, same = place["u_hi"] < F.col("u_hi"), place["u_hi"] == F.col("u_hi")
+    return below | (same & (place["u_lo"] < F.col("u_lo")))
 
 
 def _in_span(key_hi: Column, key_lo: Column) -> Column:

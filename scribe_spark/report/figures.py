@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.published import SMALL_GROUPS
+
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -138,6 +140,32 @@ def _variants(measure: str) -> tuple[Series, ...]:
     )
 
 
+#: What figures of the same measure have in common.
+_TABLES: dict[str, Any] = {
+    "caption": "Nodes with exactly x non-empty children tables, nodes with none included; the "
+    "inset shows the tail, as the nodes with at least x, on log scales.",
+    "kind": "counts",
+    "x": "children tables",
+    "y": "nodes",
+    "thing": "nodes",
+}
+_ENTRIES: dict[str, Any] = {
+    "caption": "Nodes with exactly x entries in all their children tables, nodes with none "
+    "included; the inset shows the tail, as the nodes with at least x, on log scales.",
+    "kind": "counts",
+    "x": "children-table entries",
+    "y": "nodes",
+    "thing": "nodes",
+}
+_LINKS: dict[str, Any] = {
+    "caption": "Directed links that carry exactly x packets, links with none omitted; the inset "
+    "shows the tail, as the links with at least x, on log scales.",
+    "kind": "counts",
+    "x": "link stress (packets)",
+    "y": "directed links",
+    "thing": "links with traffic",
+}
+
 FIGURES: tuple[FigureSpec, ...] = (
     FigureSpec(
         number="6",
@@ -179,12 +207,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         number="8",
         slug="children-tables",
         title="Children tables per node",
-        caption="Nodes with exactly x non-empty children tables, nodes with none included; the "
-        "inset shows the tail, as the nodes with at least x, on log scales.",
-        kind="counts",
-        x="children tables",
-        y="nodes",
-        thing="nodes",
+        **_TABLES,
         series=(Series("Scribe", "scribe", "children_tables", deviation=58),),
         marks=(
             Mark(2, "paper: median 2"),
@@ -195,12 +218,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         number="9",
         slug="children-entries",
         title="Children-table entries per node",
-        caption="Nodes with exactly x entries in all their children tables, nodes with none "
-        "included; the inset shows the tail, as the nodes with at least x, on log scales.",
-        kind="counts",
-        x="children-table entries",
-        y="nodes",
-        thing="nodes",
+        **_ENTRIES,
         series=(Series("Scribe", "scribe", "children_entries", deviation=3.2),),
         marks=(
             Mark(3, "paper: median 3"),
@@ -211,12 +229,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         number="10",
         slug="link-stress",
         title="Link stress, one message to every group",
-        caption="Directed links that carry exactly x packets, links with none omitted; the inset "
-        "shows the tail, as the links with at least x, on log scales.",
-        kind="counts",
-        x="link stress (packets)",
-        y="directed links",
-        thing="links with traffic",
+        **_LINKS,
         series=(
             Series("Scribe", "scribe", "link_stress", 0, deviation=1.4),
             Series("IP multicast", "ip_multicast", "link_stress", 1, deviation=1.9),
@@ -232,13 +245,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         number="11",
         slug="bottleneck-remover",
         title="Children-table entries per node, with the bottleneck remover",
-        caption="Nodes with exactly x entries in all their children tables, nodes with none "
-        "included, after overloaded nodes have dropped children; the inset shows the tail, as the "
-        "nodes with at least x, on log scales.",
-        kind="counts",
-        x="children-table entries",
-        y="nodes",
-        thing="nodes",
+        **_ENTRIES,
         series=(
             Series(
                 "Scribe, bottleneck remover", "scribe_bottleneck", "children_entries", deviation=57
@@ -250,24 +257,14 @@ FIGURES: tuple[FigureSpec, ...] = (
         number="12",
         slug="small-groups-children-tables",
         title="Many small groups: children tables per node",
-        caption="Nodes with exactly x non-empty children tables, nodes with none included; the "
-        "inset shows the tail, as the nodes with at least x, on log scales.",
-        kind="counts",
-        x="children tables",
-        y="nodes",
-        thing="nodes",
+        **_TABLES,
         series=_variants("children_tables"),
     ),
     FigureSpec(
         number="13",
         slug="small-groups-children-entries",
         title="Many small groups: children-table entries per node",
-        caption="Nodes with exactly x entries in all their children tables, nodes with none "
-        "included; the inset shows the tail, as the nodes with at least x, on log scales.",
-        kind="counts",
-        x="children-table entries",
-        y="nodes",
-        thing="nodes",
+        **_ENTRIES,
         series=_variants("children_entries"),
         marks=(
             Mark(21.2, "paper: mean 21.2", 0),
@@ -278,12 +275,7 @@ FIGURES: tuple[FigureSpec, ...] = (
         number="14",
         slug="small-groups-link-stress",
         title="Many small groups: link stress, one message to every group",
-        caption="Directed links that carry exactly x packets, links with none omitted; the inset "
-        "shows the tail, as the links with at least x, on log scales.",
-        kind="counts",
-        x="link stress (packets)",
-        y="directed links",
-        thing="links with traffic",
+        **_LINKS,
         series=(
             *_variants("link_stress"),
             Series("IP multicast", "ip_multicast", "link_stress", 3),
@@ -293,8 +285,8 @@ FIGURES: tuple[FigureSpec, ...] = (
     ),
 )
 
-#: The figures of the main experiment, each with that of many small groups in its stead.
-_MAIN = {"6": None, "7": None, "8": "12", "9": "13", "10": "14"}
+#: The figures of the main experiment.
+_MAIN = ("6", "7", "8", "9", "10")
 
 #: Colour (Okabe-Ito, safe for the colour-blind) and dashes of each style.
 STYLES: tuple[tuple[str, Any], ...] = (
@@ -412,7 +404,7 @@ def histogram(distributions: pd.DataFrame, spec: FigureSpec, series: Series) -> 
 def shown(distributions: pd.DataFrame) -> list[FigureSpec]:
     """The figures of an experiment: those with data, and the main ones that none replaces."""
     there = set(distributions["figure"].astype(str)) if "figure" in distributions else set()
-    bare = {number for number, instead in _MAIN.items() if instead not in there}
+    bare = {number for number in _MAIN if SMALL_GROUPS.get(number) not in there}
     return [spec for spec in FIGURES if spec.number in there | bare]
 
 

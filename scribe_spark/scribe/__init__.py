@@ -2,7 +2,7 @@
 
 from scribe_spark.scribe.application import Scribe, create, join, multicast
 from scribe_spark.scribe.capacities import check_capacities, read_capacities
-from scribe_spark.scribe.forest import Forest, Variant
+from scribe_spark.scribe.forest import Forest, Variant, timed_edges
 from scribe_spark.scribe.groups import (
     check_members,
     draw_members,
@@ -29,4 +29,5 @@ __all__ = [
     "read_capacities",
     "read_members",
     "senders",
+    "timed_edges",
 ]

@@ -75,24 +75,16 @@ def rejoin(forest: Forest, edges: DataFrame, refused: DataFrame) -> DataFrame | 
         Deltas that add what the JOINs made; None if there was nobody to rejoin.
     """
     waiting = refused.where("refused").select("group", "child", "child_router")
+    if waiting.isEmpty():
+        return None
     concerned = F.broadcast(waiting.select("group").distinct())
     trees = edges.join(concerned, "group", "left_semi").select("group", "parent", "child")
-    made: list[DataFrame] = []
-    attempt = 0
-    while not waiting.isEmpty():
-        rounds = _routes(forest, waiting, attempt)
-        routes = rounds.union().select("group", "child", "hop", "node", "router")
-        known = superstep.union([trees, *[t.select("group", "parent", "child") for t in made]])
-        answers, _ = superstep.materialise(
-            known.groupBy("group").cogroup(routes.groupBy("group")).applyInPandas(_answer, _ANSWER)
-        )
-        rounds.release()
-        made.append(answers.where("NOT again"))
-        waiting = answers.where("again").select("group", "child", "child_router")
-        attempt += 1
-    if not made:
-        return None
-    added = superstep.union(made).select(EDGE)
+    asking = waiting.join(F.broadcast(forest.groups), "group", "inner")
+    rounds = _randomised(forest, asking)
+    routes = rounds.union().select(_STEP).unionByName(_direct(asking))
+    answered = trees.groupBy("group").cogroup(routes.groupBy("group")).applyInPandas(_answer, _EDGE)
+    added, _ = superstep.materialise(answered)
+    rounds.release()
     timed = forest.overlay.underlay.delay(added, "parent_router", "child_router")
     return timed.withColumns(
         {
@@ -103,50 +95,55 @@ def rejoin(forest: Forest, edges: DataFrame, refused: DataFrame) -> DataFrame | 
     )
 
 
-def _routes(forest: Forest, waiting: DataFrame, attempt: int) -> Rounds:
-    """Where each JOIN comes by: :func:`trace`."""
-    groups = F.broadcast(forest.groups)
-    asking = waiting.join(groups, "group", "inner").withColumn("attempt", F.lit(attempt))
-    if attempt < ATTEMPTS:
-        overlay = randomised(forest.overlay, forest.config.seed, "group", "child", "attempt")
-        columns = ("key_hi", "key_lo", "group", "child", "attempt")
-        sent = asking.select(F.col("child").alias("node"), *columns)
-        return trace(overlay, sent, "JOIN, randomised", forest.progress)
+_STEP = ["group", "child", "attempt", "hop", "node", "router"]
+
+
+def _randomised(forest: Forest, asking: DataFrame) -> Rounds:
+    """Where the JOIN of each attempt would come by: :func:`trace`.
+
+    Routes depend on draws alone, so those of all attempts are found together.
+    """
+    attempts = F.explode(F.sequence(F.lit(0), F.lit(ATTEMPTS - 1))).alias("attempt")
+    key = ["group", "child", "attempt"]
+    sent = asking.select(
+        "group", "child", F.col("child").alias("node"), "key_hi", "key_lo", attempts
+    )
+    overlay = randomised(forest.overlay, forest.config.seed, *key)
+    return trace(overlay, sent, "JOIN, randomised", forest.progress)
+
+
+def _direct(asking: DataFrame) -> DataFrame:
+    """The last attempt: a hop, to the root."""
     ends = [("child", "child_router"), ("root", "root_router")]
     steps = [
         F.struct(F.lit(hop).alias("hop"), F.col(node).alias("node"), F.col(router).alias("router"))
         for hop, (node, router) in enumerate(ends)
     ]
-    direct = asking.select("group", "child", F.inline(F.array(*steps)))
-    table, rows = superstep.materialise(direct)
-    return Rounds((table,), (rows,))
+    attempt = F.lit(ATTEMPTS).alias("attempt")
+    return asking.select("group", "child", attempt, F.inline(F.array(*steps)))
 
 
-_ANSWER = (
-    "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint, "
-    "again boolean"
-)
+_EDGE = ", ".join(f"{column} bigint" for column in EDGE)
 
 
 def _answer(edges: pd.DataFrame, routes: pd.DataFrame) -> pd.DataFrame:
-    """One group's JOINs, in order; a row for every edge made, and for each that is refused."""
+    """One group's JOINs, attempt by attempt and in order; a row for every edge made."""
     parents = dict(zip(edges["child"].tolist(), edges["parent"].tolist(), strict=True))
     tree = {*parents, *parents.values()}
-    rows: list[tuple] = []
-    ordered = routes.sort_values(["child", "hop"])
-    for (group, child), route in ordered.groupby(["group", "child"], sort=True):
-        steps = list(zip(route["node"].tolist(), route["router"].tolist(), strict=True))
-        (_, at), *onward = steps
-        first = next((i for i, (node, _) in enumerate(onward) if node in tree), len(onward) - 1)
-        if child in path(parents, onward[first][0]):
-            rows.append((group, None, child, None, at, True))
+    rows: list[tuple[int, ...]] = []
+    joined: set[int] = set()
+    ordered = routes.sort_values(["attempt", "child", "hop"])
+    for (group, _, child), route in ordered.groupby(["group", "attempt", "child"], sort=True):
+        if child in joined:
             continue
-        new = [(child, at), *onward[: first + 1]]
-        for (low, low_router), (high, high_router) in itertools.pairwise(new):
+        steps = list(zip(route["node"].tolist(), route["router"].tolist(), strict=True))
+        nodes = [node for node, _ in steps]
+        first = next((i for i in range(1, len(nodes)) if nodes[i] in tree), len(nodes) - 1)
+        if child in path(parents, nodes[first]):
+            continue
+        joined.add(child)
+        for (low, low_router), (high, high_router) in itertools.pairwise(steps[: first + 1]):
             parents[low] = high
             tree |= {low, high}
-            rows.append((group, high, low, high_router, low_router, False))
-    columns = ["group", "parent", "child", "parent_router", "child_router", "again"]
-    return pd.DataFrame(rows, columns=columns).astype(
-        {name: "Int64" for name in columns[:-1]} | {"again": bool}
-    )
+            rows.append((group, high, low, high_router, low_router))
+    return pd.DataFrame(rows, columns=EDGE, dtype="int64")
