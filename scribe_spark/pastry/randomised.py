@@ -8,11 +8,12 @@ randomization".
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StructField, StructType
 
@@ -42,35 +43,54 @@ class Randomised(Overlay):
 
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""
-        # all that a node knows: handed on under names that a hop has no use for
-        known = {"leaves": "leaf", "entries": "table", "n_hi": "id_hi", "n_lo": "id_lo"}
-        state = self.state.withColumns({new: F.col(name) for new, name in known.items()})
-        usual = next_hop(messages, state, self.b, *known)
-        entries = F.filter("entries", lambda entry: entry >= 0).cast("array<bigint>")
-        candidates = F.array_union(F.col("leaves.node"), entries)
-        rest = [c for c in usual.columns if c not in ("leaves", "entries")]
-        # one that has arrived, or knows nobody, stays as it is
-        asked = usual.select(
-            *rest, F.explode_outer(F.when(F.col("next").isNotNull(), candidates)).alias("candidate")
-        )
-        there = self.state.select(
-            F.col("node").alias("candidate"),
-            F.col("id_hi").alias("c_hi"),
-            F.col("id_lo").alias("c_lo"),
-        )
-        named = asked.repartition("candidate").hint("shuffle_hash").join(there, "candidate", "left")
-        own = F.col("key_hi"), F.col("key_lo")
-        mine = ids.prefix_digits(*own, F.col("n_hi"), F.col("n_lo"), self.b)
-        theirs = ids.prefix_digits(*own, F.col("c_hi"), F.col("c_lo"), self.b)
-        draw = draws.bits(self.seed, "randomised hop", *self.drawn_by, "node", "candidate")
-        onward = F.when(F.col("closer") & (theirs >= mine), F.struct(draw, "candidate"))
-        columns = [*messages.columns, "router", "next"]
-        chosen = _closer(named).select(*columns, "candidate", onward.alias("turn"))
-        # (NULLs are passed over; where all are, the usual next hop stands)
-        first = F.min_by("candidate", "turn").alias("drawn")
-        hops = chosen.groupBy(columns).agg(first)
-        turned = F.coalesce("drawn", "next").alias("next")
-        return hops.select(*messages.columns, "router", turned).repartition("node")
+        rule = _rule(self.b, self.seed, self.drawn_by)
+        state = self.state.select("*", *rule.known)
+        usual = next_hop(messages, state, self.b, *_KNOWN)
+        kept = [*messages.columns, "router", "next"]
+        asked = usual.select(*kept, "n_hi", "n_lo", rule.candidate)
+        there = self.state.select(*rule.there)
+        named = asked.hint("shuffle_hash").join(there, "candidate", "left")
+        turns = _closer(named).select(*kept, "candidate", rule.turn)
+        drawn = turns.groupBy(kept).agg(rule.drawn)
+        return drawn.select(*messages.columns, "router", rule.next).repartition("node")
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """The expressions of a hop; built once, for building them costs more than a small round."""
+
+    known: list[Column]
+    candidate: Column
+    there: list[Column]
+    turn: Column
+    drawn: Column
+    next: Column
+
+
+#: All that a node knows, handed on under names that the usual hop has no use for.
+_KNOWN = {"leaves": "leaf", "entries": "table", "n_hi": "id_hi", "n_lo": "id_lo"}
+
+
+@functools.cache
+def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
+    entries = F.filter("entries", lambda entry: entry >= 0).cast("array<bigint>")
+    candidates = F.array_union(F.col("leaves.node"), entries)
+    key = F.col("key_hi"), F.col("key_lo")
+    mine = ids.prefix_digits(*key, F.col("n_hi"), F.col("n_lo"), b)
+    theirs = ids.prefix_digits(*key, F.col("c_hi"), F.col("c_lo"), b)
+    draw = draws.bits(seed, "randomised hop", *drawn_by, "node", "candidate")
+    onward = F.col("closer") & (theirs >= mine)
+    there = {"node": "candidate", "id_hi": "c_hi", "id_lo": "c_lo"}
+    return _Rule(
+        known=[F.col(name).alias(new) for new, name in _KNOWN.items()],
+        # a message that has arrived stays as it is
+        candidate=F.explode_outer(F.when(F.col("next").isNotNull(), candidates)).alias("candidate"),
+        there=[F.col(name).alias(new) for name, new in there.items()],
+        turn=F.when(onward, F.struct(draw, "candidate")).alias("turn"),
+        # NULLs are passed over; where all are, the usual next hop stands
+        drawn=F.min_by("candidate", "turn").alias("drawn"),
+        next=F.coalesce("drawn", "next").alias("next"),
+    )
 
 
 def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> Randomised:

@@ -154,7 +154,7 @@ def removed(one: worlds.World, config: RunConfig) -> Removal:
     [
         (None, {}),
         (None, {"shed_group": "random", "shed_child": "nearest"}),
-        (4, {"shed_table": "whole"}),
+        (2, {"shed_table": "whole"}),
     ],
     ids=str,
 )
