@@ -96,7 +96,7 @@ def run(
     experiments.check(config, how)
     if spark is None:
         check_java()
-        spark = session(how, nodes=config.nodes)
+        spark = session(how, config.nodes, config.effort)
     return experiments.run(spark, config, how, progress=progress or pick())
 
 

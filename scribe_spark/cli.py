@@ -193,7 +193,7 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
     from scribe_spark import experiments, progress
 
     experiments.check(config, execution)
-    with _spark(execution, config.nodes) as spark:
+    with _spark(execution, config) as spark:
         chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
         done = experiments.run(
             spark, config, execution, phases=chosen, progress=progress.pick(sys.stderr)
@@ -210,8 +210,8 @@ def _paper(**given: Any) -> None:
     from scribe_spark.experiments import paper
 
     paper.check(whole, execution)
-    most = max(config.nodes for runs in whole.runs().values() for config in runs.values())
-    with _spark(execution, most) as spark:
+    configs = [config for runs in whole.runs().values() for config in runs.values()]
+    with _spark(execution, *configs) as spark:
         click.echo(paper.run(spark, whole, execution, progress=progress.pick(sys.stderr)))
 
 
@@ -226,7 +226,7 @@ def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
         click.echo("\n[sweep]\n" + _toml(swept.grid, {"show": swept.show}))
         return
     experiments.check_sweep(swept, execution)
-    with _spark(execution, max(point.config.nodes for point in swept.points)) as spark:
+    with _spark(execution, *[point.config for point in swept.points]) as spark:
         done = experiments.run_sweep(spark, swept, execution, progress.pick(sys.stderr))
     click.echo(done.out)
 
@@ -235,13 +235,13 @@ def _report(**given: Any) -> None:
     execution = Execution(**{"out": OUT} | {k: v for k, v in given.items() if v is not None})
     from scribe_spark import experiments
 
-    with _spark(execution, nodes=1) as spark:
+    with _spark(execution) as spark:
         click.echo(experiments.report(spark, execution.out))
 
 
 @contextmanager
-def _spark(execution: Execution, nodes: int) -> Iterator[Any]:
-    """A session for the time of a ``with``; under spark-submit its master wins."""
+def _spark(execution: Execution, *configs: RunConfig) -> Iterator[Any]:
+    """A session for `configs`, for the time of a ``with``; under spark-submit its master wins."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM
         from pyspark import SparkConf
 
@@ -253,7 +253,8 @@ def _spark(execution: Execution, nodes: int) -> Iterator[Any]:
         check_java()
     from scribe_spark.session import session
 
-    spark = session(execution, nodes=nodes)
+    nodes = max([config.nodes for config in configs], default=1)
+    spark = session(execution, nodes, sum(config.effort for config in configs))
     try:
         with interruptible(spark):
             yield spark

@@ -206,6 +206,11 @@ class RunConfig(TransitStub):
         return tuple(name.strip() for name in self.variants.split(","))
 
     @property
+    def effort(self) -> int:
+        """What a run costs, roughly: nodes times the ways to build trees."""
+        return self.nodes * len({"plain", *self.trees})
+
+    @property
     def network(self) -> tuple[Any, ...]:
         """What the routers, the links and the routes between them depend on, and nothing else."""
         names = [field.name for field in dataclasses.fields(TransitStub)]

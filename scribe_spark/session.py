@@ -27,8 +27,18 @@ CLASS_ARCHIVE = FOLDER / "classes.jsa"
 _GIB = 2**30
 
 
-def session(execution: Execution | None = None, nodes: int = 100_000) -> SparkSession:
-    """The active SparkSession, or a new one on `execution`'s master, its heap sized for `nodes`."""
+def session(
+    execution: Execution | None = None, nodes: int = 100_000, effort: int | None = None
+) -> SparkSession:
+    """The active SparkSession, or a new one on `execution`'s master.
+
+    Parameters
+    ----------
+    nodes : int
+        What the heap is sized for.
+    effort : int, optional
+        What all that it will do costs (`RunConfig.effort`); `nodes` if it is not known.
+    """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -37,7 +47,10 @@ def session(execution: Execution | None = None, nodes: int = 100_000) -> SparkSe
         SparkSession.builder.appName("scribe_spark")
         .config("spark.driver.memory", f"{_heap_mib(nodes)}m")
         .config("spark.driver.maxResultSize", "0")
-        .config("spark.driver.extraJavaOptions", _java_options(nodes))
+        .config(
+            "spark.driver.extraJavaOptions",
+            _java_options(nodes, nodes if effort is None else effort),
+        )
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.artifact.isolation.enabled", "false")
@@ -106,9 +119,12 @@ def _heap_mib(nodes: int) -> int:
     return int(max(_GIB, min(wanted, 0.6 * physical)) / 2**20)
 
 
-def _java_options(nodes: int) -> str:
-    """Half of a short run is JVM warm-up: the first compiler alone is faster there."""
-    tier = "-XX:TieredStopAtLevel=1" if nodes <= 200_000 else ""
+def _java_options(nodes: int, effort: int) -> str:
+    """Half of a short run is JVM warm-up: the first compiler alone is faster there.
+
+    The code that it makes is slower by a third than what the second makes in the end.
+    """
+    tier = "-XX:TieredStopAtLevel=1" if effort <= 100_000 else ""
     # half of the heap for what a round makes and drops, from the start: growing costs collections
     heap = _heap_mib(nodes)
     sizes = f"-Xms{heap}m -Xmn{heap // 2}m -XX:MetaspaceSize=256m"
@@ -135,8 +151,13 @@ def _log_option() -> str:
 class _Callable(ModuleType):
     """This module, called as its main function: `scribe_spark.session` is the name of both."""
 
-    def __call__(self, execution: Execution | None = None, nodes: int = 100_000) -> SparkSession:
-        return session(execution, nodes)
+    def __call__(
+        self,
+        execution: Execution | None = None,
+        nodes: int = 100_000,
+        effort: int | None = None,
+    ) -> SparkSession:
+        return session(execution, nodes, effort)
 
 
 sys.modules[__name__].__class__ = _Callable

@@ -21,12 +21,13 @@ def _session(out: str) -> SparkSession:
         from scribe_spark.config import Execution
         from scribe_spark.session import session
 
-        return session(Execution(out=out, master=MASTER), nodes=1000)
+        return session(Execution(out=out, master=MASTER), nodes=1000, effort=10**6)
     return SparkSession.builder.master(MASTER).config("spark.ui.enabled", False).getOrCreate()
 
 
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
+    "test_variants",
     "test_resume",
     "test_jobs",
     "test_determinism",
