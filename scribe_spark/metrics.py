@@ -23,6 +23,7 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark import superstep
 from scribe_spark.published import FIGURES, NUMBERS, SMALL_GROUPS, Published
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP, MICROSECONDS
 from scribe_spark.topology.underlay import Underlay
@@ -139,11 +140,8 @@ def link_stress(tree_edges: DataFrame, load: DataFrame, underlay: Underlay) -> D
     )
     tree = F.when(F.col("merged"), F.col("group")).alias("tree")
     ends = [F.col("parent_router").alias("src"), F.col("child_router").alias("dst")]
-    routes = (
-        tree_edges.where(F.col("parent_router") != F.col("child_router"))
-        .groupBy("system", tree, *ends)
-        .agg(F.count(F.lit(1)).alias("packets"))
-    )
+    crossing = tree_edges.where(F.col("parent_router") != F.col("child_router"))
+    routes = crossing.select("system", tree, *ends, F.lit(1).cast("bigint").alias("packets"))
     core = underlay.packets(routes).withColumn("kind", F.lit(CORE))
     return up.unionByName(down).unionByName(core.select(up.columns))
 
@@ -280,7 +278,7 @@ def distributions(
     ]
     if joining is not None:
         parts.append(_histogram(joining, "packets", "join_stress"))
-    together = pd.concat([part.toPandas() for part in parts], ignore_index=True)
+    together: pd.DataFrame = superstep.union(parts).toPandas()
     together.insert(0, "figure", _figures(together, equal_groups))
     return together.sort_values(list(together.columns), ignore_index=True)
 

@@ -7,17 +7,18 @@ cheap and flat in memory; no other module persists or checkpoints in a loop.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from scribe_spark.progress import Progress, Silent
 
-__all__ = ["Log", "Rounds", "materialise", "release", "union", "run"]
+__all__ = ["Log", "Rounds", "gathered", "materialise", "release", "union", "run"]
 
 #: step(messages, past) -> messages: the next round's messages, lazily.
 Step = Callable[[DataFrame, Sequence[DataFrame]], DataFrame]
@@ -171,6 +172,12 @@ def union(tables: Sequence[DataFrame]) -> DataFrame:
     for other in others:
         first = first.unionByName(other)
     return first
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
+    """All rows of a partition, inside a kernel that needs them together; None if there are none."""
+    filled = [batch for batch in batches if batch.num_rows]
+    return pa.Table.from_batches(filled) if filled else None
 
 
 def _narrow(table: DataFrame) -> DataFrame:

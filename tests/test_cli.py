@@ -254,7 +254,7 @@ def experiments(monkeypatch):
     monkeypatch.setattr("scribe_spark.experiments", stand_in, raising=False)
 
     session = types.ModuleType("scribe_spark.session")
-    session.session = lambda execution, nodes: types.SimpleNamespace(
+    session.session = lambda execution, nodes, effort: types.SimpleNamespace(
         stop=lambda: calls.append(("stop",))
     )
     monkeypatch.setitem(sys.modules, "scribe_spark.session", session)

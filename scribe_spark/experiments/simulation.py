@@ -343,7 +343,8 @@ class Simulation:
             if variant.joins is not None
         ]
         if not sent:
-            return self.spark.createDataFrame([], schemas.EXTRA_JOINS)
+            none = [F.lit(None).cast(f.dataType).alias(f.name) for f in schemas.EXTRA_JOINS]
+            return self.spark.range(0).select(none)
         return schemas.conform(superstep.union(sent), schemas.EXTRA_JOINS)
 
     def _overloaded(self) -> DataFrame:

@@ -106,9 +106,9 @@ def _drop(forest: Forest, edges: DataFrame) -> DataFrame:
     config = forest.config
 
     def shed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        filled = [batch for batch in batches if batch.num_rows]
-        if filled:
-            columns = _columns(pa.Table.from_batches(filled))
+        rows = superstep.gathered(batches)
+        if rows is not None:
+            columns = _columns(rows)
             drops = _choose(columns, config)
             if drops.child:
                 yield _join_siblings(columns, drops, kernel, lan_us)

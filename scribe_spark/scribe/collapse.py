@@ -8,9 +8,10 @@ not members of a group and have only one entry in the group's children table".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
-from pyspark.sql import DataFrame
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from scribe_spark import superstep
@@ -18,66 +19,59 @@ from scribe_spark.scribe.forest import EDGE, Forest, Variant, timed_edges
 
 __all__ = ["collapse"]
 
-_GROUP = ["group", "node"]
-
 
 def collapse(forest: Forest) -> Variant:
     """Remove non-members with a single child, repeatedly, until none is left.
 
     The parent of a node that leaves has as many children as before, so who leaves is known
-    beforehand: a round cuts a link of every chain, from its head on.
+    beforehand: each other node goes up to the first that stays.
     """
     edges = forest.edges.select(EDGE)
-    leaving, _ = superstep.materialise(_leaving(edges, forest.members, forest.groups))
-    chains = edges.join(_as(leaving, "parent"), ["group", "parent"], "left_semi")
-    # the last to go: `child` of a chain's link is marked when it leaves, too
-    marked, _ = superstep.materialise(_marked(chains, leaving).repartition("parent"))
-    links = marked.select(
-        "group",
-        F.col("parent").alias("child"),
-        F.col("child").alias("heir"),
-        F.col("child_router").alias("heir_router"),
-        F.col("leaves").alias("heir_leaves"),
+    members = forest.members.select(
+        "group", F.col("node").alias("child"), F.col("router").alias("child_router")
     )
-    heads = edges.join(_as(leaving, "parent"), ["group", "parent"], "left_anti")
-
-    def step(taken: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-        gone = taken.where("leaves").select("group", "parent", "parent_router", "child")
-        heirs = gone.hint("shuffle_hash").join(links, ["group", "child"], "inner")
-        return heirs.select(
-            "group",
-            "parent",
-            F.col("heir").alias("child"),
-            "parent_router",
-            F.col("heir_router").alias("child_router"),
-            F.col("heir_leaves").alias("leaves"),
-        ).repartition("child")
-
-    rounds = superstep.run("collapse", _marked(heads, leaving), step, progress=forest.progress)
-    for table in (marked, leaving):
-        superstep.release(table)
-    if not rounds.tables:
-        return Variant(forest.edges)
-    kept = timed_edges(rounds.union().where(~F.col("leaves")), forest.overlay.underlay)
-    rounds.release()
+    # a tree is cut as a whole, by itself: a member is a row without a parent among its edges
+    trees = edges.unionByName(members, allowMissingColumns=True).repartition("group")
+    schema = ", ".join(f"{column} bigint" for column in EDGE)
+    kept = timed_edges(trees.mapInArrow(_cut, schema), forest.overlay.underlay)
     return Variant(kept, held=[kept])
 
 
-def _leaving(edges: DataFrame, members: DataFrame, groups: DataFrame) -> DataFrame:
-    """``group, node`` of those with one child that are neither members nor roots, by node."""
-    held = edges.groupBy("group", F.col("parent").alias("node")).agg(F.count("*").alias("children"))
-    single = held.where("children = 1").select(_GROUP)
-    roots = F.broadcast(groups.select("group", F.col("root").alias("node")))
-    outside = single.join(members.select(_GROUP).hint("shuffle_hash"), _GROUP, "left_anti")
-    return outside.join(roots, _GROUP, "left_anti")
+def _cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The edges that are left, of whole trees with their members."""
+    rows = superstep.gathered(batches)
+    if rows is None:
+        return
+    group, parent, child, parent_router, child_router = (
+        rows.column(name).fill_null(-1).to_numpy() for name in EDGE
+    )
+    edge = np.flatnonzero(rows.column("parent").is_valid().to_numpy())
+    member = np.setdiff1d(np.arange(len(group)), edge, assume_unique=True)
+    # number every (group, node), at the lower and the upper ends of the edges
+    place = _numbered(np.r_[group, group[edge]], np.r_[child, parent[edge]])
+    low, high, total = place[edge], place[len(group) :], int(place.max()) + 1
+    above = np.full(total, -1)
+    above[low] = high
+    stays = np.bincount(high, minlength=total) != 1
+    stays[place[member]] = True
+    stays[above < 0] = True  # the root
+    # the first that stays, from each node on upwards
+    first = np.where(stays, np.arange(total), above)
+    while not stays[first].all():
+        first = first[first]
+    named = np.empty((2, total), dtype=np.int64)
+    named[:, high] = parent[edge], parent_router[edge]
+    left = stays[low]
+    new_parent, new_router = named[:, first[high[left]]]
+    at = edge[left]
+    columns = [group[at], new_parent, child[at], new_router, child_router[at]]
+    yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=EDGE)
 
 
-def _marked(edges: DataFrame, leaving: DataFrame) -> DataFrame:
-    """`edges`, partitioned by child, with ``leaves``: whether the child does."""
-    goes = _as(leaving, "child").withColumn("leaves", F.lit(True))
-    joined = edges.join(goes.hint("shuffle_hash"), ["group", "child"], "left")
-    return joined.select(*EDGE, F.coalesce("leaves", F.lit(False)).alias("leaves"))
-
-
-def _as(nodes: DataFrame, column: str) -> DataFrame:
-    return nodes.withColumnRenamed("node", column)
+def _numbered(group: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """A number for each row, the same where both are; from 0 on without gaps."""
+    order = np.lexsort((node, group))
+    new = (np.diff(group[order]) != 0) | (np.diff(node[order]) != 0)
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.r_[0, np.cumsum(new)]
+    return number

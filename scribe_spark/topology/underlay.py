@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from scipy.sparse import coo_array
 
-from scribe_spark import schemas
+from scribe_spark import schemas, superstep
 from scribe_spark.topology.routes import (
     LinkArrays,
     attached_parts,
@@ -356,12 +356,12 @@ class MatrixUnderlay:
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> pd.DataFrame:
     """A partition of the rows that :meth:`Underlay.packets` is asked for."""
-    filled = [batch for batch in batches if batch.num_rows]
-    if not filled:  # a partition without rows
+    table = superstep.gathered(batches)
+    if table is None:
         return pd.DataFrame(columns=["system", "src", "dst", "packets", "tree"])
     # nullable integers: where some rows have no tree, floats would round the others' names
     nullable = {pa.int64(): pd.Int64Dtype()}.get
-    return pa.Table.from_batches(filled).to_pandas(types_mapper=nullable)
+    return table.to_pandas(types_mapper=nullable)
 
 
 def _count_links(kernel: Matrices, system: str, routes: pd.DataFrame) -> pa.RecordBatch:
@@ -372,8 +372,10 @@ def _count_links(kernel: Matrices, system: str, routes: pd.DataFrame) -> pa.Reco
         link = merged_links(last, len(ids), routes["tree"].to_numpy().astype(np.int64), src, dst)
         packets = np.ones(len(link), dtype=np.int64)
     else:
-        row, link = path_links(last, src, dst)
-        packets = routes["packets"].to_numpy()[row]
+        pairs, route = np.unique(src * len(ids) + dst, return_inverse=True)
+        row, link = path_links(last, *np.divmod(pairs, len(ids)))
+        on_route = np.bincount(route, routes["packets"].to_numpy(np.float64), len(pairs))
+        packets = on_route.astype(np.int64)[row]
     # a sparse matrix sums what falls on one link, by counting instead of sorting
     on_links = coo_array((packets, np.divmod(link, len(ids))), shape=(len(ids), len(ids)))
     totals = on_links.tocsr().tocoo()
