@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -13,10 +14,15 @@ from scribe_spark.progress import Progress
 from scribe_spark.superstep import materialise, release
 from scribe_spark.topology.underlay import Underlay
 
-__all__ = ["EDGE", "Forest", "Variant", "timed_edges"]
+__all__ = ["EDGE", "Forest", "Variant", "bigints", "timed_edges"]
 
 #: A tree edge and where its ends are.
 EDGE = ["group", "parent", "child", "parent_router", "child_router"]
+
+
+def bigints(columns: Iterable[str]) -> str:
+    """The schema of what a kernel makes of BIGINT columns."""
+    return ", ".join(f"{column} bigint" for column in columns)
 
 
 @dataclass(frozen=True)

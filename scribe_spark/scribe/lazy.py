@@ -8,14 +8,17 @@ JSAC 2002, Section IV.F: "an alternative algorithm that grows trees less eagerly
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, superstep
-from scribe_spark.scribe.forest import EDGE, Forest, Variant, timed_edges
-from scribe_spark.scribe.tracing import trace
+from scribe_spark.scribe.forest import EDGE, Forest, Variant, bigints, timed_edges
+from scribe_spark.scribe.trees import Trees, whole_trees
 
 __all__ = ["grow_lazily"]
 
@@ -29,13 +32,11 @@ def grow_lazily(forest: Forest) -> Variant:
     the tree, as many as it has room for become its children; the others become children of the node
     before p on their route, which p takes in their stead.
     """
-    keys = F.broadcast(forest.groups.select("group", "key_hi", "key_lo"))
-    sent = _joining(forest).join(keys, "group", "inner")
-    rounds = trace(forest.overlay, sent, "JOIN, traced", forest.progress)
-    if not rounds.tables:
+    trees = whole_trees(forest.edges, _joining(forest))
+    steps = trees.mapInArrow(_routes, bigints(_STEP)).repartition("node")
+    routes, any_step = superstep.materialise(steps)
+    if not any_step:
         return Variant(forest.edges.limit(0), overloaded=0)
-    routes, _ = superstep.materialise(rounds.union().repartition("node"))
-    rounds.release()
     roots = forest.groups.select("group", F.col("root").alias("node"))
 
     log = superstep.Log()
@@ -55,15 +56,42 @@ def grow_lazily(forest: Forest) -> Variant:
 
 
 def _joining(forest: Forest) -> DataFrame:
-    """Every member and the wave that it joins in: ``node, group, wave, member, member_router``."""
+    """Every member and the wave that it joins in: ``group, node, router, wave``."""
     draw = draws.bits(forest.config.seed, "arrival", *_GROUP)
     place = F.row_number().over(Window.partitionBy("group").orderBy(draw, "node"))
-    return forest.members.select(
-        *_GROUP,
-        (F.length(F.bin(place)) - 1).alias("wave"),  # place 1; 2, 3; 4 to 7; ...
-        F.col("node").alias("member"),
-        F.col("router").alias("member_router"),
-    )
+    wave = F.length(F.bin(place)) - 1  # place 1; 2, 3; 4 to 7; ...
+    return forest.members.select(*_GROUP, "router", wave.cast("bigint").alias("wave"))
+
+
+_STEP = ["group", "member", "member_router", "wave", "hop"]
+_STEP += ["node", "router", "previous", "previous_router"]
+
+
+def _routes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A row for each node that a member's JOIN would come by, itself at hop 0 included.
+
+    A node's next hop to a root does not depend on who asks: the way up Scribe's own tree is the
+    route.  ``previous, previous_router``: the node before (NULL at hop 0).
+    """
+    trees = Trees.of(batches)
+    if trees is None:
+        return
+    wave = trees.members.column("wave").to_numpy()
+    row, at = np.arange(len(wave)), trees.member
+    nobody = pa.nulls(len(wave), pa.int64())
+    before = [nobody, nobody]
+    for hop in itertools.count():
+        member = trees.member[row]
+        columns = [trees.group[member], trees.node[member], trees.router[member], wave[row]]
+        columns += [np.full(len(row), hop), trees.node[at], trees.router[at]]
+        arrays = [*map(pa.array, columns), *before]
+        yield pa.RecordBatch.from_arrays(arrays, names=_STEP)
+        onward = trees.above[at] >= 0
+        row, at = row[onward], at[onward]
+        if not len(row):
+            return
+        before = [pa.array(trees.node[at]), pa.array(trees.router[at])]
+        at = trees.above[at]
 
 
 def _steps(routes: DataFrame, wave: int) -> DataFrame:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import superstep
 from scribe_spark.pastry.randomised import randomised
-from scribe_spark.scribe.forest import EDGE, Forest
+from scribe_spark.scribe.forest import EDGE, Forest, bigints
 from scribe_spark.scribe.tracing import trace
 from scribe_spark.superstep import Rounds
 
@@ -82,7 +82,11 @@ def rejoin(forest: Forest, edges: DataFrame, refused: DataFrame) -> DataFrame | 
     asking = waiting.join(F.broadcast(forest.groups), "group", "inner")
     rounds = _randomised(forest, asking)
     routes = rounds.union().select(_STEP).unionByName(_direct(asking))
-    answered = trees.groupBy("group").cogroup(routes.groupBy("group")).applyInPandas(_answer, _EDGE)
+    answered = (
+        trees.groupBy("group")
+        .cogroup(routes.groupBy("group"))
+        .applyInPandas(_answer, bigints(EDGE))
+    )
     added, _ = superstep.materialise(answered)
     rounds.release()
     timed = forest.overlay.underlay.delay(added, "parent_router", "child_router")
@@ -121,9 +125,6 @@ def _direct(asking: DataFrame) -> DataFrame:
     ]
     attempt = F.lit(ATTEMPTS).alias("attempt")
     return asking.select("group", "child", attempt, F.inline(F.array(*steps)))
-
-
-_EDGE = ", ".join(f"{column} bigint" for column in EDGE)
 
 
 def _answer(edges: pd.DataFrame, routes: pd.DataFrame) -> pd.DataFrame:
