@@ -54,6 +54,9 @@ def session(
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.artifact.isolation.enabled", "false")
+        # of the classes that Spark generates for its plans it keeps 100; a run has several hundred,
+        # and each that is made again is compiled again
+        .config("spark.sql.codegen.cache.maxEntries", "10000")
         .config("spark.shuffle.compress", "false" if master.startswith("local[") else "true")
     )
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # the JVM of spark-submit has its log set up already
@@ -124,7 +127,7 @@ def _java_options(nodes: int, effort: int) -> str:
 
     The code that it makes is slower by a third than what the second makes in the end.
     """
-    tier = "-XX:TieredStopAtLevel=1" if effort <= 100_000 else ""
+    tier = "-XX:TieredStopAtLevel=1" if effort <= 200_000 else ""
     # half of the heap for what a round makes and drops, from the start: growing costs collections
     heap = _heap_mib(nodes)
     sizes = f"-Xms{heap}m -Xmn{heap // 2}m -XX:MetaspaceSize=256m"

@@ -27,10 +27,11 @@ def _session(out: str) -> SparkSession:
 
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
-    "test_variants",
-    "test_resume",
-    "test_jobs",
     "test_determinism",
+    "test_jobs",
+    "test_variants",
+    "test_notebooks",
+    "test_resume",
     "test_sweep",
     "test_paper",
     "test_edge_sizes",
@@ -39,7 +40,8 @@ SLOW = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the files of tests."""
-    items.sort(key=lambda item: item.path.stem not in SLOW)
+    places = {name: place for place, name in enumerate(SLOW)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from scribe_spark.config import Execution, InputError
 from scribe_spark.inputs import is_local, local_path
@@ -195,8 +196,9 @@ class Folder:
         frame.observe(seen, *_digest(frame)).write.mode("overwrite").parquet(self._table(name))
         return _read_digest(seen.get)
 
-    def read_table(self, name: str) -> DataFrame:
-        return self._read(self._table(name))
+    def read_table(self, name: str, schema: StructType | None = None) -> DataFrame:
+        """A table; where its columns are known, Spark does not look into its files for them."""
+        return self._read(self._table(name), schema)
 
     def write_rows(self, name: str, frame: DataFrame) -> DataFrame:
         """Write a few rows as one Parquet file, beside `tables`; read back."""
@@ -204,8 +206,9 @@ class Folder:
         frame.coalesce(1).write.mode("overwrite").parquet(url)
         return self._read(url)
 
-    def _read(self, url: str) -> DataFrame:
-        return self.spark.read.options(**_AS_IT_STANDS).parquet(url)
+    def _read(self, url: str, schema: StructType | None = None) -> DataFrame:
+        read = self.spark.read.options(**_AS_IT_STANDS)
+        return (read if schema is None else read.schema(schema)).parquet(url)
 
     def is_whole(self, name: str, record: dict[str, Any]) -> bool:
         """Whether the table can be read and is what was written."""

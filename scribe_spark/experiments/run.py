@@ -177,7 +177,7 @@ def _run_phase(
     with progress.phase(name):
         for table, frame in simulation.phase(name):
             tables[table] = folder.write_table(table, frame)
-            simulation.saved[table] = folder.read_table(table)
+            simulation.saved[table] = folder.read_table(table, frame.schema)
         if name == "measures":
             texts["metrics.json"] = folder.write_json("metrics.json", simulation.numbers())
     entry = _entry(name, started, tables, texts)

@@ -6,15 +6,19 @@ import sys
 from pathlib import Path
 
 from scribe_spark.experiments import PHASES
+from scribe_spark.session import _archive_option
 
 from .conftest import FLAGS, ROOT, left, manifest, shell
 
 SUBMIT = Path(sys.executable).parent / "spark-submit"
 
 
+#: As a short run's own session has them: half of its time is what the JVM loads and compiles.
+JAVA = f"-XX:TieredStopAtLevel=1 {_archive_option()}"
+
+
 def submit(job: str, *flags: str):
-    # short runs: half of their time is what the JVM compiles
-    options = ["--master", "local[1]", "--driver-java-options", "-XX:TieredStopAtLevel=1"]
+    options = ["--master", "local[1]", "--driver-java-options", JAVA]
     program = [str(SUBMIT), *options, str(ROOT / "jobs" / f"{job}.py")]
     return shell([*program, *flags], PYSPARK_PYTHON=sys.executable, PYTHONPATH=str(ROOT))
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -18,64 +14,7 @@ from scribe_spark import experiments
 from scribe_spark.config import InputError
 from scribe_spark.experiments.folder import Folder
 
-from .conftest import GROWN, ROOT, Notes, command, environment, flags, left, manifest, shell
-
-WHOLE = ["--write-routing-table"]
-
-
-# ---------------------------------------------------------------------------------- kill -9
-
-
-def killed_when(arguments: list[str], log: Path, ripe: Callable[[], bool]) -> None:
-    """Start a run and kill its processes, Python and Java, in the moment that `ripe` says."""
-    with open(log, "w") as stderr:
-        run = subprocess.Popen(
-            arguments, cwd=ROOT, env=environment(), start_new_session=True,
-            stdout=subprocess.DEVNULL, stderr=stderr,
-        )  # fmt: skip
-        end = time.monotonic() + 300
-        while not ripe():
-            assert run.poll() is None, log.read_text()
-            assert time.monotonic() < end, log.read_text()
-            time.sleep(0.02)
-        os.killpg(run.pid, signal.SIGKILL)
-        assert run.wait(60) == -signal.SIGKILL
-
-
-def test_killed_in_every_phase(grown, tmp_path):
-    """The same command each time; each gets a phase further, as the first table of it appears."""
-    out, log = tmp_path / "out", tmp_path / "log"
-    run = command(
-        "run", *flags(GROWN), *WHOLE, "--master", "local[2]", "--out", str(out), "--resume"
-    )
-    firsts = {
-        "topology": "routers",
-        "overlay": "nodes",
-        "trees": "tree_edges",
-        "measures": "link_stress",
-    }
-    for number, (phase, table) in enumerate(firsts.items()):
-        killed_when(run, log, (out / "tables" / table).exists)
-        before = experiments.PHASES[:number]
-        assert [entry["name"] for entry in manifest(out)["phases"]] == list(before)
-        said = log.read_text()
-        assert f"{phase}: started" in said
-        # the phase that was killed the time before has been done again
-        assert said.count(": whole already") == max(0, number - 1)
-    killed_when(run, log, lambda: "report: started" in log.read_text())
-    done = shell(run)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count(": whole already") == 4
-    assert left(out) == left(grown.out)
-    # the page but for its times, places and the like is that of the run in one go
-    assert (out / "figures").is_dir()
-    for figure in (out / "figures").iterdir():
-        assert figure.read_bytes() == Path(grown.out, "figures", figure.name).read_bytes()
-    assert not list(out.rglob("*.tmp"))
-    # nothing of the JVM's own is said
-    lines = [line for line in done.stderr.splitlines() if "incubator" not in line]
-    assert all(": " in line and "WARN" not in line and "log4j" not in line for line in lines), lines
-
+from .conftest import Notes, left, manifest
 
 # ---------------------------------------------------------------------------------- damage
 
