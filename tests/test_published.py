@@ -74,6 +74,8 @@ def test_only_the_systems_of_the_run_are_told():
 def test_another_network_is_not_held_against_the_papers():
     found = papers(RunConfig(topology="power-law"))
     assert {found[name] for name in found if name.split(".")[0] in HELD} == {None}
+    stress = {value for name, value in found.items() if "_stress." in name}
+    assert stress | {found["scribe.messages"]} == {None}
     assert found["scribe.rad.median"] == 1.68
 
 
