@@ -154,13 +154,7 @@ def _log_option() -> str:
 class _Callable(ModuleType):
     """This module, called as its main function: `scribe_spark.session` is the name of both."""
 
-    def __call__(
-        self,
-        execution: Execution | None = None,
-        nodes: int = 100_000,
-        effort: int | None = None,
-    ) -> SparkSession:
-        return session(execution, nodes, effort)
+    __call__ = staticmethod(session)
 
 
 sys.modules[__name__].__class__ = _Callable

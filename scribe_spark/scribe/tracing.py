@@ -15,19 +15,13 @@ __all__ = ["trace"]
 
 
 class _Tracing(Application):
-    """Lets every message pass, which notes how far it has come and from where."""
+    """Lets every message pass, which notes how far it has come."""
 
     remembers = True
 
     def forward(self, messages: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
         """Count the hop."""
-        return messages.withColumns(
-            {
-                "hop": F.col("hop") + 1,
-                "previous": F.col("node"),
-                "previous_router": F.col("router"),
-            }
-        )
+        return messages.withColumn("hop", F.col("hop") + 1)
 
 
 def trace(
@@ -43,11 +37,8 @@ def trace(
     Returns
     -------
     Rounds
-        A row for each node that a message has been at: its payload, ``node, router, hop`` (0 where
-        it starts), and ``previous, previous_router``, the node before (NULL at hop 0).
+        A row for each node that a message has been at: its payload, ``node, router`` and ``hop``
+        (0 where it starts).
     """
-    nowhere = F.lit(None).cast("bigint")
-    started = messages.withColumns(
-        {"hop": F.lit(0), "previous": nowhere, "previous_router": nowhere}
-    )
+    started = messages.withColumn("hop", F.lit(0))
     return overlay.route(_Tracing(), started, name=name, progress=progress)

@@ -22,7 +22,7 @@ from scribe_spark.topology.search import HopGraph, hops, nearest, searches
 from scribe_spark.topology.underlay import (
     PACKETS,
     RouterIds,
-    gathered,
+    asked_routes,
     hand_out,
     opened,
     packet_batch,
@@ -113,7 +113,7 @@ class HopUnderlay:
         kernel = self.kernel
 
         def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from _count_links(kernel, gathered(batches))
+            yield from _count_links(kernel, asked_routes(batches))
 
         keyed = frame.select("system", "src", "dst", "packets", "tree").repartition("src")
         counts = keyed.mapInArrow(count, PACKETS)

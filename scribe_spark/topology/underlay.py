@@ -43,8 +43,8 @@ __all__ = [
     "Kernel",
     "MatrixUnderlay",
     "Underlay",
+    "asked_routes",
     "compute_routes",
-    "gathered",
     "hand_out",
     "opened",
     "pack_routes",
@@ -344,7 +344,7 @@ class MatrixUnderlay:
         kernel = self.kernel
 
         def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            rows = gathered(batches)
+            rows = asked_routes(batches)
             for system, routes in rows.groupby("system", sort=True):
                 yield _count_links(kernel, str(system), routes)
 
@@ -354,7 +354,7 @@ class MatrixUnderlay:
         return counts.groupBy("system", "src", "dst").agg(F.sum("packets").alias("packets"))
 
 
-def gathered(batches: Iterable[pa.RecordBatch]) -> pd.DataFrame:
+def asked_routes(batches: Iterable[pa.RecordBatch]) -> pd.DataFrame:
     """A partition of the rows that :meth:`Underlay.packets` is asked for."""
     table = superstep.gathered(batches)
     if table is None:
