@@ -56,10 +56,10 @@ class Scribe(Application):
         # (3) JOIN: if !(msg.group in groups)
         rest = [c for c in messages.columns if c not in (*_GROUP, "source", "source_router")]
         first = messages.groupBy(_GROUP).agg(*[F.first(c).alias(c) for c in rest])
-        # (earlier rounds stream past the arrivals: a round costs what arrives, not what is known)
-        asked = first.select(_GROUP).hint("shuffle_hash")
-        known = union([t.select(_GROUP).join(asked, _GROUP, "left_semi") for t in past[:-1]])
-        new = first.join(known.hint("shuffle_hash"), _GROUP, "left_anti")
+        known = _groups(past[:-1]).withColumn("known", F.lit(True))
+        # (an anti join by a hash table of what arrives, which is less than what is known)
+        met = first.hint("shuffle_hash").join(known, _GROUP, "left_outer")
+        new = met.where(F.col("known").isNull()).drop("known")
         # (4) groups = groups U msg.group       -- the next round's `past` says so
         # (5) route(msg, msg.group)             -- from here on this node is the source
         routed = new.withColumns({"source": F.col("node"), "source_router": F.col("router")})
@@ -103,6 +103,17 @@ class Scribe(Application):
         )
 
 
+def _groups(past: Sequence[DataFrame]) -> DataFrame:
+    """The groups of every node, ``group, node``: those it has had a JOIN for, its own or another's.
+
+    In the first round ``source`` is the node itself, and the column that Spark knows the partitions
+    by, where members are partitioned by node; nothing is shuffled again.
+    """
+    own, *others = past
+    asked = own.select("group", F.col("source").alias("node"))
+    return union([asked, *[table.select(_GROUP) for table in others]])
+
+
 def create(overlay: Overlay, groups: DataFrame, progress: Progress | None = None) -> Rounds:
     """Route each group's CREATE from its creator; where it is delivered is the rendez-vous point.
 
@@ -130,7 +141,7 @@ def join(
     groups : DataFrame
         ``group, key_hi, key_lo``.
     members : DataFrame
-        ``group, node, router``.
+        ``group, node, router``, best partitioned by node.
     """
     keys = groups.select("group", "key_hi", "key_lo")
     joining = members.join(F.broadcast(keys), "group", "inner").withColumnsRenamed(

@@ -72,6 +72,16 @@ def test_trees_do_not_depend_on_order_or_partitions_of_the_members(spark, edges)
     rounds.release()
 
 
+def test_a_round_of_join_shuffles_nothing_but_its_messages(spark):
+    members = worlds.members(spark, 2).repartition("node").persist()
+    rounds = scribe.join(worlds.overlay(spark, 2), worlds.groups(spark, 2), members)
+    assert len(rounds.tables) > 2
+    onward = Scribe("JOIN").forward(rounds.tables[-1], rounds.tables)
+    assert "Exchange" not in onward._jdf.queryExecution().executedPlan().toString()
+    rounds.release()
+    members.unpersist()
+
+
 def test_every_tree_has_one_root_and_no_loop_and_reaches_every_member_once(edges):
     for one in worlds.worlds():
         mine = edges[one.case.seed]
