@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
+from scribe_spark.session import _archive_option
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,6 +45,9 @@ def flags(config: dict[str, Any]) -> list[str]:
 
 
 FLAGS = flags(SMALL)
+
+#: As a short run's own session has them: half of its time is what the JVM loads and compiles.
+JAVA = f"-XX:TieredStopAtLevel=1 {_archive_option()}".strip()
 
 
 def manifest(out: Path | str) -> dict[str, Any]:
@@ -97,18 +102,26 @@ def make(spark: SparkSession, tmp_path: Path) -> Callable[..., experiments.Run]:
 @pytest.fixture(scope="session")
 def small(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> experiments.Run:
     """The small run, whole, with its routing tables; not to be changed."""
-    return whole(spark, tmp_path_factory.mktemp("small") / "out", SMALL)
+    return whole(spark, tmp_path_factory, "small", SMALL)
 
 
 @pytest.fixture(scope="session")
 def grown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> experiments.Run:
     """:data:`GROWN`, whole, with its routing tables; not to be changed."""
-    return whole(spark, tmp_path_factory.mktemp("grown") / "out", GROWN)
+    return whole(spark, tmp_path_factory, "grown", GROWN)
 
 
-def whole(spark: SparkSession, out: Path, config: dict[str, Any]) -> experiments.Run:
-    where = Execution(str(out), "local[2]", 2)
-    return experiments.run(spark, RunConfig(**config, write_routing_table=True), where)
+def whole(
+    spark: SparkSession, factory: pytest.TempPathFactory, name: str, config: dict[str, Any]
+) -> experiments.Run:
+    """A run that pytest's workers share: made by the first that asks, looked through by others."""
+    ours = factory.getbasetemp()
+    shared = ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours
+    where = Execution(str(shared / name), "local[2]", 2, resume=True)
+    with open(shared / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        phases = () if (shared / name / "report.html").exists() else experiments.PHASES
+        return experiments.run(spark, RunConfig(**config, write_routing_table=True), where, phases)
 
 
 class Notes:

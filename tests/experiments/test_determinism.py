@@ -15,9 +15,15 @@ from pathlib import Path
 
 from scribe_spark import experiments
 
-from .conftest import GROWN, ROOT, command, environment, flags, left, manifest, shell
+from .conftest import GROWN, JAVA, ROOT, command, environment, flags, left, manifest, shell
 
 WHOLE = ["--write-routing-table"]
+
+#: Executors run this very Python, and a short run's JVM.
+EXECUTORS = {
+    "PYSPARK_PYTHON": sys.executable,
+    "PYSPARK_SUBMIT_ARGS": f"--conf 'spark.executor.extraJavaOptions={JAVA}' pyspark-shell",
+}
 
 #: Of the small run, by table: rows and digest.  They change only with a definition.
 GOLDEN = {
@@ -35,19 +41,9 @@ GOLDEN = {
 
 
 def test_partitions(make, grown, tmp_path):
-    """Two partitions against sixteen; against four below, against one in `test_jobs`."""
+    """Two against sixteen; against four below, against one in `test_jobs`."""
     out = tmp_path / "sixteen"
     make(out, partitions=16, write_routing_table=True, **GROWN)
-    assert left(out) == left(grown.out)
-
-
-def test_executors_of_their_own(grown, tmp_path):
-    """Two executor processes, which share nothing with the driver but OUT."""
-    out = tmp_path / "cluster"
-    where = ("--master", "local-cluster[2,1,1024]", "--partitions", "4", "--out", str(out))
-    run = command("run", *flags(GROWN), *WHOLE, *where)
-    done = shell(run, PYSPARK_PYTHON=sys.executable)
-    assert done.returncode == 0, done.stderr
     assert left(out) == left(grown.out)
 
 
@@ -55,7 +51,7 @@ def killed_when(arguments: list[str], log: Path, ripe: Callable[[], bool]) -> No
     """Start a run and kill its processes, Python and Java, in the moment that `ripe` says."""
     with open(log, "w") as stderr:
         run = subprocess.Popen(
-            arguments, cwd=ROOT, env=environment(), start_new_session=True,
+            arguments, cwd=ROOT, env=environment(**EXECUTORS), start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=stderr,
         )  # fmt: skip
         end = time.monotonic() + 300
@@ -67,16 +63,18 @@ def killed_when(arguments: list[str], log: Path, ripe: Callable[[], bool]) -> No
         assert run.wait(60) == -signal.SIGKILL
 
 
-def test_killed_in_every_phase(grown, tmp_path):
-    """The same command each time; each gets a phase further, as the first table of it appears."""
+def test_killed_in_every_phase_on_executors_of_their_own(grown, tmp_path):
+    """The same command each time; each gets a phase further, as the first table of it appears.
+
+    On two executor processes, which share nothing with the driver but OUT.
+    """
     out, log = tmp_path / "out", tmp_path / "log"
-    run = command(
-        "run", *flags(GROWN), *WHOLE, "--master", "local[2]", "--out", str(out), "--resume"
-    )
+    where = ("--master", "local-cluster[2,1,1024]", "--partitions", "4", "--out", str(out))
+    run = command("run", *flags(GROWN), *WHOLE, *where, "--resume")
     firsts = {
         "topology": "routers",
         "overlay": "nodes",
-        "trees": "tree_edges",
+        "trees": "groups",
         "measures": "link_stress",
     }
     for number, (phase, table) in enumerate(firsts.items()):
@@ -88,8 +86,9 @@ def test_killed_in_every_phase(grown, tmp_path):
         # the phase that was killed the time before has been done again
         assert said.count(": whole already") == max(0, number - 1)
     killed_when(run, log, lambda: "report: started" in log.read_text())
-    done = shell(run)
+    done = shell(run, **EXECUTORS)
     assert done.returncode == 0, done.stderr
+    assert manifest(out)["execution"]["master"] == "local-cluster[2,1,1024]"
     assert done.stderr.count(": whole already") == 4
     assert left(out) == left(grown.out)
     # the page but for its times, places and the like is that of the run in one go

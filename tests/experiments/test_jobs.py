@@ -6,15 +6,10 @@ import sys
 from pathlib import Path
 
 from scribe_spark.experiments import PHASES
-from scribe_spark.session import _archive_option
 
-from .conftest import FLAGS, ROOT, left, manifest, shell
+from .conftest import FLAGS, JAVA, ROOT, left, manifest, shell
 
 SUBMIT = Path(sys.executable).parent / "spark-submit"
-
-
-#: As a short run's own session has them: half of its time is what the JVM loads and compiles.
-JAVA = f"-XX:TieredStopAtLevel=1 {_archive_option()}"
 
 
 def submit(job: str, *flags: str):
