@@ -21,7 +21,7 @@ def _session(out: str) -> SparkSession:
         from scribe_spark.config import Execution
         from scribe_spark.session import session
 
-        return session(Execution(out=out, master=MASTER), nodes=1000, effort=10**6)
+        return session(Execution(out=out, master=MASTER), nodes=1000)
     return SparkSession.builder.master(MASTER).config("spark.ui.enabled", False).getOrCreate()
 
 
