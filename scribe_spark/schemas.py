@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import DataFrame
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -30,6 +34,7 @@ __all__ = [
     "MICROSECONDS",
     "Multicast",
     "conform",
+    "held",
     "sweep_rows",
     "to_ms",
 ]
@@ -124,6 +129,20 @@ def to_ms(column: str, alias: str = "delay_ms"):
 def conform(frame: DataFrame, schema: StructType) -> DataFrame:
     """Select exactly the columns of `schema`, in its order and types."""
     return frame.select(*[F.col(f.name).cast(f.dataType).alias(f.name) for f in schema.fields])
+
+
+def held(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
+    """Rows that the driver holds as a table of one partition.
+
+    By Arrow: Spark gives rows of any other kind to a Python worker.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame or list of tuple
+    """
+    frame = pd.DataFrame(rows, columns=schema.names)
+    table = pa.Table.from_pandas(frame, schema=to_arrow_schema(schema), preserve_index=False)
+    return spark.createDataFrame(table, schema).coalesce(1)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ can be set at run time and puts it back.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +66,8 @@ def session(
         builder = builder.master(master)  # under spark-submit its --master wins
     if master.startswith("local"):  # executors on this machine: the same interpreter
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if re.match(r"local($|\[)", master) and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        builder = builder.config("spark.python.daemon.module", "scribe_spark.daemon")
     found = jars()
     if found:
         builder = builder.config("spark.jars", ",".join(found))

@@ -192,7 +192,7 @@ def _write(
         for seed, rows in of.metrics.items()
         for row in rows
     ]
-    table = spark.createDataFrame(tidy, schemas.METRICS).coalesce(1)
+    table = schemas.held(spark, tidy, schemas.METRICS)
     manifest["tables"] = {"metrics": folder.write_table("metrics", table)}
     manifest["texts"] = {"metrics.json": folder.write_json("metrics.json", metrics)}
     told = {

@@ -291,7 +291,7 @@ class Simulation:
             joining,
             equal_groups=self.config.group_size is not None,
         )
-        yield "distributions", self.spark.createDataFrame(spread, schemas.DISTRIBUTIONS).coalesce(1)
+        yield "distributions", schemas.held(self.spark, spread, schemas.DISTRIBUTIONS)
 
     def numbers(self) -> list[dict]:
         """`metrics.json`, from the tables of all phases."""
@@ -343,15 +343,14 @@ class Simulation:
             if variant.joins is not None
         ]
         if not sent:
-            none = [F.lit(None).cast(f.dataType).alias(f.name) for f in schemas.EXTRA_JOINS]
-            return self.spark.range(0).select(none)
+            return schemas.held(self.spark, [], schemas.EXTRA_JOINS)
         return schemas.conform(superstep.union(sent), schemas.EXTRA_JOINS)
 
     def _overloaded(self) -> DataFrame:
         """`schemas.OVERLOADED`: one row for each variant that heeds limits."""
         over = {_system(name): variant.overloaded for name, variant in self.variants.items()}
         rows = [(system, nodes) for system, nodes in over.items() if nodes is not None]
-        return self.spark.createDataFrame(rows, schemas.OVERLOADED).coalesce(1)
+        return schemas.held(self.spark, rows, schemas.OVERLOADED)
 
     # --- helpers
 

@@ -292,7 +292,7 @@ def run_sweep(
         rows += _rows(point, done.metrics(), done.manifest())
     schema = schemas.sweep_rows({name: _KINDS[name] for name in sweep.grid})
     cells = [tuple(row[name] for name in schema.names) for row in rows]
-    table = folder.write_rows("sweep", spark.createDataFrame(cells, schema))
+    table = folder.write_rows("sweep", schemas.held(spark, cells, schema))
     units = {name: NUMBERS[name].unit for name in NUMBERS} | _COSTS
     page = render_sweep(
         pd.DataFrame(cells, columns=schema.names),

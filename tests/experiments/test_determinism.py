@@ -76,7 +76,7 @@ def test_killed_in_every_phase(grown, tmp_path):
     firsts = {
         "topology": (local, "routers"),
         "overlay": (local, "nodes"),
-        "trees": (local, "tree_edges"),
+        "trees": (local, "groups"),
         "measures": (cluster, "link_stress"),
     }
     for number, (phase, (run, table)) in enumerate(firsts.items()):
