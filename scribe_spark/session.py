@@ -66,6 +66,7 @@ def session(
         builder = builder.master(master)  # under spark-submit its --master wins
     if master.startswith("local"):  # executors on this machine: the same interpreter
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # elsewhere, and under spark-submit, the package may come with the job, after the daemon starts
     if re.match(r"local($|\[)", master) and "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.config("spark.python.daemon.module", "scribe_spark.daemon")
     found = jars()
