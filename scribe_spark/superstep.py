@@ -77,8 +77,8 @@ def run(
     counts: list[int] = []
     messages, before = first, None
     context = first.sparkSession.sparkContext
+    started = time.perf_counter()
     for number in range(limit):
-        started = time.perf_counter()
         # 1. truncate: one job computes the round, cuts its lineage and counts it
         with _described(context, f"{name} round {number}"):
             table, rows = materialise(messages)
@@ -102,7 +102,9 @@ def run(
                 release(part)
             before = table
         # 5. report
-        progress.round(name, number, rows, time.perf_counter() - started)
+        now = time.perf_counter()
+        progress.round(name, number, rows, now - started)
+        started = now
         # 6. step
         messages = step(table, tuple(kept))
     raise RuntimeError(f"{name}: messages still on their way after {limit} rounds")

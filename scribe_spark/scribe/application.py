@@ -54,8 +54,7 @@ class Scribe(Application):
         if self.kind != JOIN or own_request:
             return messages
         # (3) JOIN: if !(msg.group in groups)
-        rest = [c for c in messages.columns if c not in (*_GROUP, "source", "source_router")]
-        first = messages.groupBy(_GROUP).agg(*[F.first(c).alias(c) for c in rest])
+        first = messages.dropDuplicates(_GROUP)
         known = _groups(past[:-1]).withColumn("known", F.lit(True))
         # (an anti join by a hash table of what arrives, which is less than what is known)
         met = first.hint("shuffle_hash").join(known, _GROUP, "left_outer")
@@ -110,8 +109,7 @@ def _groups(past: Sequence[DataFrame]) -> DataFrame:
     by, where members are partitioned by node; nothing is shuffled again.
     """
     own, *others = past
-    asked = own.select("group", F.col("source").alias("node"))
-    return union([asked, *[table.select(_GROUP) for table in others]])
+    return union([own.withColumn("node", F.col("source")), *others]).select(_GROUP)
 
 
 def create(overlay: Overlay, groups: DataFrame, progress: Progress | None = None) -> Rounds:
