@@ -7,7 +7,6 @@ can be set at run time and puts it back.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,15 +59,16 @@ def session(
         .config("spark.sql.codegen.cache.maxEntries", "10000")
         .config("spark.shuffle.compress", "false" if master.startswith("local[") else "true")
     )
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # the JVM of spark-submit has its log set up already
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if submitted:  # the JVM of spark-submit has its log set up already
         builder = builder.config("spark.log.level", "ERROR")
     if "SPARK_ENV_LOADED" not in os.environ or master != "local[*]":
         builder = builder.master(master)  # under spark-submit its --master wins
     if master.startswith("local"):  # executors on this machine: the same interpreter
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # elsewhere, and under spark-submit, the package may come with the job, after the daemon starts
-    if re.match(r"local($|\[)", master) and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        builder = builder.config("spark.python.daemon.module", "scribe_spark.daemon")
+        # elsewhere the package may come with the job, after the daemon starts
+        if not submitted and not master.startswith("local-cluster"):
+            builder = builder.config("spark.python.daemon.module", "scribe_spark.daemon")
     found = jars()
     if found:
         builder = builder.config("spark.jars", ",".join(found))

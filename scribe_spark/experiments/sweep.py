@@ -291,11 +291,13 @@ def run_sweep(
         networks.setdefault(point.config.network, done.simulation)
         rows += _rows(point, done.metrics(), done.manifest())
     schema = schemas.sweep_rows({name: _KINDS[name] for name in sweep.grid})
-    cells = [tuple(row[name] for name in schema.names) for row in rows]
+    cells = pd.DataFrame(
+        [tuple(row[name] for name in schema.names) for row in rows], columns=schema.names
+    )
     table = folder.write_rows("sweep", schemas.held(spark, cells, schema))
     units = {name: NUMBERS[name].unit for name in NUMBERS} | _COSTS
     page = render_sweep(
-        pd.DataFrame(cells, columns=schema.names),
+        cells,
         sweep.grid,
         {name: units[name] for name in sweep.show},
         {point.name: tuple(point.values.values()) for point in points},

@@ -17,8 +17,6 @@ from scribe_spark import experiments
 
 from .conftest import GROWN, JAVA, ROOT, command, environment, flags, left, manifest, shell
 
-WHOLE = ["--write-routing-table"]
-
 #: Executors run this very Python, and a short run's JVM.
 EXECUTORS = {
     "PYSPARK_PYTHON": sys.executable,
@@ -64,15 +62,17 @@ def killed_when(arguments: list[str], log: Path, ripe: Callable[[], bool]) -> No
 
 
 def test_killed_in_every_phase(grown, tmp_path):
-    """The same command each time; each gets a phase further, as the first table of it appears.
+    """The same folder each time; each run gets a phase further, as a first table of it appears.
 
     Begun in local mode; trees and measures are made by two executor processes, which share nothing
     with the driver but OUT.
     """
     out, log = tmp_path / "out", tmp_path / "log"
-    run = command("run", *flags(GROWN), *WHOLE, "--out", str(out), "--resume")
-    local = [*run, "--master", "local[2]"]
-    cluster = [*run, "--master", "local-cluster[2,1,1024]", "--partitions", "4"]
+    again = command(
+        "run", *flags(GROWN), "--write-routing-table", "--out", str(out), "--resume", "--master"
+    )
+    local = [*again, "local[2]"]
+    cluster = [*again, "local-cluster[2,1,1024]", "--partitions", "4"]
     firsts = {
         "topology": (local, "routers"),
         "overlay": (local, "nodes"),
