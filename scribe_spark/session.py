@@ -26,6 +26,15 @@ CLASS_ARCHIVE = FOLDER / "classes.jsa"
 
 _GIB = 2**30
 
+#: Classes PySpark asks the JVM for by name at each use, some fifty times in a superstep.
+_CLASSES = (
+    "functions",
+    "PythonUtils",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin",
+)
+
 
 def session(
     execution: Execution | None = None, nodes: int = 100_000, effort: int | None = None
@@ -73,6 +82,8 @@ def session(
     if found:
         builder = builder.config("spark.jars", ",".join(found))
     spark = builder.getOrCreate()
+    for name in _CLASSES:  # found once: each time the JVM looks through all its jars
+        setattr(spark._jvm, name, getattr(spark._jvm, name))
     partitions = execution.partitions if execution else None
     for name, value in _settings(partitions or default_partitions(spark, nodes)).items():
         spark.conf.set(name, value)
@@ -96,6 +107,8 @@ def _settings(partitions: int) -> dict[str, str]:
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        # columns are packed in one so that joins copy one: not to be unpacked before the join
+        "spark.sql.optimizer.expression.nestedPruning.enabled": "false",
     }
 
 

@@ -134,8 +134,9 @@ def _without_estimates(table: DataFrame) -> DataFrame:
     spark = table.sparkSession
     jvm, session = spark._jvm, spark._jsparkSession
     plan = table._jdf.queryExecution().analyzed()
-    none = jvm.scala.Option.empty()  # type: ignore[union-attr]
-    bare = jvm.org.apache.spark.sql.execution.LogicalRDD(  # type: ignore[union-attr]
+    # (a class asked for by its whole name: each part of a dotted one is looked for in all jars)
+    none = getattr(jvm, "scala.Option").empty()
+    bare = getattr(jvm, "org.apache.spark.sql.execution.LogicalRDD")(
         plan.output(),
         plan.rdd(),
         plan.outputPartitioning(),
@@ -146,7 +147,7 @@ def _without_estimates(table: DataFrame) -> DataFrame:
         none,
         none,
     )
-    made = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, bare)  # type: ignore[union-attr]
+    made = getattr(jvm, "org.apache.spark.sql.classic.Dataset").ofRows(session, bare)
     return DataFrame(made, spark)
 
 

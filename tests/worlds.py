@@ -259,8 +259,7 @@ def underlay(spark: SparkSession) -> MatrixUnderlay:
 def overlay(spark: SparkSession, b: int) -> pastry.Overlay:
     """The overlay of all cases with digits base 2**b."""
     state = pa.concat_tables(one.state for one in of_b(b))
-    frame = spark.createDataFrame(state, tables.STATE).repartition("node").persist()
-    return pastry.Overlay(frame, underlay(spark), b)
+    return pastry.Overlay.of(spark.createDataFrame(state, tables.STATE), underlay(spark), b)
 
 
 def _frame(spark: SparkSession, schema: str, rows: Iterator[tuple]) -> DataFrame:

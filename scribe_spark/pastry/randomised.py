@@ -44,11 +44,10 @@ class Randomised(Overlay):
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""
         rule = _rule(self.b, self.seed, self.drawn_by)
-        state = self.state.select("*", *rule.known)
-        usual = next_hop(messages, state, self.b, *_KNOWN)
+        usual = next_hop(messages, self.packed, self.b, *rule.known)
         kept = [*messages.columns, "router", "next"]
         asked = usual.select(*kept, "n_hi", "n_lo", rule.candidate)
-        there = self.state.select(*rule.there)
+        there = self.packed.select(*rule.there)
         named = asked.hint("shuffle_hash").join(there, "candidate", "left")
         turns = _closer(named).select(*kept, "candidate", rule.turn)
         drawn = turns.groupBy(kept).agg(rule.drawn)
@@ -67,10 +66,6 @@ class _Rule:
     next: Column
 
 
-#: All that a node knows, handed on under names that the usual hop has no use for.
-_KNOWN = {"leaves": "leaf", "entries": "table", "n_hi": "id_hi", "n_lo": "id_lo"}
-
-
 @functools.cache
 def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
     entries = F.filter("entries", lambda entry: entry >= 0).cast("array<bigint>")
@@ -80,9 +75,11 @@ def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
     theirs = ids.prefix_digits(*key, F.col("c_hi"), F.col("c_lo"), b)
     draw = draws.bits(seed, "randomised hop", *drawn_by, "node", "candidate")
     onward = F.col("closer") & (theirs >= mine)
-    there = {"node": "candidate", "id_hi": "c_hi", "id_lo": "c_lo"}
+    # all that a node knows, handed on under names that the usual hop has no use for
+    known = {"leaf": "leaves", "table": "entries", "id_hi": "n_hi", "id_lo": "n_lo"}
+    there = {"node": "candidate", "knows.id_hi": "c_hi", "knows.id_lo": "c_lo"}
     return _Rule(
-        known=[F.col(name).alias(new) for new, name in _KNOWN.items()],
+        known=[F.col(f"knows.{name}").alias(new) for name, new in known.items()],
         # a message that has arrived stays as it is
         candidate=F.explode_outer(F.when(F.col("next").isNotNull(), candidates)).alias("candidate"),
         there=[F.col(name).alias(new) for name, new in there.items()],
@@ -95,7 +92,7 @@ def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
 
 def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> Randomised:
     """`overlay` with randomised routing."""
-    return Randomised(overlay.state, overlay.underlay, overlay.b, seed, drawn_by)
+    return Randomised(overlay.packed, overlay.underlay, overlay.b, seed, drawn_by)
 
 
 def _closer(frame: DataFrame) -> DataFrame:

@@ -8,7 +8,6 @@ JSAC 2002, Section II (routing), Section II.C (the API: route, send, deliver, fo
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import ids, superstep
 from scribe_spark.config import RunConfig
-from scribe_spark.pastry.tables import STATE, build_state
+from scribe_spark.pastry.tables import build_state
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.superstep import Rounds
 from scribe_spark.topology.underlay import Underlay
@@ -64,30 +63,42 @@ class Overlay:
 
     Attributes
     ----------
-    state : DataFrame
-        `tables.STATE`, partitioned by node.
+    packed : DataFrame
+        `tables.STATE` with all but ``node`` in one column, ``knows``, partitioned by node.  A hop's
+        join copies every node's row, and a few columns are copied faster than many.
     underlay : Underlay
     b : int
         Digits are base 2**b.
     """
 
-    state: DataFrame
+    packed: DataFrame
     underlay: Underlay
     b: int
 
     @classmethod
     def build(cls, nodes: DataFrame, underlay: Underlay, config: RunConfig) -> Overlay:
-        """Perfect tables for `nodes`, kept in memory until :meth:`release`."""
-        state = build_state(nodes, underlay, config.b, config.leaf_set)
-        return cls(state.repartition("node").persist(), underlay, config.b)
+        """Perfect tables for `nodes`."""
+        return cls.of(build_state(nodes, underlay, config.b, config.leaf_set), underlay, config.b)
+
+    @classmethod
+    def of(cls, state: DataFrame, underlay: Underlay, b: int) -> Overlay:
+        """A network of `tables.STATE`, kept in memory until :meth:`release`."""
+        known = F.struct(*[name for name in state.columns if name != "node"])
+        packed = state.repartition("node").select("node", known.alias("knows"))
+        return cls(packed.persist(), underlay, b)
+
+    @property
+    def state(self) -> DataFrame:
+        """`tables.STATE`: what each node knows."""
+        return self.packed.select("node", "knows.*")
 
     def release(self) -> None:
         """Free the state's memory."""
-        self.state.unpersist()
+        self.packed.unpersist()
 
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """`messages` with ``router`` of their node, and ``next``: NULL where they have arrived."""
-        return next_hop(messages, self.state, self.b)
+        return next_hop(messages, self.packed, self.b)
 
     def route(
         self,
@@ -124,21 +135,25 @@ class Overlay:
         taken = sorted(c for c in payload if c.lower() in _OURS)
         if taken:
             raise ValueError(f"columns {', '.join(taken)} are the overlay's own; rename them")
-        carried = [*payload, "trail"] if trail else payload
+        # expressions are built once: that costs more than a small round's work
+        carried = _columns(*payload, *(["trail"] if trail else []))
+        nowhere = F.array().cast("array<bigint>").alias("trail")
         visited = F.array_append("trail", F.col("router")).alias("trail")
+        start = [*_columns("node", *payload), *([nowhere] if trail else [])]
+        stop = [*_columns("node", *payload, "router", "next"), visited]
+        onto = F.col("next").alias("node")
+        arrived, moving = F.col("next").isNull(), F.col("next").isNotNull()
 
         def at_nodes(frame: DataFrame) -> DataFrame:
             hop = self.next_hop(frame)
-            return hop.select("node", *payload, "router", "next", visited) if trail else hop
+            return hop.select(*stop) if trail else hop
 
         def departing(frame: DataFrame) -> DataFrame:
-            nowhere = [F.array().cast("array<bigint>").alias("trail")] if trail else []
-            return frame.select("node", *payload, *nowhere)
+            return frame.select(*start)
 
         def step(table: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-            arrived, moving = F.col("next").isNull(), F.col("next").isNotNull()
             onward = application.forward(table.where(moving), past).where(moving)
-            sent = onward.select(F.col("next").alias("node"), *carried)
+            sent = onward.select(onto, *carried)
             new = application.deliver(table.where(arrived), past)
             return at_nodes(sent if new is None else sent.unionByName(departing(new)))
 
@@ -184,28 +199,34 @@ def _arrived(table: DataFrame) -> DataFrame:
     return table.where(F.col("next").isNull())
 
 
-def next_hop(messages: DataFrame, state: DataFrame, b: int, *more: str) -> DataFrame:
+def next_hop(messages: DataFrame, packed: DataFrame, b: int, *more: Column) -> DataFrame:
     """The rule of one hop, in the order of the paper: :meth:`Overlay.next_hop`.
 
     Parameters
     ----------
-    state : DataFrame
-        `tables.STATE`, partitioned by node, and the columns `more`, which are handed on.
+    packed : DataFrame
+        :attr:`Overlay.packed`.
+    more : Column
+        What else is to be told of the node, out of ``knows``.
     """
     rule = _rule(b)
-    here = messages.hint("shuffle_hash").join(state, "node", "inner")
-    kept = [*messages.columns, "router", *more]
-    looked_up = here.select(*kept, *_KNOWN, *rule.place, rule.in_span, rule.shared)
-    placed = looked_up.select(*kept, "u_hi", "u_lo", rule.leaf, rule.entry, "gaps")
+    here = messages.hint("shuffle_hash").join(packed, "node", "inner")
+    told = [*_columns(*messages.columns, "knows.router"), *more]
+    looked_up = here.select(*told, *rule.known, *rule.place, rule.in_span, rule.shared)
+    kept = _columns(*looked_up.columns[: len(told)])
+    placed = looked_up.select(*kept, *rule.placed, rule.leaf, rule.entry)
     chosen = placed.select(*kept, "leaf", rule.owner, rule.onward)
     return chosen.select(*kept, rule.next)
 
 
-_KNOWN = ["leaf", "table", "gaps"]
+@functools.cache
+def _columns(*names: str) -> tuple[Column, ...]:
+    return tuple(F.col(name) for name in names)
+
 
 #: What a hop adds to messages on its way to the next: no payload can have these names.
-_OURS = {column.split()[0] for column in re.sub("<.*?>", "", STATE).split(", ")} - {"node"} | {
-    *("u_hi", "u_lo", "in_span", "shared", "entry", "owner", "onward", "next", "trail")
+_OURS = {"knows", "router", "leaf", "table", "gaps", "u_hi", "u_lo", "in_span", "shared"} | {
+    *("entry", "owner", "onward", "next", "trail")
 }
 
 
@@ -213,7 +234,9 @@ _OURS = {column.split()[0] for column in re.sub("<.*?>", "", STATE).split(", ")}
 class _Rule:
     """The expressions of a hop; built once, for building them costs more than a small round."""
 
-    place: tuple[Column, Column]
+    known: tuple[Column, ...]
+    place: tuple[Column, ...]
+    placed: tuple[Column, ...]
     in_span: Column
     shared: Column
     leaf: Column
@@ -225,7 +248,7 @@ class _Rule:
 
 @functools.cache
 def _rule(b: int) -> _Rule:
-    key = F.col("key_hi"), F.col("key_lo")
+    key, mine = _id("key"), _id("knows.id")
     place = ids.unsigned(key[0]).alias("u_hi"), ids.unsigned(key[1]).alias("u_lo")
     # 1. within the leaf set's span: the numerically closest of leaf set and node itself
     # (without a struct for each leaf: `filter` is interpreted, and that takes six times as long)
@@ -238,9 +261,11 @@ def _rule(b: int) -> _Rule:
     either = F.when(_before_key(gap), gap["above"]).otherwise(gap["below"])
     onward = F.when(F.col("entry") < 0, either).otherwise(F.col("entry").cast("bigint"))
     return _Rule(
+        known=_columns("knows.leaf", "knows.table", "knows.gaps"),
         place=place,
+        placed=_columns("u_hi", "u_lo", "gaps"),
         in_span=_in_span(*key).alias("in_span"),
-        shared=ids.prefix_digits(*key, F.col("id_hi"), F.col("id_lo"), b).alias("shared"),
+        shared=ids.prefix_digits(*key, *mine, b).alias("shared"),
         # arrays are cut to the rows that need them before the (interpreted) filter; `leaf` is
         # named twice after this, which keeps the optimizer from merging the steps again
         leaf=F.when(F.col("in_span"), F.col("leaf")).alias("leaf"),
@@ -254,6 +279,10 @@ def _rule(b: int) -> _Rule:
     )
 
 
+def _id(name: str) -> tuple[Column, Column]:
+    return F.col(f"{name}_hi"), F.col(f"{name}_lo")
+
+
 def _before_key(place: Column) -> Column:
     """`place` (``u_hi, u_lo``: see `_Rule.place`) comes before the key's."""
     below, same = place["u_hi"] < F.col("u_hi"), place["u_hi"] == F.col("u_hi")
@@ -262,7 +291,7 @@ def _before_key(place: Column) -> Column:
 
 def _in_span(key_hi: Column, key_lo: Column) -> Column:
     """The key lies on the arc from the farthest smaller to the farthest larger leaf."""
-    low, high = (F.col("low_hi"), F.col("low_lo")), (F.col("high_hi"), F.col("high_lo"))
+    low, high = _id("knows.low"), _id("knows.high")
     after_low, before_high = ids.le(*low, key_hi, key_lo), ids.le(key_hi, key_lo, *high)
     inside = F.when(ids.lt(*high, *low), after_low | before_high).otherwise(after_low & before_high)
-    return F.col("whole") | inside
+    return F.col("knows.whole") | inside

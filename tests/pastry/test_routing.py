@@ -176,7 +176,7 @@ def test_the_rule_is_built_once():
     assert routing._rule(4) is not routing._rule(2)
 
 
-@pytest.mark.parametrize("name", ["leaf", "router", "ID_HI", "u_lo", "owner", "next", "trail"])
+@pytest.mark.parametrize("name", ["leaf", "router", "KNOWS", "u_lo", "owner", "next", "trail"])
 def test_a_payload_cannot_have_the_names_of_a_hop(spark, name):
     overlay = worlds.overlay(spark, 4)
     start = spark.createDataFrame(
