@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.java_gateway import JavaObject
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark.progress import Progress, Silent
 
-__all__ = ["Log", "Rounds", "gathered", "materialise", "release", "union", "run"]
+__all__ = ["Log", "Rounds", "gathered", "materialise", "release", "run", "stacked", "union"]
 
 #: step(messages, past) -> messages: the next round's messages, lazily.
 Step = Callable[[DataFrame, Sequence[DataFrame]], DataFrame]
@@ -131,23 +132,64 @@ def _without_estimates(table: DataFrame) -> DataFrame:
     Carried from round to round, its digits double with every join: planning soon takes longer than
     the round, and in the end all memory.
     """
-    spark = table.sparkSession
-    jvm, session = spark._jvm, spark._jsparkSession
     plan = table._jdf.queryExecution().analyzed()
+    return _leaf(table.sparkSession, plan, plan.rdd())
+
+
+def stacked(tables: Sequence[DataFrame], like: DataFrame) -> DataFrame:
+    """The rows of rounds' tables as one leaf of a plan: a union takes longer with every round.
+
+    Parameters
+    ----------
+    tables : sequence of DataFrame
+        Tables that a loop keeps, partitioned by the values that `like` is partitioned by, whatever
+        Spark knows their columns as.  Where that cannot be, this is :func:`union`.
+    like : DataFrame
+        Another of the loop's tables.
+    """
+    spark = like.sparkSession
+    plan, *plans = leaves = [_materialised(table) for table in (like, *tables)]
+    hashed = {leaf and _hash_partitions(leaf) for leaf in leaves}
+    if len(hashed) > 1 or None in hashed:
+        return union(tables)
+    rows = getattr(spark._jvm, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")(
+        spark._jsc.sc(),
+        spark._jvm.PythonUtils.toSeq([one.rdd() for one in plans]),  # type: ignore[union-attr]
+        *hashed,
+        getattr(spark._jvm, "scala.reflect.ClassTag").Object(),
+    )
+    return _leaf(spark, plan, rows)
+
+
+def _materialised(table: DataFrame) -> JavaObject | None:
+    """The plan of a table that :func:`materialise` made."""
+    plan = table._jdf.queryExecution().analyzed()
+    return plan if plan.getClass().getSimpleName() == "LogicalRDD" else None
+
+
+def _hash_partitions(leaf: JavaObject) -> int | None:
+    """How many partitions a leaf has, where rows are partitioned by the hash of something."""
+    found = leaf.outputPartitioning()
+    return found.numPartitions() if found.getClass().getSimpleName() == "HashPartitioning" else None
+
+
+def _leaf(spark: SparkSession, like: JavaObject, rdd: JavaObject) -> DataFrame:
+    """A DataFrame whose whole plan is `rdd`, with the columns and partitioning of a leaf `like`."""
     # (a class asked for by its whole name: each part of a dotted one is looked for in all jars)
+    jvm, session = spark._jvm, spark._jsparkSession
     none = getattr(jvm, "scala.Option").empty()
-    bare = getattr(jvm, "org.apache.spark.sql.execution.LogicalRDD")(
-        plan.output(),
-        plan.rdd(),
-        plan.outputPartitioning(),
-        plan.outputOrdering(),
-        plan.isStreaming(),
-        plan.stream(),
+    leaf = getattr(jvm, "org.apache.spark.sql.execution.LogicalRDD")(
+        like.output(),
+        rdd,
+        like.outputPartitioning(),
+        like.outputOrdering().take(0),
+        like.isStreaming(),
+        like.stream(),
         session,
         none,
         none,
     )
-    made = getattr(jvm, "org.apache.spark.sql.classic.Dataset").ofRows(session, bare)
+    made = getattr(jvm, "org.apache.spark.sql.classic.Dataset").ofRows(session, leaf)
     return DataFrame(made, spark)
 
 
@@ -164,8 +206,8 @@ def _described(context: SparkContext, description: str) -> Iterator[None]:
 
 def release(table: DataFrame) -> None:
     """Free the blocks of a table that :func:`materialise` made."""
-    plan = table._jdf.queryExecution().analyzed()
-    if plan.getClass().getSimpleName() == "LogicalRDD":
+    plan = _materialised(table)
+    if plan is not None:
         plan.rdd().unpersist(False)
 
 

@@ -168,6 +168,39 @@ def test_union_goes_by_names(spark):
     assert sorted(map(tuple, together.collect())) == [(1, 2), (3, 4)]
 
 
+def partitioned(spark, by: str, partitions: int, *rows: tuple[int, int]):
+    frame = spark.createDataFrame(rows, "node bigint, source bigint")
+    return superstep.materialise(frame.repartition(partitions, by))[0]
+
+
+def test_stacked_tables_are_one_leaf_partitioned_like_the_round(spark):
+    own = partitioned(spark, "source", 3, *((n, n) for n in range(50)))  # by `node` all the same
+    later = partitioned(spark, "node", 3, *((n, 7) for n in range(0, 50, 3)))
+    like = partitioned(spark, "node", 3, (1, 1), (5, 1), (49, 2))
+    both = superstep.stacked([own, later], like)
+    assert both.columns == ["node", "source"]
+    assert sorted(map(tuple, both.collect())) == sorted([*own.collect(), *later.collect()])
+    assert both._jdf.queryExecution().analyzed().getClass().getSimpleName() == "LogicalRDD"
+    joined = like.hint("shuffle_hash").join(both, "node")
+    assert "Exchange" not in joined._jdf.queryExecution().executedPlan().toString()
+    assert sorted(row["node"] for row in joined.collect()) == [1, 5, 49]
+
+
+@pytest.mark.parametrize("other", ["partitions", "unpartitioned", "no table"])
+def test_stacked_is_a_union_where_partitions_are_not_alike(spark, other):
+    like = partitioned(spark, "node", 3, *((n, 1) for n in range(20)))
+    if other == "partitions":
+        odd = partitioned(spark, "node", 4, *((n, 2) for n in range(20)))
+    else:
+        odd = spark.createDataFrame([(n, 2) for n in range(20)], "node bigint, source bigint")
+        odd = superstep.materialise(odd)[0] if other == "unpartitioned" else odd.where("source = 2")
+    both = superstep.stacked([odd, like], like)
+    joined = like.join(both.select("node", F.col("source").alias("of")), "node")
+    assert sorted((row["node"], row["of"]) for row in joined.collect()) == sorted(
+        (n, of) for n in range(20) for of in (1, 2)
+    )
+
+
 def test_a_checkpoint_directory_is_used(spark, tmp_path):
     context = spark.sparkContext
     assert context.getCheckpointDir() is None

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from scribe_spark.pastry.routing import Application, Overlay
 from scribe_spark.progress import Progress
 from scribe_spark.schemas import Multicast
-from scribe_spark.superstep import Rounds, union
+from scribe_spark.superstep import Rounds, stacked, union
 
 __all__ = ["Scribe", "create", "join", "multicast"]
 
@@ -55,7 +55,8 @@ class Scribe(Application):
             return messages
         # (3) JOIN: if !(msg.group in groups)
         first = messages.dropDuplicates(_GROUP)
-        known = _groups(past[:-1]).withColumn("known", F.lit(True))
+        # (in the first round too Spark may know `node` by another name: it is like the last)
+        known = stacked(past[:-1], past[-1]).select(*_GROUP, F.lit(True).alias("known"))
         # (an anti join by a hash table of what arrives, which is less than what is known)
         met = first.hint("shuffle_hash").join(known, _GROUP, "left_outer")
         new = met.where(F.col("known").isNull()).drop("known")
@@ -100,16 +101,6 @@ class Scribe(Application):
             F.col("router").alias("parent_router"),
             F.col("source_router").alias("child_router"),
         )
-
-
-def _groups(past: Sequence[DataFrame]) -> DataFrame:
-    """The groups of every node, ``group, node``: those it has had a JOIN for, its own or another's.
-
-    In the first round ``source`` is the node itself, and the column that Spark knows the partitions
-    by, where members are partitioned by node; nothing is shuffled again.
-    """
-    own, *others = past
-    return union([own.withColumn("node", F.col("source")), *others]).select(_GROUP)
 
 
 def create(overlay: Overlay, groups: DataFrame, progress: Progress | None = None) -> Rounds:
