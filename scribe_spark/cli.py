@@ -488,22 +488,11 @@ def _start(command: click.Command, arguments: Sequence[str]) -> NoReturn:
         _stop(f"arguments = {' '.join(arguments)!r}: {error.format_message()}")
     except InputError as error:
         _stop(str(error))
-    except Exception as error:
-        line = _refused_by_executor(error)
-        if line is None:
-            raise
-        _stop(line)
     except KeyboardInterrupt:
         line = "interrupted; the same command with --resume goes on after the last whole phase"
         click.echo(f"{_PROGRAM}: {line}", err=True)
         sys.exit(EXIT_CODE)
     sys.exit(0)
-
-
-def _refused_by_executor(error: Exception) -> str | None:
-    """What an :class:`InputError` says that a kernel raised: Spark hands on its traceback alone."""
-    found = re.search(rf"{InputError.__module__}\.InputError: (.+)", str(error))
-    return found.group(1) if type(error).__module__.startswith("pyspark.") and found else None
 
 
 def _stop(line: str) -> NoReturn:

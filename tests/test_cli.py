@@ -11,11 +11,10 @@ import time
 import types
 from pathlib import Path
 
-import click
 import pytest
 
 from scribe_spark import cli
-from scribe_spark.config import Execution, InputError, Paper, RunConfig
+from scribe_spark.config import Execution, Paper, RunConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -135,20 +134,6 @@ def test_bad_input_starts_no_java(given):
     done = shell(*given, JAVA_HOME="/nowhere", PATH="")
     assert done.returncode == 2
     assert done.stderr == "scribe-spark: error: seed = 'x': must be a whole number\n"
-
-
-def test_bad_input_found_by_an_executor_is_one_line(spark, capsys):
-    """Spark hands on the kernel's traceback."""
-
-    def kernel(batches):
-        raise InputError("delay_ms", 3e6, "a route may take at most 2147483 ms")
-
-    rows = spark.range(1).mapInArrow(kernel, "id bigint")
-    with pytest.raises(SystemExit) as ended:
-        cli._start(click.Command("job", callback=rows.collect), [])
-    assert ended.value.code == 2
-    said = "delay_ms = 3000000.0: a route may take at most 2147483 ms"
-    assert capsys.readouterr().err.splitlines()[-1] == f"scribe-spark: error: {said}"
 
 
 # ------------------------------------------------------------------------------ help and dry run

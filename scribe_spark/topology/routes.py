@@ -23,6 +23,7 @@ from scribe_spark.config import InputError
 from scribe_spark.draws import stream
 
 __all__ = [
+    "TOO_LONG",
     "Attached",
     "LinkArrays",
     "attached_parts",
@@ -33,6 +34,9 @@ __all__ = [
     "path_links",
     "route_block",
 ]
+
+#: Microseconds: what the matrices hold for a route that takes as long or longer.
+TOO_LONG = 2**31 - 1
 
 _EXACT = 2**53  # largest whole number below which float64 is exact
 
@@ -122,7 +126,8 @@ def route_block(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
     Returns
     -------
     delay_us, pred : ndarray of int32, shape (S, R)
-        Delay along the route; index of the router before the last on it (-1 at the source).
+        Delay along the route, :data:`TOO_LONG` at most; index of the router before the last on it
+        (-1 at the source).
     """
     r, s = len(links.routers), len(sources)
     pred = np.full((s, r), -1, dtype=np.int32)
@@ -162,11 +167,8 @@ def _accumulate(pred: np.ndarray, step: np.ndarray, sources: np.ndarray) -> np.n
 
 
 def _int32(delay_us: np.ndarray) -> np.ndarray:
-    """Refuse a route that the matrices cannot hold."""
-    longest = delay_us.max(initial=0)
-    if longest >= 2**31:
-        raise InputError("delay_ms", longest / 1000, "a route may take at most 2147483 ms")
-    return delay_us.astype(np.int32)
+    """As the matrices hold them; of a route too long for that, :data:`TOO_LONG`."""
+    return np.minimum(delay_us, TOO_LONG).astype(np.int32)
 
 
 @dataclass(frozen=True)

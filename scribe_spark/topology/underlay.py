@@ -27,7 +27,9 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from scipy.sparse import coo_array
 
 from scribe_spark import schemas, superstep
+from scribe_spark.config import InputError
 from scribe_spark.topology.routes import (
+    TOO_LONG,
     LinkArrays,
     attached_parts,
     attached_routes,
@@ -215,7 +217,13 @@ def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> 
 
 
 def unpack_routes(routes: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Routers in id order, and their (R, R) delays and predecessors, from `schemas.ROUTES`."""
+    """Routers in id order, and their (R, R) delays and predecessors, from `schemas.ROUTES`.
+
+    Raises
+    ------
+    InputError
+        A route takes longer than the matrices hold.
+    """
     r = sum(routes.column("size").to_pylist())
     codec = pa.Codec("zstd")
     blocks = []
@@ -232,6 +240,11 @@ def unpack_routes(routes: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]
         for name, matrix in (("delay_us", delay_us), ("pred", pred)):
             rows = np.frombuffer(block[name], "<i4").reshape(len(mine), r)
             matrix[place] = np.cumsum(rows, axis=0, dtype=np.int32)
+    if delay_us.max(initial=0) == TOO_LONG:
+        a, b = (int(routers[place]) for place in np.argwhere(delay_us == TOO_LONG)[0])
+        most = f"{TOO_LONG / 1000:.0f}"
+        longest = f"{most} or more from router {a} to router {b}"
+        raise InputError("delay_ms", longest, f"a route must take less than {most} ms")
     return routers, delay_us, pred
 
 
