@@ -16,6 +16,7 @@ from py4j.java_gateway import JavaObject
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from scribe_spark.progress import Progress, Silent
 
@@ -150,7 +151,8 @@ def stacked(tables: Sequence[DataFrame], like: DataFrame) -> DataFrame:
     spark = like.sparkSession
     plan, *plans = leaves = [_materialised(table) for table in (like, *tables)]
     hashed = {leaf and _hash_partitions(leaf) for leaf in leaves}
-    if len(hashed) > 1 or None in hashed:
+    fitting = all(_fits(table.schema, like.schema) for table in tables)
+    if not fitting or len(hashed) > 1 or None in hashed:
         return union(tables)
     rows = getattr(spark._jvm, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")(
         spark._jsc.sc(),
@@ -165,6 +167,14 @@ def _materialised(table: DataFrame) -> JavaObject | None:
     """The plan of a table that :func:`materialise` made."""
     plan = table._jdf.queryExecution().analyzed()
     return plan if plan.getClass().getSimpleName() == "LogicalRDD" else None
+
+
+def _fits(rows: StructType, columns: StructType) -> bool:
+    """Rows of one schema can be read as another's: no column of it must not be NULL and may be."""
+    return len(rows) == len(columns) and all(
+        (a.name, a.dataType, a.nullable and not b.nullable) == (b.name, b.dataType, False)
+        for a, b in zip(rows, columns, strict=True)
+    )
 
 
 def _hash_partitions(leaf: JavaObject) -> int | None:

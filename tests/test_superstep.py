@@ -186,19 +186,31 @@ def test_stacked_tables_are_one_leaf_partitioned_like_the_round(spark):
     assert sorted(row["node"] for row in joined.collect()) == [1, 5, 49]
 
 
-@pytest.mark.parametrize("other", ["partitions", "unpartitioned", "no table"])
-def test_stacked_is_a_union_where_partitions_are_not_alike(spark, other):
+@pytest.mark.parametrize("other", ["partitions", "unpartitioned", "no table", "order"])
+def test_stacked_is_a_union_where_tables_are_not_alike(spark, other):
     like = partitioned(spark, "node", 3, *((n, 1) for n in range(20)))
-    if other == "partitions":
-        odd = partitioned(spark, "node", 4, *((n, 2) for n in range(20)))
-    else:
-        odd = spark.createDataFrame([(n, 2) for n in range(20)], "node bigint, source bigint")
-        odd = superstep.materialise(odd)[0] if other == "unpartitioned" else odd.where("source = 2")
+    rows = spark.createDataFrame([(n, 2) for n in range(20)], "node bigint, source bigint")
+    odd = {
+        "partitions": rows.repartition(4, "node"),
+        "unpartitioned": rows,
+        "no table": rows,
+        "order": rows.repartition(3, "node").select("source", "node"),
+    }[other]
+    odd = odd if other == "no table" else superstep.materialise(odd)[0]
     both = superstep.stacked([odd, like], like)
     joined = like.join(both.select("node", F.col("source").alias("of")), "node")
     assert sorted((row["node"], row["of"]) for row in joined.collect()) == sorted(
         (n, of) for n in range(20) for of in (1, 2)
     )
+
+
+def test_stacked_keeps_a_null_where_the_round_has_none(spark):
+    table = partitioned(spark, "node", 3, (1, None), (2, 5))
+    never = F.coalesce("source", F.lit(0)).alias("source")
+    like = superstep.materialise(table.select("node", never))[0]
+    assert not like.schema["source"].nullable
+    both = superstep.stacked([table, like], like)
+    assert sorted(both.collect(), key=str) == [(1, 0), (1, None), (2, 5), (2, 5)]
 
 
 def test_a_checkpoint_directory_is_used(spark, tmp_path):
