@@ -21,6 +21,7 @@ __all__ = [
     "digit_at_np",
     "digit_np",
     "half_of_digest",
+    "halves",
     "le",
     "lt",
     "lt_np",
@@ -32,6 +33,11 @@ __all__ = [
 
 BITS = 128
 _SIGN = -(2**63)
+
+
+def halves(name: str) -> tuple[Column, Column]:
+    """The columns of the id `name`: ``name_hi, name_lo``."""
+    return F.col(f"{name}_hi"), F.col(f"{name}_lo")
 
 
 def unsigned(half: Column) -> Column:

@@ -70,9 +70,9 @@ class _Rule:
 def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
     entries = F.filter("entries", lambda entry: entry >= 0).cast("array<bigint>")
     candidates = F.array_union(F.col("leaves.node"), entries)
-    key = F.col("key_hi"), F.col("key_lo")
-    mine = ids.prefix_digits(*key, F.col("n_hi"), F.col("n_lo"), b)
-    theirs = ids.prefix_digits(*key, F.col("c_hi"), F.col("c_lo"), b)
+    key = ids.halves("key")
+    mine = ids.prefix_digits(*key, *ids.halves("n"), b)
+    theirs = ids.prefix_digits(*key, *ids.halves("c"), b)
     draw = draws.bits(seed, "randomised hop", *drawn_by, "node", "candidate")
     onward = F.col("closer") & (theirs >= mine)
     # all that a node knows, handed on under names that the usual hop has no use for

@@ -212,9 +212,10 @@ def next_hop(messages: DataFrame, packed: DataFrame, b: int, *more: Column) -> D
     rule = _rule(b)
     here = messages.hint("shuffle_hash").join(packed, "node", "inner")
     told = [*_columns(*messages.columns, "knows.router"), *more]
-    looked_up = here.select(*told, *rule.known, *rule.place, rule.in_span, rule.shared)
+    known = _columns("knows.leaf", "knows.table", "knows.gaps")
+    looked_up = here.select(*told, *known, *rule.place, rule.in_span, rule.shared)
     kept = _columns(*looked_up.columns[: len(told)])
-    placed = looked_up.select(*kept, *rule.placed, rule.leaf, rule.entry)
+    placed = looked_up.select(*kept, *_columns("u_hi", "u_lo", "gaps"), rule.leaf, rule.entry)
     chosen = placed.select(*kept, "leaf", rule.owner, rule.onward)
     return chosen.select(*kept, rule.next)
 
@@ -234,9 +235,7 @@ _OURS = {"knows", "router", "leaf", "table", "gaps", "u_hi", "u_lo", "in_span", 
 class _Rule:
     """The expressions of a hop; built once, for building them costs more than a small round."""
 
-    known: tuple[Column, ...]
-    place: tuple[Column, ...]
-    placed: tuple[Column, ...]
+    place: tuple[Column, Column]
     in_span: Column
     shared: Column
     leaf: Column
@@ -248,7 +247,7 @@ class _Rule:
 
 @functools.cache
 def _rule(b: int) -> _Rule:
-    key, mine = _id("key"), _id("knows.id")
+    key, mine = ids.halves("key"), ids.halves("knows.id")
     place = ids.unsigned(key[0]).alias("u_hi"), ids.unsigned(key[1]).alias("u_lo")
     # 1. within the leaf set's span: the numerically closest of leaf set and node itself
     # (without a struct for each leaf: `filter` is interpreted, and that takes six times as long)
@@ -261,9 +260,7 @@ def _rule(b: int) -> _Rule:
     either = F.when(_before_key(gap), gap["above"]).otherwise(gap["below"])
     onward = F.when(F.col("entry") < 0, either).otherwise(F.col("entry").cast("bigint"))
     return _Rule(
-        known=_columns("knows.leaf", "knows.table", "knows.gaps"),
         place=place,
-        placed=_columns("u_hi", "u_lo", "gaps"),
         in_span=_in_span(*key).alias("in_span"),
         shared=ids.prefix_digits(*key, *mine, b).alias("shared"),
         # arrays are cut to the rows that need them before the (interpreted) filter; `leaf` is
@@ -279,10 +276,6 @@ def _rule(b: int) -> _Rule:
     )
 
 
-def _id(name: str) -> tuple[Column, Column]:
-    return F.col(f"{name}_hi"), F.col(f"{name}_lo")
-
-
 def _before_key(place: Column) -> Column:
     """`place` (``u_hi, u_lo``: see `_Rule.place`) comes before the key's."""
     below, same = place["u_hi"] < F.col("u_hi"), place["u_hi"] == F.col("u_hi")
@@ -291,7 +284,7 @@ def _before_key(place: Column) -> Column:
 
 def _in_span(key_hi: Column, key_lo: Column) -> Column:
     """The key lies on the arc from the farthest smaller to the farthest larger leaf."""
-    low, high = _id("knows.low"), _id("knows.high")
+    low, high = ids.halves("knows.low"), ids.halves("knows.high")
     after_low, before_high = ids.le(*low, key_hi, key_lo), ids.le(key_hi, key_lo, *high)
     inside = F.when(ids.lt(*high, *low), after_low | before_high).otherwise(after_low & before_high)
     return F.col("knows.whole") | inside
