@@ -106,14 +106,14 @@ setup: java $(VENV)/.run .jars/asked .jars/recorded ## Python packages into .ven
 java: # before anything is downloaded
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 	  "scribe-spark: error: Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
-	@$(PYTHON) -m scribe_spark.java
+	@$(PYTHON) -m scribe_spark.runtime.java
 
 .PHONY: graphframes
 graphframes: java $(VENV)/.run ## Look for GraphFrames' jar again
-	@$(BIN)/python -m scribe_spark.graphframes_jar .jars
+	@$(BIN)/python -m scribe_spark.runtime.graphframes_jar .jars
 
 .jars/asked: | $(VENV)/.run
-	@$(BIN)/python -m scribe_spark.graphframes_jar .jars
+	@$(BIN)/python -m scribe_spark.runtime.graphframes_jar .jars
 
 # Sessions start in half the time with the JVM's classes laid out beforehand.  A small run records
 # them as its JVM ends, which is when nothing holds the pipe any more.

@@ -33,7 +33,7 @@ from typing import IO, Any, NoReturn
 
 import psutil
 
-from scribe_spark.config import InputError
+from scribe_spark.errors import InputError
 
 #: Memory is sampled this often (seconds), and for at most this share of the time.
 PACE, SHARE = 0.2, 0.05

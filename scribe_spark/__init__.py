@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from scribe_spark.config import Execution, InputError, RunConfig
+    from scribe_spark.config import Execution, RunConfig
+    from scribe_spark.errors import InputError
     from scribe_spark.experiments import Run, Simulation
     from scribe_spark.pastry import Application, Overlay
     from scribe_spark.progress import Progress
-    from scribe_spark.session import session
+    from scribe_spark.runtime.session import session
     from scribe_spark.topology import Topology
 
 __all__ = [
@@ -36,16 +37,17 @@ __all__ = [
     "Topology",
 ]
 
-#: The module of each name; `session` is both a module and, called, the function in it.
+#: The module of each name.
 _HOMES = {
     "RunConfig": "config",
     "Execution": "config",
-    "InputError": "config",
+    "InputError": "errors",
     "Run": "experiments",
     "Simulation": "experiments",
     "Application": "pastry",
     "Overlay": "pastry",
     "Topology": "topology",
+    "session": "runtime.session",
 }
 
 
@@ -88,9 +90,9 @@ def run(
     """
     from scribe_spark import experiments
     from scribe_spark.config import Execution
-    from scribe_spark.java import check_java
     from scribe_spark.progress import pick
-    from scribe_spark.session import session
+    from scribe_spark.runtime.java import check_java
+    from scribe_spark.runtime.session import session
 
     how = Execution(out=out, partitions=partitions, resume=resume, overwrite=overwrite)
     experiments.check(config, how)
@@ -107,8 +109,6 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value = version("scribe_spark")
-    elif name == "session":
-        value = importlib.import_module(f"{__name__}.session")
     elif name in _HOMES:
         value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     else:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.schemas import Multicast
-from scribe_spark.topology.underlay import Underlay
+from scribe_spark.underlay.matrices import Underlay
 
 __all__ = ["ip_multicast", "naive_unicast", "unicasts"]
 

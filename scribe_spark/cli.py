@@ -20,16 +20,9 @@ from typing import Any, NoReturn
 
 import click
 
-from scribe_spark.config import (
-    Execution,
-    InputError,
-    Paper,
-    RunConfig,
-    TransitStub,
-    check_names,
-    read_toml,
-)
-from scribe_spark.interrupts import EXIT_CODE, interruptible
+from scribe_spark.config import Execution, Paper, RunConfig, TransitStub, check_names, read_toml
+from scribe_spark.errors import InputError
+from scribe_spark.runtime.interrupts import EXIT_CODE, interruptible
 
 __all__ = ["PHASES", "job", "main"]
 
@@ -248,10 +241,10 @@ def _spark(execution: Execution, *configs: RunConfig) -> Iterator[Any]:
         master = SparkConf().get("spark.master", execution.master) or execution.master
         execution = dataclasses.replace(execution, master=master)
     else:
-        from scribe_spark.java import check_java
+        from scribe_spark.runtime.java import check_java
 
         check_java()
-    from scribe_spark.session import session
+    from scribe_spark.runtime.session import session
 
     nodes = max([config.nodes for config in configs], default=1)
     spark = session(execution, nodes, sum(config.effort for config in configs))
@@ -300,7 +293,7 @@ def _statistics(config: RunConfig, vertices: Any, edges: Any) -> dict[str, str]:
 
     from scribe_spark import draws
     from scribe_spark.topology.checks import MOST_ROUTERS
-    from scribe_spark.topology.routes import LinkArrays, route_block
+    from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 
     links = LinkArrays.of(vertices["id"].to_numpy(), edges, config.tie, config.seed)
     n, delay, hops = len(vertices), 0, 0

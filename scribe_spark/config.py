@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scribe_spark.errors import InputError
+
 __all__ = [
     "EXPERIMENTS",
     "VARIANTS",
     "Execution",
     "Experiment",
-    "InputError",
     "Paper",
     "RunConfig",
     "TransitStub",
@@ -30,14 +31,6 @@ __all__ = [
 
 #: How a tree may be built: Scribe's own, and those of Sections IV.E and IV.F.
 VARIANTS = ("plain", "bottleneck", "collapse", "lazy")
-
-
-class InputError(ValueError):
-    """Bad input, refused at the edge: one line that names the field, the value, what would do."""
-
-    def __init__(self, field: str, value: object, remedy: str) -> None:
-        super().__init__(f"{field} = {value!r}: {remedy}")
-        self.field, self.value, self.remedy = field, value, remedy
 
 
 @dataclass(frozen=True)

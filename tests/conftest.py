@@ -17,9 +17,9 @@ MASTER, PARTITIONS = "local[2]", 2
 
 
 def _session(out: str) -> SparkSession:
-    if importlib.util.find_spec("scribe_spark.session"):
+    if importlib.util.find_spec("scribe_spark.runtime.session"):
         from scribe_spark.config import Execution
-        from scribe_spark.session import session
+        from scribe_spark.runtime.session import session
 
         return session(Execution(out=out, master=MASTER), nodes=1000)
     return SparkSession.builder.master(MASTER).config("spark.ui.enabled", False).getOrCreate()

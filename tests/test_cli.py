@@ -238,11 +238,11 @@ def experiments(monkeypatch):
     monkeypatch.setitem(sys.modules, "scribe_spark.experiments", stand_in)
     monkeypatch.setattr("scribe_spark.experiments", stand_in, raising=False)
 
-    session = types.ModuleType("scribe_spark.session")
+    session = types.ModuleType("scribe_spark.runtime.session")
     session.session = lambda execution, nodes, effort: types.SimpleNamespace(
         stop=lambda: calls.append(("stop",))
     )
-    monkeypatch.setitem(sys.modules, "scribe_spark.session", session)
+    monkeypatch.setitem(sys.modules, "scribe_spark.runtime.session", session)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     return calls
 

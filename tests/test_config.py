@@ -6,14 +6,8 @@ import dataclasses
 
 import pytest
 
-from scribe_spark.config import (
-    Execution,
-    InputError,
-    RunConfig,
-    TransitStub,
-    check_names,
-    read_toml,
-)
+from scribe_spark.config import Execution, RunConfig, TransitStub, check_names, read_toml
+from scribe_spark.errors import InputError
 
 
 def test_defaults_are_the_papers():

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.config import InputError
+from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local, read_table
 
 COLUMNS = {"group": "int", "share": "float"}

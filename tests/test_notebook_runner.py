@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scribe_spark.config import InputError
+from scribe_spark.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 PATH = ROOT / "jobs" / "notebooks" / "run_notebook.py"

@@ -35,7 +35,7 @@ def test_the_names_are_the_modules_own():
     [
         "from scribe_spark import session",
         "from scribe_spark import Simulation, session",
-        "import scribe_spark.session; from scribe_spark import session",
+        "import scribe_spark.runtime.session; from scribe_spark import session",
     ],
 )
 def test_session_can_be_called_whoever_came_first(statement):
@@ -45,7 +45,7 @@ def test_session_can_be_called_whoever_came_first(statement):
 
 def test_session_is_the_function_and_its_module(spark):
     assert scribe_spark.session() is spark
-    assert callable(scribe_spark.session.tuned)
+    assert callable(scribe_spark.runtime.session.tuned)
 
 
 def test_a_wrong_name_is_told():

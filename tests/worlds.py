@@ -26,8 +26,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import pastry, scribe, superstep
 from scribe_spark.pastry import tables
-from scribe_spark.topology.routes import LinkArrays, nearest, route_block
-from scribe_spark.topology.underlay import MatrixUnderlay, pack_routes
+from scribe_spark.underlay.dijkstra import LinkArrays, nearest, route_block
+from scribe_spark.underlay.matrices import MatrixUnderlay, pack_routes
 
 SEEDS = range(240)
 STRIDE = 100  # no case has as many routers, nodes or groups

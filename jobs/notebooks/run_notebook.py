@@ -17,7 +17,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from scribe_spark.config import InputError, check_names
+from scribe_spark.config import check_names
+from scribe_spark.errors import InputError
 
 HEADER = "# Databricks notebook source"
 _CUT = re.compile(r"^# COMMAND -+[ \t]*$", re.M)
@@ -129,8 +130,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     from pyspark.sql import SparkSession
 
-    from scribe_spark.java import check_java
-    from scribe_spark.session import session
+    from scribe_spark.runtime.java import check_java
+    from scribe_spark.runtime.session import session
 
     try:
         check_java()

@@ -19,7 +19,8 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from scribe_spark.config import Execution, InputError
+from scribe_spark.config import Execution
+from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.report import Report
 

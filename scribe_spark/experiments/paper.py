@@ -16,7 +16,8 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.config import EXPERIMENTS, Execution, InputError, Paper, RunConfig
+from scribe_spark.config import EXPERIMENTS, Execution, Paper, RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import (
     MANIFEST,
     Folder,

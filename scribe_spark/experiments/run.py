@@ -24,7 +24,8 @@ from typing import Any
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark.config import Execution, InputError, RunConfig
+from scribe_spark.config import Execution, RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import (
     MANIFEST,
     Folder,
@@ -36,8 +37,8 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import render
+from scribe_spark.runtime.session import default_partitions, tuned
 from scribe_spark.scribe import check_capacities, check_members
-from scribe_spark.session import default_partitions, tuned
 from scribe_spark.topology import check_routable, load
 
 __all__ = ["PHASES", "Run", "check", "report", "run"]

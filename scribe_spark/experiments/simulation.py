@@ -9,15 +9,16 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark import baselines, metrics, pastry, schemas, scribe, superstep
+from scribe_spark import baselines, pastry, schemas, scribe, superstep
 from scribe_spark.config import RunConfig
+from scribe_spark.measures import metrics
+from scribe_spark.measures.published import published
 from scribe_spark.progress import Progress, Silent
-from scribe_spark.published import published
 from scribe_spark.schemas import MICROSECONDS, Multicast, to_ms
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
-from scribe_spark.topology.hop_underlay import HopUnderlay
-from scribe_spark.topology.underlay import MatrixUnderlay, Underlay, compute_routes
+from scribe_spark.underlay.hops import HopUnderlay
+from scribe_spark.underlay.matrices import MatrixUnderlay, Underlay, compute_routes
 
 __all__ = ["Simulation", "systems"]
 

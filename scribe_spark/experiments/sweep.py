@@ -19,7 +19,8 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.config import Execution, InputError, RunConfig, check_names
+from scribe_spark.config import Execution, RunConfig, check_names
+from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import (
     MANIFEST,
     Folder,
@@ -31,8 +32,8 @@ from scribe_spark.experiments.folder import (
 from scribe_spark.experiments.run import PHASES, check, former, new_manifest, run
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local
+from scribe_spark.measures.published import NUMBERS
 from scribe_spark.progress import Progress, Silent
-from scribe_spark.published import NUMBERS
 from scribe_spark.report import render_sweep
 
 __all__ = ["SHOW", "Point", "Sweep", "check_sweep", "run_sweep"]

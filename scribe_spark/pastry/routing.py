@@ -19,7 +19,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.pastry.tables import build_state
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.superstep import Rounds
-from scribe_spark.topology.underlay import Underlay
+from scribe_spark.underlay.matrices import Underlay
 
 __all__ = ["Application", "Overlay"]
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import ids
-from scribe_spark.topology.underlay import Kernel, Underlay
+from scribe_spark.underlay.matrices import Kernel, Underlay
 
 __all__ = ["STATE", "build_state", "routing_table", "table_entries"]
 

@@ -2,7 +2,6 @@
 
 from scribe_spark.scribe.application import Scribe, create, join, multicast
 from scribe_spark.scribe.capacities import check_capacities, read_capacities
-from scribe_spark.scribe.forest import Forest, Variant, timed_edges
 from scribe_spark.scribe.groups import (
     check_members,
     draw_members,
@@ -12,6 +11,7 @@ from scribe_spark.scribe.groups import (
     senders,
 )
 from scribe_spark.scribe.variants import STRATEGIES
+from scribe_spark.scribe.variants.context import Forest, Variant, timed_edges
 
 __all__ = [
     "STRATEGIES",

@@ -13,7 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.config import InputError, RunConfig
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local, read_remote, read_table
 
 __all__ = ["check_capacities", "read_capacities"]

@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, ids, schemas
-from scribe_spark.config import InputError, RunConfig
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local, read_remote, read_table
 from scribe_spark.pastry.nodes import node_name
 

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from scribe_spark.config import InputError
+from scribe_spark.errors import InputError
 from scribe_spark.inputs import first_rows
 from scribe_spark.topology.graph import WEIGHT_DECIMALS, Graph
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.graphframes_jar import COORDINATES
+from scribe_spark.runtime.graphframes_jar import COORDINATES
 from scribe_spark.schemas import LINKS, ROUTERS, conform
 
 if TYPE_CHECKING:

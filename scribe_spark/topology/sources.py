@@ -18,7 +18,8 @@ import pandas as pd
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark.config import InputError, RunConfig
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, local_path, read_table, typed
 from scribe_spark.topology import power_law, transit_stub
 from scribe_spark.topology.checks import LEAST_WEIGHT, check

@@ -26,7 +26,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, shortest_path
 
 from scribe_spark import draws
-from scribe_spark.config import InputError, TransitStub
+from scribe_spark.config import TransitStub
+from scribe_spark.errors import InputError
 from scribe_spark.topology.graph import Graph, both_ways, router_frame
 
 __all__ = ["Scales", "Weights", "generate", "geo", "hop_diameter", "spread"]

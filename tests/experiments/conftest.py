@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.session import _archive_option
+from scribe_spark.runtime.session import _archive_option
 
 ROOT = Path(__file__).resolve().parents[2]
 

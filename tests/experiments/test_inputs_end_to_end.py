@@ -21,8 +21,8 @@ def refused(capsys, monkeypatch, tmp_path):
     def started(*_, **__):
         pytest.fail("Spark would have been started")
 
-    monkeypatch.setattr("scribe_spark.java.check_java", started)
-    monkeypatch.setattr("scribe_spark.session.session", started)
+    monkeypatch.setattr("scribe_spark.runtime.java.check_java", started)
+    monkeypatch.setattr("scribe_spark.runtime.session.session", started)
 
     def run(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:

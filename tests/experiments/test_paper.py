@@ -12,7 +12,8 @@ import pytest
 from pyspark import SparkFiles
 
 from scribe_spark import config, experiments
-from scribe_spark.config import Execution, Experiment, InputError, Paper, RunConfig
+from scribe_spark.config import Execution, Experiment, Paper, RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.experiments import paper, simulation
 
 from .conftest import SMALL, Notes, left, manifest

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scribe_spark import experiments
-from scribe_spark.config import InputError
+from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import Folder
 
 from .conftest import Notes, left, manifest

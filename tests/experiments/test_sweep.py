@@ -9,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from scribe_spark.config import Execution, InputError, RunConfig
+from scribe_spark.config import Execution, RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, check_sweep, run_sweep
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.sweep import _open

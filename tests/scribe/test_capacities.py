@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scribe_spark.config import InputError, RunConfig
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.scribe import capacities
 
 WHOLE = ["node,limit", "0,3", "2,1", "1,7"]

@@ -12,7 +12,8 @@ import worlds
 from oracle.scribe import creator_rooted_group_id, group_id, gsize
 
 from scribe_spark import scribe
-from scribe_spark.config import InputError, RunConfig
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.pastry import make_nodes
 from scribe_spark.schemas import MEMBERS
 from scribe_spark.scribe import groups as module

@@ -14,7 +14,7 @@ from oracle.variants import collapse, grow_lazily, in_waves
 from scribe_spark import scribe, superstep
 from scribe_spark.config import RunConfig
 from scribe_spark.progress import Silent
-from scribe_spark.scribe.loops import ATTEMPTS
+from scribe_spark.scribe.variants.cycle_rule import ATTEMPTS
 
 SEED = 7
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from scribe_spark.config import InputError
+from scribe_spark.errors import InputError
 from scribe_spark.topology import Graph, check
 from scribe_spark.topology.graph import router_frame
 

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.config import InputError, RunConfig
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.topology import check, check_routable, load
 from scribe_spark.topology.power_law import generate
 

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from scribe_spark.config import InputError, RunConfig, read_toml
+from scribe_spark.config import RunConfig, read_toml
+from scribe_spark.errors import InputError
 from scribe_spark.topology import from_frames, from_graphframe, load
 from scribe_spark.topology.graph import both_ways
 

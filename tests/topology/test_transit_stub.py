@@ -16,7 +16,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 from scribe_spark import draws
-from scribe_spark.config import InputError, RunConfig, TransitStub
+from scribe_spark.config import RunConfig, TransitStub
+from scribe_spark.errors import InputError
 from scribe_spark.topology import check
 from scribe_spark.topology import transit_stub as model
 from scribe_spark.topology.transit_stub import Scales, Weights, generate, geo, hop_diameter, spread

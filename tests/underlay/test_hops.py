@@ -9,13 +9,15 @@ import pyarrow as pa
 import pytest
 import worlds
 
-from scribe_spark.config import InputError, RunConfig
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.experiments import PHASES
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.topology import hop_underlay, underlay
-from scribe_spark.topology.hop_underlay import HopKernel, HopUnderlay
 from scribe_spark.topology.power_law import generate
-from scribe_spark.topology.underlay import MatrixUnderlay, compute_routes
+from scribe_spark.underlay import hops as hop_underlay
+from scribe_spark.underlay import matrices as underlay
+from scribe_spark.underlay.hops import HopKernel, HopUnderlay
+from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes
 
 LAN_US = 700
 

@@ -17,7 +17,7 @@ __all__ = ["COORDINATES", "FOLDER", "fetch", "jars"]
 COORDINATES = "io.graphframes:graphframes-spark4_2.13:0.12.3"
 
 #: Where ``make setup`` puts the jars: beside the package in a clone.
-FOLDER = Path(__file__).resolve().parent.parent / ".jars"
+FOLDER = Path(__file__).resolve().parents[2] / ".jars"
 
 #: Seconds after which a look-up is given up: a blocked network may never answer.
 PATIENCE = 120

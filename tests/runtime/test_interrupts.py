@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from scribe_spark.interrupts import interruptible
+from scribe_spark.runtime.interrupts import interruptible
 
 
 def ctrl_c(after: float) -> None:

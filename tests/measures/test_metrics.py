@@ -13,8 +13,9 @@ import worlds
 from oracle import measures
 from pyspark.sql import functions as F
 
-from scribe_spark import baselines, metrics, schemas, scribe, superstep
-from scribe_spark.metrics import Size
+from scribe_spark import baselines, schemas, scribe, superstep
+from scribe_spark.measures import metrics
+from scribe_spark.measures.metrics import Size
 
 SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
 

@@ -24,9 +24,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import superstep
-from scribe_spark.published import FIGURES, NUMBERS, SMALL_GROUPS, Published
+from scribe_spark.measures.published import FIGURES, NUMBERS, SMALL_GROUPS, Published
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP, MICROSECONDS
-from scribe_spark.topology.underlay import Underlay
+from scribe_spark.underlay.matrices import Underlay
 
 __all__ = [
     "Size",
@@ -328,7 +328,7 @@ def numbers(
     Returns
     -------
     list of dict
-        ``name, value`` and the fields of :class:`~scribe_spark.published.Published`.
+        ``name, value`` and the fields of :class:`~scribe_spark.measures.published.Published`.
     """
     values: dict[str, Any] = {
         **others,

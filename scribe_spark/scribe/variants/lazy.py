@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, superstep
-from scribe_spark.scribe.forest import EDGE, Forest, Variant, bigints, timed_edges
-from scribe_spark.scribe.trees import Trees, whole_trees
+from scribe_spark.scribe.variants.context import EDGE, Forest, Variant, bigints, timed_edges
+from scribe_spark.scribe.variants.tree_arrays import Trees, whole_trees
 
 __all__ = ["grow_lazily"]
 

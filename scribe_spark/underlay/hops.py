@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.topology.routes import merged_links, path_links
-from scribe_spark.topology.search import HopGraph, hops, nearest, searches
-from scribe_spark.topology.underlay import (
+from scribe_spark.underlay.breadth_first import HopGraph, hops, nearest, searches
+from scribe_spark.underlay.dijkstra import merged_links, path_links
+from scribe_spark.underlay.matrices import (
     PACKETS,
     RouterIds,
     asked_routes,
@@ -36,7 +36,7 @@ __all__ = ["HopUnderlay"]
 
 @dataclass(frozen=True)
 class HopKernel(RouterIds):
-    """See :class:`~scribe_spark.topology.underlay.Kernel`: names of files, and a link's delay."""
+    """See :class:`~scribe_spark.underlay.matrices.Kernel`: names of files, and a link's delay."""
 
     routers: str
     links: str
@@ -55,7 +55,7 @@ class HopKernel(RouterIds):
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
-        """See :func:`scribe_spark.topology.routes.nearest` (router indices)."""
+        """See :func:`scribe_spark.underlay.dijkstra.nearest` (router indices)."""
         return nearest(self.graph, queries, candidates, starts)
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -70,7 +70,7 @@ def _graph(routers: str, links: str) -> HopGraph:
 
 @dataclass(frozen=True)
 class HopUnderlay:
-    """An :class:`~scribe_spark.topology.underlay.Underlay` whose links are all alike."""
+    """An :class:`~scribe_spark.underlay.matrices.Underlay` whose links are all alike."""
 
     kernel: HopKernel
     routers: np.ndarray
@@ -97,19 +97,19 @@ class HopUnderlay:
         return cls(HopKernel(names[0], names[1], hop_us), routers, len(links), lan_us)
 
     def release(self) -> None:
-        """See :class:`~scribe_spark.topology.underlay.Underlay`."""
+        """See :class:`~scribe_spark.underlay.matrices.Underlay`."""
         take_back(self.kernel.routers, self.kernel.links)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
-        """See :class:`~scribe_spark.topology.underlay.Underlay`."""
+        """See :class:`~scribe_spark.underlay.matrices.Underlay`."""
         return with_delay(frame.repartition(a).sortWithinPartitions(a), self, a, b, into)
 
     def along(self, frame: DataFrame, trail: str) -> DataFrame:
-        """See :class:`~scribe_spark.topology.underlay.Underlay`."""
+        """See :class:`~scribe_spark.underlay.matrices.Underlay`."""
         return with_travelled(frame, self, trail)
 
     def packets(self, frame: DataFrame) -> DataFrame:
-        """See :class:`~scribe_spark.topology.underlay.Underlay`."""
+        """See :class:`~scribe_spark.underlay.matrices.Underlay`."""
         kernel = self.kernel
 
         def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scribe_spark.config import EXPERIMENTS, Paper, RunConfig
-from scribe_spark.published import NUMBERS, published
+from scribe_spark.measures.published import NUMBERS, published
 
 PLAIN = ["scribe", "ip_multicast", "naive_unicast"]
 

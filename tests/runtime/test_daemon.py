@@ -35,4 +35,4 @@ def test_a_worker_at_its_task(spark):
 
 
 def test_a_local_session_has_such_workers(spark):
-    assert spark.conf.get("spark.python.daemon.module") == "scribe_spark.daemon"
+    assert spark.conf.get("spark.python.daemon.module") == "scribe_spark.runtime.daemon"

@@ -19,8 +19,8 @@ import pandas as pd
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from scribe_spark.config import InputError
 from scribe_spark.draws import stream
+from scribe_spark.errors import InputError
 
 __all__ = [
     "TOO_LONG",

@@ -23,8 +23,8 @@ from pyspark.sql import functions as F
 
 from scribe_spark import draws, superstep
 from scribe_spark.config import RunConfig
-from scribe_spark.scribe.forest import EDGE, Forest, Variant
-from scribe_spark.scribe.loops import Refusals, rejoin
+from scribe_spark.scribe.variants.context import EDGE, Forest, Variant
+from scribe_spark.scribe.variants.cycle_rule import Refusals, rejoin
 
 __all__ = ["remove_bottlenecks"]
 

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from scribe_spark import superstep
 from scribe_spark.pastry.randomised import randomised
-from scribe_spark.scribe.forest import EDGE, Forest, bigints
-from scribe_spark.scribe.tracing import trace
+from scribe_spark.pastry.trace import trace
+from scribe_spark.scribe.variants.context import EDGE, Forest, bigints
 from scribe_spark.superstep import Rounds
 
 __all__ = ["Refusals", "path", "rejoin"]

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from scribe_spark import graphframes_jar
+from scribe_spark.runtime import graphframes_jar
 
 
 def answer(monkeypatch, code=0, stderr="", jar=None, error=None):

@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from scribe_spark.topology.routes import merged_links, path_links
-from scribe_spark.topology.search import HopGraph, Search, hops, nearest, searches
+from scribe_spark.underlay.breadth_first import HopGraph, Search, hops, nearest, searches
+from scribe_spark.underlay.dijkstra import merged_links, path_links
 
 SEEDS = range(240)
 

@@ -12,7 +12,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.pastry.routing import Overlay
 from scribe_spark.progress import Progress
 from scribe_spark.superstep import materialise, release
-from scribe_spark.topology.underlay import Underlay
+from scribe_spark.underlay.matrices import Underlay
 
 __all__ = ["EDGE", "Forest", "Variant", "bigints", "timed_edges"]
 

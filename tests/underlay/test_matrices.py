@@ -15,8 +15,8 @@ from oracle.random_cases import random_case
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
-from scribe_spark.config import InputError
-from scribe_spark.topology.underlay import MatrixUnderlay, compute_routes, unpack_routes
+from scribe_spark.errors import InputError
+from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, unpack_routes
 
 
 @pytest.mark.parametrize("seed", [1, 2, 5])

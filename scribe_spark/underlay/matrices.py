@@ -27,8 +27,8 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from scipy.sparse import coo_array
 
 from scribe_spark import schemas, superstep
-from scribe_spark.config import InputError
-from scribe_spark.topology.routes import (
+from scribe_spark.errors import InputError
+from scribe_spark.underlay.dijkstra import (
     TOO_LONG,
     LinkArrays,
     attached_parts,
@@ -78,7 +78,7 @@ class Kernel(Protocol):
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
-        """See :func:`scribe_spark.topology.routes.nearest` (router indices)."""
+        """See :func:`scribe_spark.underlay.dijkstra.nearest` (router indices)."""
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Route delay in microseconds between router indices, row by row."""

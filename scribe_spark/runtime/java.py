@@ -1,7 +1,7 @@
 """The Java that Spark will start, checked before anything else is.
 
-It needs no package but the standard library, so that ``python3 -m scribe_spark.java`` can be the
-first step on a fresh machine.
+It needs no package but the standard library, so that ``python3 -m scribe_spark.runtime.java`` can
+be the first step on a fresh machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scribe_spark.config import InputError
+from scribe_spark.errors import InputError
 
 __all__ = ["check_java", "java"]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from scribe_spark.config import InputError
-from scribe_spark.java import check_java
+from scribe_spark.errors import InputError
+from scribe_spark.runtime.java import check_java
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_missing_on_the_path(monkeypatch, tmp_path):
 
 def test_needs_no_installed_package():
     """``make`` runs it before there is a .venv."""
-    code = "import sys; sys.argv = ['x']; import scribe_spark.java; print(*sys.modules)"
+    code = "import sys; sys.argv = ['x']; import scribe_spark.runtime.java; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -75,7 +75,7 @@ def test_needs_no_installed_package():
 
 def test_as_a_script_one_line():
     done = subprocess.run(
-        [sys.executable, "-m", "scribe_spark.java"],
+        [sys.executable, "-m", "scribe_spark.runtime.java"],
         cwd=ROOT, env={"JAVA_HOME": "/nowhere", "PATH": ""}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode != 0

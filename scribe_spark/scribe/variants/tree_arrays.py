@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark import superstep
-from scribe_spark.scribe.forest import EDGE
+from scribe_spark.scribe.variants.context import EDGE
 
 __all__ = ["Trees", "whole_trees"]
 
@@ -21,7 +21,7 @@ def whole_trees(edges: DataFrame, members: DataFrame) -> DataFrame:
     Parameters
     ----------
     edges : DataFrame
-        :data:`~scribe_spark.scribe.forest.EDGE`.
+        :data:`~scribe_spark.scribe.variants.context.EDGE`.
     members : DataFrame
         ``group, node, router`` and more.
     """

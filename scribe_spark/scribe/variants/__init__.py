@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scribe_spark.scribe.bottleneck import remove_bottlenecks
-from scribe_spark.scribe.collapse import collapse
-from scribe_spark.scribe.forest import Forest, Variant
-from scribe_spark.scribe.lazy import grow_lazily
+from scribe_spark.scribe.variants.bottleneck import remove_bottlenecks
+from scribe_spark.scribe.variants.collapse import collapse
+from scribe_spark.scribe.variants.context import Forest, Variant
+from scribe_spark.scribe.variants.lazy import grow_lazily
 
 __all__ = ["STRATEGIES"]
 

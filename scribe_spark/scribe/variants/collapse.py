@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.scribe.forest import EDGE, Forest, Variant, bigints, timed_edges
-from scribe_spark.scribe.trees import Trees, whole_trees
+from scribe_spark.scribe.variants.context import EDGE, Forest, Variant, bigints, timed_edges
+from scribe_spark.scribe.variants.tree_arrays import Trees, whole_trees
 
 __all__ = ["collapse"]
 

@@ -12,9 +12,9 @@ import pytest
 import worlds
 from oracle.random_cases import random_case
 
-from scribe_spark.config import InputError
-from scribe_spark.topology import routes
-from scribe_spark.topology.routes import (
+from scribe_spark.errors import InputError
+from scribe_spark.underlay import dijkstra as routes
+from scribe_spark.underlay.dijkstra import (
     TOO_LONG,
     LinkArrays,
     attached_parts,

@@ -11,12 +11,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
-from scribe_spark.graphframes_jar import FOLDER, jars
+from scribe_spark.runtime.graphframes_jar import FOLDER, jars
 
 __all__ = ["default_partitions", "session", "tuned"]
 
@@ -77,7 +76,7 @@ def session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         # elsewhere the package may come with the job, after the daemon starts
         if not submitted and not master.startswith("local-cluster"):
-            builder = builder.config("spark.python.daemon.module", "scribe_spark.daemon")
+            builder = builder.config("spark.python.daemon.module", "scribe_spark.runtime.daemon")
     found = jars()
     if found:
         builder = builder.config("spark.jars", ",".join(found))
@@ -166,12 +165,3 @@ def _log_option() -> str:
     if "SPARK_CONF_DIR" in os.environ or not settings.is_file():  # the user's own; a zipped package
         return ""
     return f"-Dlog4j2.configurationFile={settings.as_uri()}"
-
-
-class _Callable(ModuleType):
-    """This module, called as its main function: `scribe_spark.session` is the name of both."""
-
-    __call__ = staticmethod(session)
-
-
-sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,1 @@
+"""The measures of JSAC Section IV, and what is published of them."""

@@ -1,0 +1,1 @@
+"""Processes and sessions: all that starts, tunes or interrupts Spark."""

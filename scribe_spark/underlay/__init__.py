@@ -1,0 +1,1 @@
+"""Unicast routing between routers: delay, nearest, packets per link."""
