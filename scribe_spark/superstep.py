@@ -7,20 +7,21 @@ cheap and flat in memory; no other module persists or checkpoints in a loop.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-from py4j.java_gateway import JavaObject
-from pyspark import SparkContext
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame
 
 from scribe_spark.progress import Progress, Silent
+from scribe_spark.runtime.blocks import (
+    coalesce_to_shuffle_partitions,
+    describe_jobs,
+    materialise,
+    release,
+    union_tables,
+)
 
-__all__ = ["Log", "Rounds", "gathered", "materialise", "release", "run", "stacked", "union"]
+__all__ = ["Log", "Rounds", "run"]
 
 #: step(messages, past) -> messages: the next round's messages, lazily.
 Step = Callable[[DataFrame, Sequence[DataFrame]], DataFrame]
@@ -35,7 +36,7 @@ class Rounds:
 
     def union(self) -> DataFrame:
         """All rounds' rows in one DataFrame, of no more partitions than a round's."""
-        return _narrow(union(self.tables))
+        return coalesce_to_shuffle_partitions(union_tables(self.tables))
 
     def release(self) -> None:
         """Free every round's blocks."""
@@ -82,7 +83,7 @@ def run(
     started = time.perf_counter()
     for number in range(limit):
         # 1. truncate: one job computes the round, cuts its lineage and counts it
-        with _described(context, f"{name} round {number}"):
+        with describe_jobs(context, f"{name} round {number}"):
             table, rows = materialise(messages)
         # 2. release the round before, which nothing needs any more
         if before is not None:
@@ -96,7 +97,7 @@ def run(
         if harvest is None:
             kept.append(table)
         else:
-            with _described(context, f"{name} round {number}"):
+            with describe_jobs(context, f"{name} round {number}"):
                 part, any_part = materialise(harvest(table))
             if any_part:
                 kept.append(part)
@@ -112,134 +113,6 @@ def run(
     raise RuntimeError(f"{name}: messages still on their way after {limit} rounds")
 
 
-def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
-    """Compute `frame` once, cut its lineage, and count it, in one job.
-
-    With a checkpoint directory set on the SparkContext the blocks go there and survive the loss of
-    an executor; otherwise they live on the executors.
-    """
-    seen = Observation()
-    watched = frame.observe(seen, F.count(F.lit(1)).alias("rows"))
-    if frame.sparkSession.sparkContext._jsc.sc().getCheckpointDir().isDefined():
-        table = watched.checkpoint(eager=True)
-    else:
-        table = watched.localCheckpoint(eager=True)
-    return _without_estimates(table), int(seen.get["rows"])
-
-
-def _without_estimates(table: DataFrame) -> DataFrame:
-    """A checkpoint keeps the planner's estimate of its size, a product over all joins before it.
-
-    Carried from round to round, its digits double with every join: planning soon takes longer than
-    the round, and in the end all memory.
-    """
-    plan = table._jdf.queryExecution().analyzed()
-    return _leaf(table.sparkSession, plan, plan.rdd())
-
-
-def stacked(tables: Sequence[DataFrame], like: DataFrame) -> DataFrame:
-    """The rows of rounds' tables as one leaf of a plan: a union takes longer with every round.
-
-    Parameters
-    ----------
-    tables : sequence of DataFrame
-        Tables that a loop keeps, partitioned by the values that `like` is partitioned by, whatever
-        Spark knows their columns as.  Where that cannot be, this is :func:`union`.
-    like : DataFrame
-        Another of the loop's tables.
-    """
-    spark = like.sparkSession
-    plan, *plans = leaves = [_materialised(table) for table in (like, *tables)]
-    hashed = {leaf and _hash_partitions(leaf) for leaf in leaves}
-    fitting = all(_fits(table.schema, like.schema) for table in tables)
-    if not fitting or len(hashed) > 1 or None in hashed:
-        return union(tables)
-    rows = getattr(spark._jvm, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")(
-        spark._jsc.sc(),
-        spark._jvm.PythonUtils.toSeq([one.rdd() for one in plans]),  # type: ignore[union-attr]
-        *hashed,
-        getattr(spark._jvm, "scala.reflect.ClassTag").Object(),
-    )
-    return _leaf(spark, plan, rows)
-
-
-def _materialised(table: DataFrame) -> JavaObject | None:
-    """The plan of a table that :func:`materialise` made."""
-    plan = table._jdf.queryExecution().analyzed()
-    return plan if plan.getClass().getSimpleName() == "LogicalRDD" else None
-
-
-def _fits(rows: StructType, columns: StructType) -> bool:
-    """Rows of one schema can be read as another's: no column of it must not be NULL and may be."""
-    return len(rows) == len(columns) and all(
-        (a.name, a.dataType, a.nullable and not b.nullable) == (b.name, b.dataType, False)
-        for a, b in zip(rows, columns, strict=True)
-    )
-
-
-def _hash_partitions(leaf: JavaObject) -> int | None:
-    """How many partitions a leaf has, where rows are partitioned by the hash of something."""
-    found = leaf.outputPartitioning()
-    return found.numPartitions() if found.getClass().getSimpleName() == "HashPartitioning" else None
-
-
-def _leaf(spark: SparkSession, like: JavaObject, rdd: JavaObject) -> DataFrame:
-    """A DataFrame whose whole plan is `rdd`, with the columns and partitioning of a leaf `like`."""
-    # (a class asked for by its whole name: each part of a dotted one is looked for in all jars)
-    jvm, session = spark._jvm, spark._jsparkSession
-    none = getattr(jvm, "scala.Option").empty()
-    leaf = getattr(jvm, "org.apache.spark.sql.execution.LogicalRDD")(
-        like.output(),
-        rdd,
-        like.outputPartitioning(),
-        like.outputOrdering().take(0),
-        like.isStreaming(),
-        like.stream(),
-        session,
-        none,
-        none,
-    )
-    made = getattr(jvm, "org.apache.spark.sql.classic.Dataset").ofRows(session, leaf)
-    return DataFrame(made, spark)
-
-
-@contextmanager
-def _described(context: SparkContext, description: str) -> Iterator[None]:
-    """Jobs inside are called so in Spark's UI and event log."""
-    before = context.getLocalProperty("spark.job.description")
-    context.setJobDescription(description)
-    try:
-        yield
-    finally:
-        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]
-
-
-def release(table: DataFrame) -> None:
-    """Free the blocks of a table that :func:`materialise` made."""
-    plan = _materialised(table)
-    if plan is not None:
-        plan.rdd().unpersist(False)
-
-
-def union(tables: Sequence[DataFrame]) -> DataFrame:
-    """The rows of several tables of one schema."""
-    first, *others = tables
-    for other in others:
-        first = first.unionByName(other)
-    return first
-
-
-def gathered(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
-    """All rows of a partition, inside a kernel that needs them together; None if there are none."""
-    filled = [batch for batch in batches if batch.num_rows]
-    return pa.Table.from_batches(filled) if filled else None
-
-
-def _narrow(table: DataFrame) -> DataFrame:
-    """`table` in as many partitions as a shuffle makes: a union has those of all its parts."""
-    return table.coalesce(int(str(table.sparkSession.conf.get("spark.sql.shuffle.partitions"))))
-
-
 class Log:
     """The rows of all rounds so far as one table.
 
@@ -252,7 +125,9 @@ class Log:
     def add(self, table: DataFrame) -> DataFrame:
         """Take in a round's table; all that was taken in so far."""
         before = self._table
-        together = table if before is None else _narrow(before.unionByName(table))
+        together = (
+            table if before is None else coalesce_to_shuffle_partitions(before.unionByName(table))
+        )
         self._table, _ = materialise(together)
         if before is not None:
             release(before)

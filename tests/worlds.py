@@ -24,8 +24,9 @@ from oracle.random_cases import Case, random_case
 from oracle.routes import Routes
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark import pastry, scribe, superstep
+from scribe_spark import pastry, scribe
 from scribe_spark.pastry import tables
+from scribe_spark.runtime import blocks
 from scribe_spark.underlay.dijkstra import LinkArrays, nearest, route_block
 from scribe_spark.underlay.matrices import MatrixUnderlay, pack_routes
 
@@ -318,7 +319,7 @@ def edges(spark: SparkSession) -> DataFrame:
     for b in BS:
         rounds = scribe.join(overlay(spark, b), groups(spark, b), members(spark, b))
         children = scribe.Scribe.children(rounds.tables)
-        grown.append(superstep.materialise(children)[0])
+        grown.append(blocks.materialise(children)[0])
         rounds.release()
-    timed = underlay(spark).delay(superstep.union(grown), "parent_router", "child_router")
-    return superstep.materialise(timed.repartition("parent"))[0]
+    timed = underlay(spark).delay(blocks.union_tables(grown), "parent_router", "child_router")
+    return blocks.materialise(timed.repartition("parent"))[0]

@@ -14,6 +14,7 @@ from scribe_spark.config import RunConfig
 from scribe_spark.measures import metrics
 from scribe_spark.measures.published import published
 from scribe_spark.progress import Progress, Silent
+from scribe_spark.runtime import blocks
 from scribe_spark.schemas import MICROSECONDS, Multicast, to_ms
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
@@ -130,7 +131,7 @@ class Simulation:
         delivered = rounds.union().where(F.col("next").isNull())
         travelled = self.overlay.travelled(delivered)
         sizes = groups.select("group", "size")
-        table, _ = superstep.materialise(travelled.join(F.broadcast(sizes), "group", "inner"))
+        table, _ = blocks.materialise(travelled.join(F.broadcast(sizes), "group", "inner"))
         rounds.release()
         return self._hold(table)
 
@@ -219,7 +220,7 @@ class Simulation:
                 held.release()
             else:
                 held.unpersist()
-                superstep.release(held)
+                blocks.release(held)
         self._held.clear()
         for stage in _IN_MEMORY:
             self.__dict__.pop(stage, None)
@@ -266,8 +267,8 @@ class Simulation:
                 to_ms("direct_us", "direct_ms"),
             ),
         )
-        yield "tree_edges", superstep.union([_edges(system) for system in self.systems])
-        yield "deliveries", superstep.union([_deliveries(system) for system in self.systems])
+        yield "tree_edges", blocks.union_tables([_edges(system) for system in self.systems])
+        yield "deliveries", blocks.union_tables([_deliveries(system) for system in self.systems])
         if self.variants:
             yield "extra_joins", self._extra_joins()
             yield "overloaded", self._overloaded()
@@ -345,7 +346,7 @@ class Simulation:
         ]
         if not sent:
             return schemas.held(self.spark, [], schemas.EXTRA_JOINS)
-        return schemas.conform(superstep.union(sent), schemas.EXTRA_JOINS)
+        return schemas.conform(blocks.union_tables(sent), schemas.EXTRA_JOINS)
 
     def _overloaded(self) -> DataFrame:
         """`schemas.OVERLOADED`: one row for each variant that heeds limits."""

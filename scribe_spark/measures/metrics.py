@@ -23,8 +23,8 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import superstep
 from scribe_spark.measures.published import FIGURES, NUMBERS, SMALL_GROUPS, Published
+from scribe_spark.runtime import blocks
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP, MICROSECONDS
 from scribe_spark.underlay.matrices import Underlay
 
@@ -278,7 +278,7 @@ def distributions(
     ]
     if joining is not None:
         parts.append(_histogram(joining, "packets", "join_stress"))
-    together: pd.DataFrame = superstep.union(parts).toPandas()
+    together: pd.DataFrame = blocks.union_tables(parts).toPandas()
     together.insert(0, "figure", _figures(together, equal_groups))
     return together.sort_values(list(together.columns), ignore_index=True)
 

@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 
 from scribe_spark.pastry.routing import Application, Overlay
 from scribe_spark.progress import Progress
+from scribe_spark.runtime.blocks import stack_tables, union_tables
 from scribe_spark.schemas import Multicast
-from scribe_spark.superstep import Rounds, stacked, union
+from scribe_spark.superstep import Rounds
 
 __all__ = ["Scribe", "create", "join", "multicast"]
 
@@ -56,7 +57,7 @@ class Scribe(Application):
         # (3) JOIN: if !(msg.group in groups)
         first = messages.dropDuplicates(_GROUP)
         # (in the first round too Spark may know `node` by another name: it is like the last)
-        known = stacked(past[:-1], past[-1]).select(*_GROUP, F.lit(True).alias("known"))
+        known = stack_tables(past[:-1], past[-1]).select(*_GROUP, F.lit(True).alias("known"))
         # (an anti join by a hash table of what arrives, which is less than what is known)
         met = first.hint("shuffle_hash").join(known, _GROUP, "left_outer")
         new = met.where(F.col("known").isNull()).drop("known")
@@ -93,7 +94,7 @@ class Scribe(Application):
         DataFrame
             ``group, parent, child, parent_router, child_router``.
         """
-        accepted = union(past).where(F.col("source") != F.col("node"))  # not its own request
+        accepted = union_tables(past).where(F.col("source") != F.col("node"))  # not its own request
         return accepted.select(
             "group",
             F.col("node").alias("parent"),

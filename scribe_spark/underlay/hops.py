@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.breadth_first import HopGraph, hops, nearest, searches
 from scribe_spark.underlay.dijkstra import merged_links, path_links
@@ -23,10 +24,7 @@ from scribe_spark.underlay.matrices import (
     PACKETS,
     RouterIds,
     asked_routes,
-    hand_out,
-    opened,
     packet_batch,
-    take_back,
     with_delay,
     with_travelled,
 )
@@ -65,7 +63,7 @@ class HopKernel(RouterIds):
 
 @functools.lru_cache(maxsize=1)
 def _graph(routers: str, links: str) -> HopGraph:
-    return HopGraph.of(len(opened(routers)), *opened(links))
+    return HopGraph.of(len(open_array(routers)), *open_array(links))
 
 
 @dataclass(frozen=True)
@@ -93,12 +91,12 @@ class HopUnderlay:
         """
         ends = np.searchsorted(routers, links[["src", "dst"]].to_numpy().T)
         hop_us = round(links["delay_ms"].max() * MICROSECONDS) if len(links) else 0
-        names = hand_out(spark, routers=routers, links=ends)
+        names = distribute_arrays(spark, routers=routers, links=ends)
         return cls(HopKernel(names[0], names[1], hop_us), routers, len(links), lan_us)
 
     def release(self) -> None:
         """See :class:`~scribe_spark.underlay.matrices.Underlay`."""
-        take_back(self.kernel.routers, self.kernel.links)
+        discard_arrays(self.kernel.routers, self.kernel.links)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """See :class:`~scribe_spark.underlay.matrices.Underlay`."""

@@ -7,27 +7,22 @@ share the pages); :mod:`.hop_underlay` searches instead.
 
 from __future__ import annotations
 
-import atexit
-import functools
-import shutil
-import tempfile
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark import SparkFiles
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from scipy.sparse import coo_array
 
-from scribe_spark import schemas, superstep
+from scribe_spark import schemas
 from scribe_spark.errors import InputError
+from scribe_spark.runtime.blocks import read_partition
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.dijkstra import (
     TOO_LONG,
     LinkArrays,
@@ -47,8 +42,6 @@ __all__ = [
     "Underlay",
     "asked_routes",
     "compute_routes",
-    "hand_out",
-    "opened",
     "pack_routes",
     "packet_batch",
     "unpack_routes",
@@ -259,11 +252,11 @@ class RouterIds:
 
     def index(self, routers: np.ndarray) -> np.ndarray:
         """See :class:`Kernel`."""
-        return np.searchsorted(opened(self.routers), routers)
+        return np.searchsorted(open_array(self.routers), routers)
 
     def ids(self, index: np.ndarray) -> np.ndarray:
         """See :class:`Kernel`."""
-        return opened(self.routers)[index]
+        return open_array(self.routers)[index]
 
 
 @dataclass(frozen=True)
@@ -276,7 +269,7 @@ class Matrices(RouterIds):
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """delay_us (R, R) int32; pred (R, R); router ids (R,)."""
-        return opened(self.delay), opened(self.pred), opened(self.routers)
+        return open_array(self.delay), open_array(self.pred), open_array(self.routers)
 
     @property
     def small(self) -> int:
@@ -287,41 +280,11 @@ class Matrices(RouterIds):
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
         """See :class:`Kernel`."""
-        return nearest(opened(self.delay), queries, candidates, starts)
+        return nearest(open_array(self.delay), queries, candidates, starts)
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """See :class:`Kernel`."""
-        return opened(self.delay)[a, b].astype(np.int64)
-
-
-def hand_out(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
-    """Hand each executor arrays as files, once; their names, for :func:`opened`."""
-    folder = Path(tempfile.mkdtemp(prefix="scribe_spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch until then
-    run = uuid.uuid4().hex
-    paths = [folder / f"{name}-{run}.npy" for name in arrays]
-    for path, array in zip(paths, arrays.values(), strict=True):
-        np.save(path, array)
-        spark.sparkContext.addFile(path.as_uri())
-        _handed_out[path.name] = path
-    return [path.name for path in paths]
-
-
-_handed_out: dict[str, Path] = {}
-
-
-def take_back(*names: str) -> None:
-    """Free the disk that arrays take on the driver's machine; they cannot be read any more."""
-    for name in names:
-        # emptied, not deleted: an executor that starts later still asks for every file
-        for copy in (_handed_out.pop(name), Path(SparkFiles.get(name))):
-            copy.write_bytes(b"")
-
-
-@functools.lru_cache(maxsize=16)
-def opened(name: str) -> np.ndarray:
-    """An array that :func:`hand_out` has handed out, memory-mapped once per process."""
-    return np.load(SparkFiles.get(name), mmap_mode="r")
+        return open_array(self.delay)[a, b].astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -337,12 +300,12 @@ class MatrixUnderlay:
     def of(cls, spark: SparkSession, routes: DataFrame, links: int, lan_us: int) -> MatrixUnderlay:
         """Gather `routes` (`schemas.ROUTES`) and hand each executor the matrices once."""
         routers, delay_us, pred = unpack_routes(routes.toArrow())
-        names = hand_out(spark, delay=delay_us, pred=pred, routers=routers)
+        names = distribute_arrays(spark, delay=delay_us, pred=pred, routers=routers)
         return cls(Matrices(*names), routers, links, lan_us)
 
     def release(self) -> None:
         """See :class:`Underlay`."""
-        take_back(self.kernel.delay, self.kernel.pred, self.kernel.routers)
+        discard_arrays(self.kernel.delay, self.kernel.pred, self.kernel.routers)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """See :class:`Underlay`."""
@@ -369,7 +332,7 @@ class MatrixUnderlay:
 
 def asked_routes(batches: Iterable[pa.RecordBatch]) -> pd.DataFrame:
     """A partition of the rows that :meth:`Underlay.packets` is asked for."""
-    table = superstep.gathered(batches)
+    table = read_partition(batches)
     if table is None:
         return pd.DataFrame(columns=["system", "src", "dst", "packets", "tree"])
     # nullable integers: where some rows have no tree, floats would round the others' names

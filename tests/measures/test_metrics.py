@@ -13,9 +13,10 @@ import worlds
 from oracle import measures
 from pyspark.sql import functions as F
 
-from scribe_spark import baselines, schemas, scribe, superstep
+from scribe_spark import baselines, schemas, scribe
 from scribe_spark.measures import metrics
 from scribe_spark.measures.metrics import Size
+from scribe_spark.runtime import blocks
 
 SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
 
@@ -111,8 +112,8 @@ def tables(spark):
         )
         for s in systems
     ]
-    edges = superstep.union(edges).persist()
-    deliveries = superstep.union(delivered).persist()
+    edges = blocks.union_tables(edges).persist()
+    deliveries = blocks.union_tables(delivered).persist()
     load = metrics.loads(edges).persist()
     made = Tables(
         edges,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import worlds
 
-from scribe_spark import scribe, superstep
+from scribe_spark import scribe
+from scribe_spark.runtime import blocks
 from scribe_spark.schemas import Multicast
 
 
@@ -28,7 +29,7 @@ def deliveries(spark, source: str) -> dict[int, list[tuple]]:
         made = [scribe.multicast(overlay, groups, members, edges, source)]
     assert all(isinstance(m, Multicast) and m.system == "scribe" and not m.merged for m, _ in made)
     assert all(m.tree_edges is edges for m, _ in made)
-    table = superstep.union([m.deliveries for m, _ in made])
+    table = blocks.union_tables([m.deliveries for m, _ in made])
     assert table.columns == ["group", "node", "hops", "delay_us"]
     rows = worlds.by_seed(map(tuple, table.collect()), 0, 1)
     for _, rounds in made:

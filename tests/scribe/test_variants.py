@@ -11,9 +11,10 @@ import worlds
 from oracle.bottleneck import Removal, randomised_route, remove_bottlenecks
 from oracle.variants import collapse, grow_lazily, in_waves
 
-from scribe_spark import scribe, superstep
+from scribe_spark import scribe
 from scribe_spark.config import RunConfig
 from scribe_spark.progress import Silent
+from scribe_spark.runtime import blocks
 from scribe_spark.scribe.variants.cycle_rule import ATTEMPTS
 
 SEED = 7
@@ -40,7 +41,7 @@ def forest(spark, b: int | None = None, **changes) -> scribe.Forest:
         worlds.overlay(spark, b or 4),
         groups,
         worlds.members(spark, b).repartition("node"),
-        superstep.materialise(edges.repartition("parent"))[0],
+        blocks.materialise(edges.repartition("parent"))[0],
         RunConfig(seed=SEED, **changes),
         Silent(),
         capacities,

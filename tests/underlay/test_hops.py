@@ -86,7 +86,7 @@ def alike(one: worlds.World) -> worlds.World:
 def test_routing_state_is_the_same(monkeypatch, small):
     arrays: dict[str, np.ndarray] = {}
     for module in (hop_underlay, underlay):
-        monkeypatch.setattr(module, "opened", arrays.__getitem__)
+        monkeypatch.setattr(module, "open_array", arrays.__getitem__)
     monkeypatch.setattr(HopKernel, "small", small)
     for one in map(alike, worlds.worlds()[::2]):
         expected = one.make_state()

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import draws, superstep
 from scribe_spark.config import RunConfig
+from scribe_spark.runtime import blocks
 from scribe_spark.scribe.variants.context import EDGE, Forest, Variant
 from scribe_spark.scribe.variants.cycle_rule import Refusals, rejoin
 
@@ -61,10 +62,10 @@ def remove_bottlenecks(forest: Forest) -> Variant:
     rounds = superstep.run("bottleneck remover", first, step, progress=forest.progress)
     if not rounds.tables:
         return Variant(forest.edges, None, _left(forest, forest.edges))
-    deltas, _ = superstep.materialise(rounds.union().repartition("parent"))
+    deltas, _ = blocks.materialise(rounds.union().repartition("parent"))
     rounds.release()
     log.release()
-    edges, _ = superstep.materialise(_with(forest.edges, deltas))
+    edges, _ = blocks.materialise(_with(forest.edges, deltas))
     sent = deltas.where("change >= 0").select(*EDGE, "probes")
     return Variant(edges, sent, _left(forest, edges), held=[edges, deltas])
 
@@ -106,7 +107,7 @@ def _drop(forest: Forest, edges: DataFrame) -> DataFrame:
     config = forest.config
 
     def shed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = superstep.gathered(batches)
+        rows = blocks.read_partition(batches)
         if rows is not None:
             columns = _columns(rows)
             drops = _choose(columns, config)

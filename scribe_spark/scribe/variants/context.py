@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from scribe_spark.config import RunConfig
 from scribe_spark.pastry.routing import Overlay
 from scribe_spark.progress import Progress
-from scribe_spark.superstep import materialise, release
+from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.underlay.matrices import Underlay
 
 __all__ = ["EDGE", "Forest", "Variant", "bigints", "timed_edges"]

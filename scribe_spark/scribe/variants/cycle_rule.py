@@ -15,9 +15,9 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import superstep
 from scribe_spark.pastry.randomised import randomised
 from scribe_spark.pastry.trace import trace
+from scribe_spark.runtime import blocks
 from scribe_spark.scribe.variants.context import EDGE, Forest, bigints
 from scribe_spark.superstep import Rounds
 
@@ -87,7 +87,7 @@ def rejoin(forest: Forest, edges: DataFrame, refused: DataFrame) -> DataFrame | 
         .cogroup(routes.groupBy("group"))
         .applyInPandas(_answer, bigints(EDGE))
     )
-    added, _ = superstep.materialise(answered)
+    added, _ = blocks.materialise(answered)
     rounds.release()
     timed = forest.overlay.underlay.delay(added, "parent_router", "child_router")
     return timed.withColumns(

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, superstep
+from scribe_spark.runtime import blocks
 from scribe_spark.scribe.variants.context import EDGE, Forest, Variant, bigints, timed_edges
 from scribe_spark.scribe.variants.tree_arrays import Trees, whole_trees
 
@@ -34,7 +35,7 @@ def grow_lazily(forest: Forest) -> Variant:
     """
     trees = whole_trees(forest.edges, _joining(forest))
     steps = trees.mapInArrow(_routes, bigints(_STEP)).repartition("node")
-    routes, any_step = superstep.materialise(steps)
+    routes, any_step = blocks.materialise(steps)
     if not any_step:
         return Variant(forest.edges.limit(0), overloaded=0)
     roots = forest.groups.select("group", F.col("root").alias("node"))
@@ -48,7 +49,7 @@ def grow_lazily(forest: Forest) -> Variant:
 
     first = _wave(forest, _steps(routes, 0), roots, None)
     waves = superstep.run("lazy growth", first, step, progress=forest.progress)
-    superstep.release(routes)
+    blocks.release(routes)
     log.release()
     edges = timed_edges(waves.union().where(F.col("parent").isNotNull()), forest.overlay.underlay)
     waves.release()

@@ -1,0 +1,172 @@
+"""Tables kept as blocks on the executors: compute once, cut the lineage, count, stack, free.
+
+A table that :func:`materialise` returns is a checkpoint: its plan is one leaf, so a plan that is
+built on it is no longer than what was added since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+from py4j.java_gateway import JavaObject
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+__all__ = [
+    "coalesce_to_shuffle_partitions",
+    "describe_jobs",
+    "materialise",
+    "read_partition",
+    "release",
+    "stack_tables",
+    "union_tables",
+]
+
+
+def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
+    """Compute `frame` once, cut its lineage, and count its rows, in one job.
+
+    With a checkpoint directory set on the SparkContext the blocks are written there and survive
+    the loss of an executor; otherwise they are kept by the executors.
+
+    Returns
+    -------
+    DataFrame
+        The same rows; to be freed with :func:`release`.
+    int
+        How many rows it has.
+    """
+    seen = Observation()
+    watched = frame.observe(seen, F.count(F.lit(1)).alias("rows"))
+    if frame.sparkSession.sparkContext._jsc.sc().getCheckpointDir().isDefined():
+        table = watched.checkpoint(eager=True)
+    else:
+        table = watched.localCheckpoint(eager=True)
+    return _without_estimates(table), int(seen.get["rows"])
+
+
+def release(table: DataFrame) -> None:
+    """Free the blocks of a table that :func:`materialise` made; does nothing for other tables."""
+    plan = _checkpoint_plan(table)
+    if plan is not None:
+        plan.rdd().unpersist(False)
+
+
+def stack_tables(tables: Sequence[DataFrame], like: DataFrame) -> DataFrame:
+    """The rows of several materialised tables as one leaf of a plan.
+
+    The plan of a union grows, and with it the time of planning, with every table; this plan does
+    not, and it keeps the partitioning that all the tables share.
+
+    Parameters
+    ----------
+    tables : sequence of DataFrame
+        Tables that :func:`materialise` made, of the columns of `like`, their rows hashed to
+        partitions by the values that the rows of `like` are. Where tables differ in columns or in
+        the number of partitions, or are not materialised, the result is :func:`union_tables`.
+    like : DataFrame
+        A materialised table with the columns and the partitioning wanted. Its rows are not part of
+        the result.
+    """
+    spark = like.sparkSession
+    plan, *plans = leaves = [_checkpoint_plan(table) for table in (like, *tables)]
+    partitions = {leaf and _hash_partitions(leaf) for leaf in leaves}
+    alike = all(_same_columns(table.schema, like.schema) for table in tables)
+    if not alike or len(partitions) > 1 or None in partitions:
+        return union_tables(tables)
+    rows = getattr(spark._jvm, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")(
+        spark._jsc.sc(),
+        spark._jvm.PythonUtils.toSeq([one.rdd() for one in plans]),  # type: ignore[union-attr]
+        *partitions,
+        getattr(spark._jvm, "scala.reflect.ClassTag").Object(),
+    )
+    return _dataframe_of_rdd(spark, plan, rows)
+
+
+def union_tables(tables: Sequence[DataFrame]) -> DataFrame:
+    """The rows of several tables of one schema, columns matched by name."""
+    first, *others = tables
+    for other in others:
+        first = first.unionByName(other)
+    return first
+
+
+def coalesce_to_shuffle_partitions(table: DataFrame) -> DataFrame:
+    """`table` in as many partitions as a shuffle makes: a union has those of all its parts."""
+    return table.coalesce(int(str(table.sparkSession.conf.get("spark.sql.shuffle.partitions"))))
+
+
+def read_partition(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
+    """All rows of a partition, inside a kernel that needs them together; None if there are none."""
+    filled = [batch for batch in batches if batch.num_rows]
+    return pa.Table.from_batches(filled) if filled else None
+
+
+@contextmanager
+def describe_jobs(context: SparkContext, description: str) -> Iterator[None]:
+    """Jobs started inside are called `description` in Spark's UI and event log."""
+    before = context.getLocalProperty("spark.job.description")
+    context.setJobDescription(description)
+    try:
+        yield
+    finally:
+        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]
+
+
+def _without_estimates(table: DataFrame) -> DataFrame:
+    """`table` without the planner's estimate of its size.
+
+    A checkpoint keeps the estimate that its plan had, a product over all joins before it. Carried
+    from round to round, its number of digits doubles with every join: planning soon takes longer
+    than the round, and in the end all memory.
+    """
+    plan = table._jdf.queryExecution().analyzed()
+    return _dataframe_of_rdd(table.sparkSession, plan, plan.rdd())
+
+
+def _checkpoint_plan(table: DataFrame) -> JavaObject | None:
+    """The plan of a table that :func:`materialise` made, None for any other."""
+    plan = table._jdf.queryExecution().analyzed()
+    return plan if plan.getClass().getSimpleName() == "LogicalRDD" else None
+
+
+def _same_columns(rows: StructType, columns: StructType) -> bool:
+    """Whether rows of one schema can be read as another's.
+
+    Names and types are equal, and no column that `columns` declares NOT NULL is nullable in `rows`.
+    """
+    return len(rows) == len(columns) and all(
+        (a.name, a.dataType, a.nullable and not b.nullable) == (b.name, b.dataType, False)
+        for a, b in zip(rows, columns, strict=True)
+    )
+
+
+def _hash_partitions(leaf: JavaObject) -> int | None:
+    """The number of partitions of a leaf whose rows are partitioned by a hash, else None."""
+    found = leaf.outputPartitioning()
+    return found.numPartitions() if found.getClass().getSimpleName() == "HashPartitioning" else None
+
+
+def _dataframe_of_rdd(spark: SparkSession, like: JavaObject, rdd: JavaObject) -> DataFrame:
+    """A DataFrame whose whole plan is `rdd`, with the columns and partitioning of a leaf `like`."""
+    # (each class is asked for by its whole name: py4j looks for every part of a dotted one in all
+    # jars)
+    jvm, session = spark._jvm, spark._jsparkSession
+    none = getattr(jvm, "scala.Option").empty()
+    leaf = getattr(jvm, "org.apache.spark.sql.execution.LogicalRDD")(
+        like.output(),
+        rdd,
+        like.outputPartitioning(),
+        like.outputOrdering().take(0),
+        like.isStreaming(),
+        like.stream(),
+        session,
+        none,
+        none,
+    )
+    made = getattr(jvm, "org.apache.spark.sql.classic.Dataset").ofRows(session, leaf)
+    return DataFrame(made, spark)

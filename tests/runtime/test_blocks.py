@@ -1,0 +1,108 @@
+"""Materialised tables: computed once, counted, stacked, released; and kernels' partitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+from scribe_spark.runtime import blocks
+
+
+def persistent_rdds(spark) -> set[int]:
+    """The RDDs that the block manager keeps."""
+    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
+
+
+def test_materialise_counts_and_cuts(spark):
+    frame = spark.range(10).withColumn("twice", F.col("id") * 2).where("id > 3")
+    table, rows = blocks.materialise(frame)
+    assert rows == 6
+    assert sorted(map(tuple, table.collect())) == [(n, 2 * n) for n in range(4, 10)]
+    assert "LogicalRDD" in table._jdf.queryExecution().analyzed().getClass().getSimpleName()
+    blocks.release(table)
+
+
+def test_release_of_what_is_not_materialised_does_nothing(spark):
+    before = persistent_rdds(spark)
+    blocks.release(spark.range(3).where("id > 1"))
+    assert not persistent_rdds(spark) - before
+
+
+def test_union_goes_by_names(spark):
+    first = spark.createDataFrame([(1, 2)], "a int, b int")
+    second = spark.createDataFrame([(4, 3)], "b int, a int")
+    together = blocks.union_tables([first, second])
+    assert sorted(map(tuple, together.collect())) == [(1, 2), (3, 4)]
+
+
+def partitioned(spark, by: str, partitions: int, *rows: tuple[int, int]):
+    frame = spark.createDataFrame(rows, "node bigint, source bigint")
+    return blocks.materialise(frame.repartition(partitions, by))[0]
+
+
+def test_stacked_tables_are_one_leaf_partitioned_like_the_other(spark):
+    own = partitioned(spark, "source", 3, *((n, n) for n in range(50)))  # by `node` all the same
+    later = partitioned(spark, "node", 3, *((n, 7) for n in range(0, 50, 3)))
+    like = partitioned(spark, "node", 3, (1, 1), (5, 1), (49, 2))
+    both = blocks.stack_tables([own, later], like)
+    assert both.columns == ["node", "source"]
+    assert sorted(map(tuple, both.collect())) == sorted([*own.collect(), *later.collect()])
+    assert both._jdf.queryExecution().analyzed().getClass().getSimpleName() == "LogicalRDD"
+    joined = like.hint("shuffle_hash").join(both, "node")
+    assert "Exchange" not in joined._jdf.queryExecution().executedPlan().toString()
+    assert sorted(row["node"] for row in joined.collect()) == [1, 5, 49]
+
+
+@pytest.mark.parametrize("other", ["partitions", "unpartitioned", "no table", "order"])
+def test_stack_tables_is_a_union_where_tables_are_not_alike(spark, other):
+    like = partitioned(spark, "node", 3, *((n, 1) for n in range(20)))
+    rows = spark.createDataFrame([(n, 2) for n in range(20)], "node bigint, source bigint")
+    odd = {
+        "partitions": rows.repartition(4, "node"),
+        "unpartitioned": rows,
+        "no table": rows,
+        "order": rows.repartition(3, "node").select("source", "node"),
+    }[other]
+    odd = odd if other == "no table" else blocks.materialise(odd)[0]
+    both = blocks.stack_tables([odd, like], like)
+    joined = like.join(both.select("node", F.col("source").alias("of")), "node")
+    assert sorted((row["node"], row["of"]) for row in joined.collect()) == sorted(
+        (n, of) for n in range(20) for of in (1, 2)
+    )
+
+
+def test_stack_tables_keeps_a_null_where_the_other_has_none(spark):
+    table = partitioned(spark, "node", 3, (1, None), (2, 5))
+    never = F.coalesce("source", F.lit(0)).alias("source")
+    like = blocks.materialise(table.select("node", never))[0]
+    assert not like.schema["source"].nullable
+    both = blocks.stack_tables([table, like], like)
+    assert sorted(both.collect(), key=str) == [(1, 0), (1, None), (2, 5), (2, 5)]
+
+
+def test_read_partition_is_all_rows_in_one_table():
+    batches = [pa.RecordBatch.from_pydict({"n": rows}) for rows in ([1, 2], [], [3])]
+    batches[1] = batches[0].slice(0, 0)
+    table = blocks.read_partition(iter(batches))
+    assert table is not None
+    np.testing.assert_array_equal(table["n"], [1, 2, 3])
+    assert blocks.read_partition([batches[1]]) is None
+
+
+def test_describe_jobs_puts_the_description_back(spark):
+    context = spark.sparkContext
+    with blocks.describe_jobs(context, "outer"):
+        with blocks.describe_jobs(context, "inner"):
+            assert context.getLocalProperty("spark.job.description") == "inner"
+        assert context.getLocalProperty("spark.job.description") == "outer"
+    assert context.getLocalProperty("spark.job.description") is None
+
+
+def test_coalesce_to_shuffle_partitions(spark):
+    table = blocks.union_tables([spark.range(4, numPartitions=3), spark.range(2, numPartitions=3)])
+    assert table.rdd.getNumPartitions() == 6
+    narrow = blocks.coalesce_to_shuffle_partitions(table)
+    assert narrow.rdd.getNumPartitions() == int(spark.conf.get("spark.sql.shuffle.partitions"))
+    assert narrow.count() == 6
