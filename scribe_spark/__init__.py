@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scribe_spark.config import Execution, RunConfig
     from scribe_spark.errors import InputError
     from scribe_spark.experiments import Run, Simulation
-    from scribe_spark.pastry import Application, Overlay
+    from scribe_spark.overlay import Application, Overlay
     from scribe_spark.progress import Progress
     from scribe_spark.runtime.session import session
     from scribe_spark.topology import Topology
@@ -44,8 +44,8 @@ _HOMES = {
     "InputError": "errors",
     "Run": "experiments",
     "Simulation": "experiments",
-    "Application": "pastry",
-    "Overlay": "pastry",
+    "Application": "overlay",
+    "Overlay": "overlay",
     "Topology": "topology",
     "session": "runtime.session",
 }

@@ -22,7 +22,7 @@ def test_every_name_of_the_face_is_there():
 
 def test_the_names_are_the_modules_own():
     from scribe_spark.experiments import Simulation
-    from scribe_spark.pastry import Application, Overlay
+    from scribe_spark.overlay import Application, Overlay
     from scribe_spark.topology import Topology
 
     face = scribe_spark

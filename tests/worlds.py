@@ -257,10 +257,10 @@ def underlay(spark: SparkSession) -> MatrixUnderlay:
 
 
 @functools.cache
-def overlay(spark: SparkSession, b: int) -> pastry.Overlay:
+def overlay(spark: SparkSession, b: int) -> pastry.PastryOverlay:
     """The overlay of all cases with digits base 2**b."""
     state = pa.concat_tables(one.state for one in of_b(b))
-    return pastry.Overlay.of(spark.createDataFrame(state, tables.STATE), underlay(spark), b)
+    return pastry.PastryOverlay.of(spark.createDataFrame(state, tables.STATE), underlay(spark), b)
 
 
 def _frame(spark: SparkSession, schema: str, rows: Iterator[tuple]) -> DataFrame:
@@ -270,6 +270,33 @@ def _frame(spark: SparkSession, schema: str, rows: Iterator[tuple]) -> DataFrame
         {name: pa.array(v, pa.int64()) for name, v in zip(names, columns, strict=True)}
     )
     return spark.createDataFrame(table, schema)
+
+
+MESSAGE = "node bigint, key_hi bigint, key_lo bigint, number bigint"
+
+
+@functools.cache
+def questions(b: int) -> list[tuple[World, int, int]]:
+    """Every node of every case questions for every interesting key."""
+    return [
+        (one, node, key)
+        for one in of_b(b)
+        for key in one.interesting_keys()
+        for node in one.case.ids
+    ]
+
+
+def messages(spark: SparkSession, rows: list[tuple[World, int, int]]) -> DataFrame:
+    """Messages at (world, node) for a key; the payload `number` is the place in `rows`."""
+    keys = [halves(key) for _, _, key in rows]
+    table = {
+        "node": [one.base + node for one, node, _ in rows],
+        "key_hi": [hi for hi, _ in keys],
+        "key_lo": [lo for _, lo in keys],
+        "number": range(len(rows)),
+    }
+    columns = {name: pa.array(list(values), pa.int64()) for name, values in table.items()}
+    return spark.createDataFrame(pa.table(columns), MESSAGE)
 
 
 GROUPS = (

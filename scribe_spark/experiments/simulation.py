@@ -105,9 +105,9 @@ class Simulation:
         )
 
     @cached_property
-    def overlay(self) -> pastry.Overlay:
+    def overlay(self) -> pastry.PastryOverlay:
         """The Pastry network with perfect tables."""
-        return pastry.Overlay.build(self.nodes, self.underlay, self.config)
+        return pastry.PastryOverlay.build(self.nodes, self.underlay, self.config)
 
     # --- trees
 

@@ -1,12 +1,11 @@
-"""Pastry: nodes, routing tables, leaf sets, and routing by supersteps."""
+"""Pastry: nodes, routing tables, leaf sets, and the next hop of a message."""
 
 from scribe_spark.pastry.nodes import make_nodes, node_name
-from scribe_spark.pastry.routing import Application, Overlay
+from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.tables import build_state, routing_table, table_entries
 
 __all__ = [
-    "Application",
-    "Overlay",
+    "PastryOverlay",
     "build_state",
     "make_nodes",
     "node_name",

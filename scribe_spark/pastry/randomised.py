@@ -18,13 +18,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from scribe_spark import draws, ids
-from scribe_spark.pastry.routing import Overlay, next_hop
+from scribe_spark.pastry.next_hop import next_hop
+from scribe_spark.pastry.overlay import PastryOverlay
 
 __all__ = ["Randomised", "randomised"]
 
 
 @dataclass(frozen=True)
-class Randomised(Overlay):
+class Randomised(PastryOverlay):
     """A network whose nodes draw each next hop among all that bring a message on.
 
     Those are the nodes in leaf set and routing table that share a prefix with the key at least as
@@ -44,10 +45,10 @@ class Randomised(Overlay):
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""
         rule = _rule(self.b, self.seed, self.drawn_by)
-        usual = next_hop(messages, self.packed, self.b, *rule.known)
+        usual = next_hop(messages, self.nodes, self.b, *rule.known)
         kept = [*messages.columns, "router", "next"]
         asked = usual.select(*kept, "n_hi", "n_lo", rule.candidate)
-        there = self.packed.select(*rule.there)
+        there = self.nodes.select(*rule.there)
         named = asked.hint("shuffle_hash").join(there, "candidate", "left")
         turns = _closer(named).select(*kept, "candidate", rule.turn)
         drawn = turns.groupBy(kept).agg(rule.drawn)
@@ -77,9 +78,9 @@ def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
     onward = F.col("closer") & (theirs >= mine)
     # all that a node knows, handed on under names that the usual hop has no use for
     known = {"leaf": "leaves", "table": "entries", "id_hi": "n_hi", "id_lo": "n_lo"}
-    there = {"node": "candidate", "knows.id_hi": "c_hi", "knows.id_lo": "c_lo"}
+    there = {"node": "candidate", "node_state.id_hi": "c_hi", "node_state.id_lo": "c_lo"}
     return _Rule(
-        known=[F.col(f"knows.{name}").alias(new) for name, new in known.items()],
+        known=[F.col(f"node_state.{name}").alias(new) for name, new in known.items()],
         # a message that has arrived stays as it is
         candidate=F.explode_outer(F.when(F.col("next").isNotNull(), candidates)).alias("candidate"),
         there=[F.col(name).alias(new) for name, new in there.items()],
@@ -90,9 +91,9 @@ def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
     )
 
 
-def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> Randomised:
+def randomised(overlay: PastryOverlay, seed: int, *drawn_by: str) -> Randomised:
     """`overlay` with randomised routing."""
-    return Randomised(overlay.packed, overlay.underlay, overlay.b, seed, drawn_by)
+    return Randomised(overlay.nodes, overlay.underlay, overlay.b, seed, drawn_by)
 
 
 def _closer(frame: DataFrame) -> DataFrame:

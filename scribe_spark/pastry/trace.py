@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.pastry.routing import Application, Overlay
+from scribe_spark.overlay import Application, Overlay
 from scribe_spark.progress import Progress
 from scribe_spark.superstep import Rounds
 

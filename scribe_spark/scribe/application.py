@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.pastry.routing import Application, Overlay
+from scribe_spark.overlay import Application, Overlay
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import stack_tables, union_tables
 from scribe_spark.schemas import Multicast

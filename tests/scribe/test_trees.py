@@ -12,7 +12,7 @@ from oracle import scribe as oracle_scribe
 from pyspark.sql import functions as F
 
 from scribe_spark import scribe
-from scribe_spark.pastry import Application, Overlay
+from scribe_spark.overlay import Application, Overlay
 from scribe_spark.scribe import Scribe
 
 

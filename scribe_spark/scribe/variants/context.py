@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.config import RunConfig
-from scribe_spark.pastry.routing import Overlay
+from scribe_spark.pastry import PastryOverlay
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.underlay.matrices import Underlay
@@ -31,7 +31,7 @@ class Forest:
 
     Attributes
     ----------
-    overlay : Overlay
+    overlay : PastryOverlay
     groups : DataFrame
         ``group, key_hi, key_lo, root, root_router``.
     members : DataFrame
@@ -44,7 +44,7 @@ class Forest:
         ``node, limit``, partitioned by node: every node's own limit.
     """
 
-    overlay: Overlay
+    overlay: PastryOverlay
     groups: DataFrame
     members: DataFrame
     edges: DataFrame

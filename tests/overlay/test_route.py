@@ -1,20 +1,15 @@
-"""Routing, hop by hop and whole, on all cases at once, against the oracle."""
+"""`route` and `send`: whole routes against the oracle, and the interface of applications."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 
-import pyarrow as pa
 import pytest
 import worlds
 from pyspark.sql import functions as F
 
-from scribe_spark.pastry import Application, routing
-
-MESSAGE = "node bigint, key_hi bigint, key_lo bigint, number bigint"
+from scribe_spark.overlay import Application
 
 
 @dataclass(frozen=True)
@@ -28,72 +23,12 @@ class Recorder(Application):
         return messages
 
 
-@cache
-def asked(b: int) -> list[tuple[worlds.World, int, int]]:
-    """Every node of every case asked for every interesting key."""
-    return [
-        (one, node, key)
-        for one in worlds.of_b(b)
-        for key in one.interesting_keys()
-        for node in one.case.ids
-    ]
-
-
-def messages(spark, rows: list[tuple[worlds.World, int, int]]):
-    """Messages at (world, node) for a key; the payload `number` is the place in `rows`."""
-    keys = [worlds.halves(key) for _, _, key in rows]
-    table = {
-        "node": [one.base + node for one, node, _ in rows],
-        "key_hi": [hi for hi, _ in keys],
-        "key_lo": [lo for _, lo in keys],
-        "number": range(len(rows)),
-    }
-    columns = {name: pa.array(list(values), pa.int64()) for name, values in table.items()}
-    return spark.createDataFrame(pa.table(columns), MESSAGE)
-
-
-@pytest.mark.parametrize("b", worlds.BS)
-def test_next_hop_of_every_node_equals_the_oracle(spark, b):
-    rows = asked(b)
-    hops = worlds.overlay(spark, b).next_hop(messages(spark, rows)).toArrow().to_pydict()
-    assert sorted(hops["number"]) == list(range(len(rows)))
-    for number, router, following in zip(hops["number"], hops["router"], hops["next"], strict=True):
-        one, node, key = rows[number]
-        found = None if following is None else following - one.base
-        assert found == one.overlay.next_hop(node, key), (one.case.seed, node, hex(key))
-        assert router - one.base == one.case.router[node]
-
-
-def test_the_questions_ask_every_rule():
-    """Of the next hops asked for: roots, leaf sets, entries, and missing entries."""
-    used: defaultdict[str, int] = defaultdict(int)
-    for one, node, key in (question for b in worlds.BS for question in asked(b)):
-        if node == one.overlay.root(key):
-            used["root"] += 1
-        elif one.overlay.in_leaf_span(node, key):
-            used["leaf"] += 1
-        else:
-            row = worlds_shared(one, node, key)
-            used["entry" if row in one.overlay.routing_table(node) else "gap"] += 1
-    assert set(used) == {"root", "leaf", "entry", "gap"}
-    assert min(used.values()) > 1000, dict(used)
-    assert len(worlds.worlds()) >= 200
-
-
-def worlds_shared(one: worlds.World, node: int, key: int) -> tuple[int, int]:
-    """(row, column) of the routing table that a key asks for."""
-    from oracle.pastry import digits, shared_prefix
-
-    row = shared_prefix(one.case.ids[node], key, one.case.b)
-    return row, digits(key, one.case.b)[row]
-
-
 @pytest.mark.parametrize("b", worlds.BS)
 def test_whole_routes_equal_the_oracle(spark, b):
     """Nodes met, and what the message travelled, for every fifth of the questions."""
-    rows = asked(b)[::5]
+    rows = worlds.questions(b)[::5]
     overlay = worlds.overlay(spark, b)
-    rounds = overlay.route(Recorder(), messages(spark, rows), trail=True)
+    rounds = overlay.route(Recorder(), worlds.messages(spark, rows), trail=True)
     everything = rounds.union().select("number", "node", "next", F.size("trail").alias("at"))
     met = everything.toArrow().to_pandas().sort_values(["number", "at"])
     paths = met.groupby("number")["node"].agg(list)
@@ -135,8 +70,8 @@ class Meddler(Application):
 
 @pytest.mark.parametrize("trail", [False, True])
 def test_forward_may_stop_messages_and_deliver_may_send_new_ones(spark, trail):
-    rows = asked(4)[:200]
-    rounds = worlds.overlay(spark, 4).route(Meddler(), messages(spark, rows), trail=trail)
+    rows = worlds.questions(4)[:200]
+    rounds = worlds.overlay(spark, 4).route(Meddler(), worlds.messages(spark, rows), trail=trail)
     table = rounds.union()
     found = sorted((n, node) for n, node in table.select("number", "node").collect())
     roots = [(n, one.base + one.overlay.root(key)) for n, (one, _, key) in enumerate(rows)]
@@ -171,12 +106,26 @@ def test_send_delivers_to_the_node_addressed_until_nothing_is_sent(spark):
     assert silent.rows == (2,)
 
 
-def test_the_rule_is_built_once():
-    assert routing._rule(4) is routing._rule(4)
-    assert routing._rule(4) is not routing._rule(2)
+def test_a_message_to_a_node_that_does_not_exist_is_undeliverable(spark):
+    one, node, key = worlds.questions(4)[0]
+    nobody = worlds.STRIDE * len(worlds.SEEDS)
+
+    class Heard(Application):
+        def deliver(self, messages, past):
+            delivered.extend(number for (number,) in messages.select("number").collect())
+
+    delivered: list[int] = []
+    sent = worlds.messages(spark, [(one, nobody, key), (one, node, key)])
+    rounds = worlds.overlay(spark, 4).route(Heard(), sent)
+    ended = rounds.union().select("number", F.col("router").isNull()).collect()
+    assert sorted(map(tuple, ended)) == [(0, True), (1, False)]
+    assert delivered == [1]
+    rounds.release()
 
 
-@pytest.mark.parametrize("name", ["leaf", "router", "KNOWS", "u_lo", "owner", "next", "trail"])
+@pytest.mark.parametrize(
+    "name", ["leaf", "router", "NODE_STATE", "key_place_lo", "closest", "next", "trail"]
+)
 def test_a_payload_cannot_have_the_names_of_a_hop(spark, name):
     overlay = worlds.overlay(spark, 4)
     start = spark.createDataFrame(

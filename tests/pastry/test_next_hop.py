@@ -1,0 +1,73 @@
+"""The next hop of every node for every interesting key, against the oracle."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+import worlds
+
+from scribe_spark.pastry import next_hop
+
+
+@pytest.mark.parametrize("b", worlds.BS)
+def test_next_hop_of_every_node_equals_the_oracle(spark, b):
+    rows = worlds.questions(b)
+    hops = worlds.overlay(spark, b).next_hop(worlds.messages(spark, rows)).toArrow().to_pydict()
+    assert sorted(hops["number"]) == list(range(len(rows)))
+    for number, router, following in zip(hops["number"], hops["router"], hops["next"], strict=True):
+        one, node, key = rows[number]
+        found = None if following is None else following - one.base
+        assert found == one.overlay.next_hop(node, key), (one.case.seed, node, hex(key))
+        assert router - one.base == one.case.router[node]
+
+
+def test_the_questions_ask_every_rule():
+    """Of the next hops asked for: roots, leaf sets, entries, and missing entries."""
+    used: defaultdict[str, int] = defaultdict(int)
+    for one, node, key in (question for b in worlds.BS for question in worlds.questions(b)):
+        if node == one.overlay.root(key):
+            used["root"] += 1
+        elif one.overlay.in_leaf_span(node, key):
+            used["leaf"] += 1
+        else:
+            row = worlds_shared(one, node, key)
+            used["entry" if row in one.overlay.routing_table(node) else "gap"] += 1
+    assert set(used) == {"root", "leaf", "entry", "gap"}
+    assert min(used.values()) > 1000, dict(used)
+    assert len(worlds.worlds()) >= 200
+
+
+def worlds_shared(one: worlds.World, node: int, key: int) -> tuple[int, int]:
+    """(row, column) of the routing table that a key asks for."""
+    from oracle.pastry import digits, shared_prefix
+
+    row = shared_prefix(one.case.ids[node], key, one.case.b)
+    return row, digits(key, one.case.b)[row]
+
+
+def test_a_message_to_a_node_that_does_not_exist_is_kept(spark):
+    (one, node, key), *_ = worlds.questions(4)
+    nobody = worlds.STRIDE * len(worlds.SEEDS)
+    messages = worlds.messages(spark, [(one, node, key), (one, nobody, key)])
+    found = worlds.overlay(spark, 4).next_hop(messages)
+    rows = found.select("number", "node", "router", "next").sort("number").collect()
+    assert [row["node"] for row in rows] == [one.base + node, one.base + nobody]
+    assert rows[0]["router"] is not None
+    assert (rows[1]["router"], rows[1]["next"]) == (None, None)
+
+
+def test_the_messages_are_hashed_and_the_nodes_stream_past(spark):
+    """Node state is many times larger than the messages of a round."""
+    messages = worlds.messages(spark, worlds.questions(4)[:10]).repartition("node")
+    hop = worlds.overlay(spark, 4).next_hop(messages)
+    plan = hop._jdf.queryExecution().executedPlan().toString()
+    (join,) = [line for line in plan.splitlines() if "HashJoin" in line]
+    assert "ShuffledHashJoin" in join
+    assert "LeftOuter, BuildLeft" in join
+    assert join.lstrip(" +-:").startswith("*("), "generated code, not interpreted"
+
+
+def test_the_expressions_are_built_once():
+    assert next_hop._hop_steps(4) is next_hop._hop_steps(4)
+    assert next_hop._hop_steps(4) is not next_hop._hop_steps(2)
