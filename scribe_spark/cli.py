@@ -1,26 +1,35 @@
 """The command line: flags and a TOML file in, one call out.
 
-Flags are made from the fields of :class:`RunConfig` and :class:`Execution`, their help from the
-docstrings' Attributes, so a field is described once.  Bad input is one line on stderr and exit code
-2, before Spark starts; nothing here imports pyspark until a run begins, so ``--help`` is quick.
+Flags are made from the fields of the config, so a field is described once.  Bad input is one line
+on stderr and exit code 2, before Spark starts; nothing here imports pyspark until a run begins, so
+``--help`` is quick.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import json
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
-from scribe_spark.config import Execution, Paper, RunConfig, TransitStub, check_names, read_toml
+from scribe_spark.config import (
+    RUN_FIELDS,
+    SECTIONS,
+    Execution,
+    FieldRecord,
+    Paper,
+    RunConfig,
+    check_names,
+    fields_of,
+    read_toml,
+    write_toml,
+)
+from scribe_spark.config.flatten import flatten
+from scribe_spark.config.kinds import Kind
 from scribe_spark.errors import InputError
 from scribe_spark.runtime.interrupts import EXIT_CODE, interruptible
 
@@ -39,40 +48,14 @@ _PROGRAM = "scribe-spark"
 _BAD_INPUT = 2
 
 
-# ---------------------------------------------------------------- flags out of dataclass fields
-
-
-def _docs(record: type) -> dict[str, str]:
-    """What the docstring's Attributes section says of each field.
-
-    Fields may share an entry; a clause for each, split by semicolons, is handed out in order.
-    """
-    doc = inspect.cleandoc(record.__doc__ or "")
-    section = re.search(r"^Attributes\n-+\n(.*?)(?=\n\n\S|\Z)", doc, re.S | re.M)
-    found: dict[str, str] = {}
-    entries = re.split(r"^(\S.*?) : .*$", section.group(1) if section else "", flags=re.M)
-    for names, body in zip(entries[1::2], entries[2::2], strict=True):
-        fields = names.split(", ")
-        text = " ".join(body.split()).replace("``", "")
-        clauses = [clause.strip().rstrip(".") for clause in text.split(";")]
-        shared = len(clauses) != len(fields)
-        found |= {name: text.rstrip(".") if shared else clauses[i] for i, name in enumerate(fields)}
-    return found
-
-
-def _kind(field: dataclasses.Field[Any]) -> str:
-    """``int``, ``float``, ``str`` or ``bool``, whether or not None may stand for unset."""
-    return str(field.type).split(" ")[0]
-
-
-_WORDS = {"int": "a whole number", "float": "a number"}
+# ---------------------------------------------------------------- flags out of the config's fields
 
 
 class _Value(click.ParamType):
-    """A flag's text as a field's type; range and meaning are the dataclass's to check."""
+    """A flag's text as a field's type; range and meaning are the config's to check."""
 
-    def __init__(self, kind: str) -> None:
-        self.name = kind
+    def __init__(self, kind: Kind) -> None:
+        self.kind, self.name = kind, kind.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> Any:
         field = param.name if param and param.name else "value"
@@ -80,36 +63,38 @@ class _Value(click.ParamType):
             return value
         if value.startswith("--"):
             raise InputError(field, "", f"needs a value; {value} is the next flag")
-        try:
-            return {"int": int, "float": float, "str": str}[self.name](value)
-        except ValueError:
-            raise InputError(field, value, f"must be {_WORDS[self.name]}") from None
+        return self.kind.parse(field, value)
 
 
-def _options(record: type, out: str = OUT) -> list[click.Option]:
+_TEXT = _Value(Kind("str"))
+
+
+def _options(fields: Iterable[FieldRecord], out: str = OUT) -> list[click.Option]:
     """One option a field; None means that it was not given."""
-    docs = {**_docs(TransitStub), **_docs(record)}
     made = []
-    # what a record adds comes before what it inherits
-    fields = sorted(dataclasses.fields(record), key=lambda f: f.name not in record.__annotations__)
     for field in fields:
-        flag = "--" + field.name.replace("_", "-")
-        default = out if field.name == "out" else field.default
-        text = docs.get(field.name, "")
-        if default is not None and not isinstance(default, bool):
-            text += f"  [default: {default}]"
-        if _kind(field) == "bool":
-            spelling = f"{flag}/--no-{flag[2:]}" if record is RunConfig else flag
-            text += "  [default: on]" if default is True else ""
+        flag = "--" + field.flat.replace("_", "-")
+        text, default = field.description, out if field.flat == "out" else field.typical
+        if field.kind.name == "bool":
+            spelling = flag if field.section == "execution" else f"{flag}/--no-{flag[2:]}"
+            text += "  [default: on]" if field.default is True else ""
             made.append(click.Option([spelling], default=None, help=text, is_flag=True))
         else:
-            made.append(click.Option([flag], type=_Value(_kind(field)), help=text))
+            text += f"  [default: {default}]" if default else ""
+            metavar = field.type if field.kind.choices else None
+            kind = _Value(field.kind)
+            made.append(click.Option([flag], type=kind, metavar=metavar, help=text))
     return made
+
+
+_EXECUTION = fields_of(Execution, "execution")
+_PAPER = fields_of(Paper, "paper")
+_RUN = _options([*RUN_FIELDS.values(), *_EXECUTION.values()])
 
 
 _CONFIG = click.Option(
     ["--config"],
-    type=_Value("str"),
+    type=_TEXT,
     metavar="FILE",
     help="TOML file with the flags' names (leaf_set = 16); flags win over it.",
 )
@@ -118,7 +103,7 @@ _DRY_RUN = click.Option(
 )
 _SET = click.Option(
     ["--set", "sets"],
-    type=_Value("str"),
+    type=_TEXT,
     multiple=True,
     metavar="FIELD=VALUE,...",
     help="Sweep this field over these values; may be repeated, for a grid. "
@@ -126,7 +111,7 @@ _SET = click.Option(
 )
 _PHASE = click.Option(
     ["--phase", "phases"],
-    type=_Value("str"),
+    type=_TEXT,
     multiple=True,
     metavar="|".join(PHASES),
     help="Only this phase, over the tables that the earlier ones left in OUT; may be repeated. "
@@ -149,25 +134,12 @@ def _sources(
     """What a file (with these tables, perhaps) and flags say of the config; the execution."""
     flags = {name: value for name, value in given.items() if value is not None}
     path = flags.pop("config", None)
-    file = read_toml(path) if path else {}
-    where = [field.name for field in dataclasses.fields(Execution)]
-    what = [field.name for field in dataclasses.fields(RunConfig)]
-    check_names(file, [*what, *where, *tables], "config key")
-    both = file | flags
-    execution = Execution(**{"out": OUT} | {name: both[name] for name in both if name in where})
+    read = {} if path is None else read_toml(path)
+    own = ["seed", "write_routing_table", *tables]
+    file = flatten(read, {**SECTIONS, "execution": Execution}, [*own, *_EXECUTION])
+    where = {n: v for n, v in (file | flags).items() if n in _EXECUTION}
     file, flags = ({n: v for n, v in some.items() if n not in where} for some in (file, flags))
-    return file, flags, execution
-
-
-def _toml(*records: Mapping[str, Any]) -> str:
-    """Fields as ``--config`` reads them; one that is unset is left out."""
-    return "\n".join(
-        # JSON's strings, numbers, booleans and lists are TOML's, but for one character
-        f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
-        for record in records
-        for name, value in record.items()
-        if value is not None
-    )
+    return file, flags, Execution(**{"out": OUT} | where)
 
 
 # ------------------------------------------------------------------------------- the commands
@@ -179,9 +151,9 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
     config, execution = _resolve(given)
     # a later phase goes on with what is in OUT, unless OUT is to be replaced
     if phases and PHASES[0] not in phases and not execution.overwrite:
-        execution = dataclasses.replace(execution, resume=True)
+        execution = execution.replace(resume=True)
     if dry_run:
-        click.echo(_toml(config.as_dict(), dataclasses.asdict(execution)))
+        click.echo(write_toml(config.flat() | execution.flat()), nl=False)
         return
     from scribe_spark import experiments, progress
 
@@ -196,8 +168,7 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
 
 def _paper(**given: Any) -> None:
     flags = {name: value for name, value in given.items() if value is not None}
-    what = [field.name for field in dataclasses.fields(Paper)]
-    whole = Paper(**{name: flags.pop(name) for name in what if name in flags})
+    whole = Paper(**{name: flags.pop(name) for name in _PAPER if name in flags})
     execution = Execution(**{"out": PAPER_OUT} | flags)
     from scribe_spark import progress
     from scribe_spark.experiments import paper
@@ -215,8 +186,8 @@ def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
     swept = experiments.Sweep.of(file, flags, sets)
     if dry_run:
         base = {n: v for n, v in swept.base.as_dict().items() if n not in swept.grid}
-        click.echo(_toml(base, dataclasses.asdict(execution)))
-        click.echo("\n[sweep]\n" + _toml(swept.grid, {"show": swept.show}))
+        grid = {**swept.grid, "show": swept.show}
+        click.echo(write_toml(base | execution.flat() | {"sweep": grid}), nl=False)
         return
     experiments.check_sweep(swept, execution)
     with _spark(execution, *[point.config for point in swept.points]) as spark:
@@ -239,7 +210,7 @@ def _spark(execution: Execution, *configs: RunConfig) -> Iterator[Any]:
         from pyspark import SparkConf
 
         master = SparkConf().get("spark.master", execution.master) or execution.master
-        execution = dataclasses.replace(execution, master=master)
+        execution = execution.replace(master=master)
     else:
         from scribe_spark.runtime.java import check_java
 
@@ -247,7 +218,7 @@ def _spark(execution: Execution, *configs: RunConfig) -> Iterator[Any]:
     from scribe_spark.runtime.session import session
 
     nodes = max([config.nodes for config in configs], default=1)
-    spark = session(execution, nodes, sum(config.effort for config in configs))
+    spark = session(execution, nodes, sum(config.estimated_work for config in configs))
     try:
         with interruptible(spark):
             yield spark
@@ -295,7 +266,7 @@ def _statistics(config: RunConfig, vertices: Any, edges: Any) -> dict[str, str]:
     from scribe_spark.topology.checks import MOST_ROUTERS
     from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 
-    links = LinkArrays.of(vertices["id"].to_numpy(), edges, config.tie, config.seed)
+    links = LinkArrays.of(vertices["id"].to_numpy(), edges, config.topology.tie, config.seed)
     n, delay, hops = len(vertices), 0, 0
     few = min(n, _SAMPLE if n > MOST_ROUTERS else n)
     sampled = draws.distinct_below(n, few, config.seed, "sampled routers", 0)
@@ -372,7 +343,7 @@ def _run_command(name: str, call: Callable[..., None], *extra: click.Option) -> 
     return _Command(
         name,
         callback=call,
-        params=[*_options(RunConfig), *_options(Execution), _CONFIG, _DRY_RUN, *extra],
+        params=[*_RUN, _CONFIG, _DRY_RUN, *extra],
         short_help="Simulate, measure, draw.",
         help="Simulate Scribe over Pastry, measure it against the baselines, draw the figures. "
         "The defaults are the paper's experiment.",
@@ -388,10 +359,10 @@ def _run_command(name: str, call: Callable[..., None], *extra: click.Option) -> 
 
 
 def _commands() -> _Group:
-    out = click.Option(["--out"], type=_Value("str"), help=f"Folder of a run.  [default: {OUT}]")
-    master = next(option for option in _options(Execution) if option.name == "master")
+    out = click.Option(["--out"], type=_TEXT, help=f"Folder of a run.  [default: {OUT}]")
+    (master,) = _options([_EXECUTION["master"]])
     save = click.Option(
-        ["--out"], type=_Value("str"), help="Also write routers and links there, as Parquet."
+        ["--out"], type=_TEXT, help="Also write routers and links there, as Parquet."
     )
     group = _Group(
         _PROGRAM,
@@ -410,7 +381,7 @@ def _commands() -> _Group:
         _Command(
             "sweep",
             callback=_sweep,
-            params=[_SET, *_options(RunConfig), *_options(Execution), _CONFIG, _DRY_RUN],
+            params=[_SET, *_RUN, _CONFIG, _DRY_RUN],
             short_help="A grid of runs, one table.",
             help="Run every point of a grid over config fields, each in OUT/field=value,.../, and "
             "put all their numbers into one table (OUT/sweep) and one page (OUT/sweep.html).",
@@ -427,7 +398,7 @@ def _commands() -> _Group:
         _Command(
             "paper",
             callback=_paper,
-            params=[*_options(Paper), *_options(Execution, PAPER_OUT)],
+            params=_options([*_PAPER.values(), *_EXECUTION.values()], PAPER_OUT),
             short_help="Every experiment of Section IV, over ten topologies.",
             help="Run every experiment of Section IV over several topologies, each as a run of its "
             "own in OUT/EXPERIMENT/seed=SEED, and write their means beside the published numbers. "
@@ -454,7 +425,7 @@ def _commands() -> _Group:
         _Command(
             "topology",
             callback=_topology,
-            params=[*_options(RunConfig), save, _CONFIG],
+            params=[*_options(RUN_FIELDS.values()), save, _CONFIG],
             help="Statistics of a topology; no Spark needed.",
             epilog=_examples(
                 f"{_PROGRAM} topology",

@@ -1,33 +1,147 @@
-"""The config: the paper's defaults, one line for bad values, TOML."""
+"""The config: the paper's defaults, sections and flat names, one line for bad values, TOML."""
 
 from __future__ import annotations
 
-import dataclasses
+import datetime
+import json
+import pickle
+import subprocess
+import sys
+import time
 
 import pytest
+from pydantic import ValidationError
 
-from scribe_spark.config import Execution, RunConfig, TransitStub, check_names, read_toml
+from scribe_spark.config import (
+    EXPERIMENTS,
+    RUN_FIELDS,
+    Execution,
+    GroupsConfig,
+    OverlayConfig,
+    Paper,
+    RunConfig,
+    TopologyConfig,
+    check_names,
+    documentation,
+    flat_values,
+    read_toml,
+    write_toml,
+)
 from scribe_spark.errors import InputError
+
+# ------------------------------------------------------------------------------ fields and sections
 
 
 def test_defaults_are_the_papers():
     config = RunConfig()
-    assert (config.nodes, config.groups, config.b, config.leaf_set) == (100_000, 1_500, 4, 16)
-    assert config.routers == 5_050
+    assert (config.overlay.nodes, config.overlay.b, config.overlay.leaf_set) == (100_000, 4, 16)
+    assert (config.groups.count, config.groups.zipf_exponent) == (1_500, 1.25)
+    assert config.trees.variants == ()
+    assert config.topology.routers == 5_050
 
 
 def test_routers_of_the_model():
-    model = TransitStub(transit_domains=2, transit_size=3, stubs_per_transit=4, stub_size=5)
+    model = TopologyConfig(transit_domains=2, transit_size=3, stubs_per_transit=4, stub_size=5)
     assert model.routers == 2 * 3 * (1 + 4 * 5)
 
 
-def test_a_config_is_frozen_and_holds_plain_values():
-    config = RunConfig()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config.nodes = 1
-    assert RunConfig(**config.as_dict()) == config
-    assert hash(config) == hash(RunConfig())
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"nodes": 5, "groups": 2, "topology": "power-law", "variants": "collapse,lazy"},
+        {"overlay": {"nodes": 5}, "groups": {"count": 2}, "topology": {"kind": "power-law"},
+         "trees": {"variants": ["collapse", "lazy"]}},
+        {"overlay.nodes": 5, "groups.count": 2, "topology.kind": "power-law",
+         "trees.variants": "lazy, collapse, plain"},
+        {"overlay": OverlayConfig(nodes=5), "groups": GroupsConfig(count=2),
+         "topology": TopologyConfig(kind="power-law"), "variants": ("collapse", "lazy")},
+    ],
+)  # fmt: skip
+def test_fields_are_given_flat_dotted_or_by_section(given):
+    config = RunConfig(**given)
+    assert config == RunConfig.of({"nodes": 5, "groups": 2}, {"topology": "power-law"}).replace(
+        variants=["collapse", "lazy"]
+    )
+    assert config.flat()["topology"] == "power-law"
+    assert config.flat()["variants"] == ["collapse", "lazy"]
 
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"nodes": 5, "overlay": {"nodes": 5}}, "nodes = 5: is given twice; leave one of them out"),
+        ({"overlay": 5}, "overlay = 5: must be a table of fields, such as nodes"),
+        (
+            {"overlay": {"nods": 5}},
+            "config key = 'overlay.nods': is unknown; did you mean 'overlay.n",
+        ),
+        ({"groups.group_size": 5}, "config key = 'groups.group_size': is unknown; did you mean "),
+        ({"overlay": {"count": 5}}, "config key = 'overlay.count': is unknown"),
+        ({"groups": {"size": 0}}, "group_size = 0: must be at least 1"),
+        ({"run": {"nodes": 5}}, "config key = 'run': is unknown"),
+        ({"groups": [5]}, "groups = [5]: must be a whole number"),
+    ],
+)
+def test_what_sections_refuse(given, line):
+    with pytest.raises(InputError) as refused:
+        RunConfig(**given)
+    assert str(refused.value).startswith(line)
+
+
+def test_a_config_is_frozen_and_holds_plain_values():
+    config = RunConfig(nodes=7, variants="lazy")
+    with pytest.raises(ValidationError):
+        config.seed = 1
+    with pytest.raises(ValidationError):
+        config.overlay.nodes = 1
+    assert RunConfig(**json.loads(json.dumps(config.flat()))) == config
+    assert hash(config) == hash(RunConfig(**config.flat()))
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_replace_checks_again():
+    config = RunConfig(nodes=7, group_size=7)
+    assert config.replace(seed=2).flat() == config.flat() | {"seed": 2}
+    assert config.replace(overlay={"b": 2}).overlay == OverlayConfig(nodes=7, b=2)
+    with pytest.raises(InputError, match="group_size = 7: a group cannot have more members than"):
+        config.replace(nodes=6)
+    assert Execution(out="o").replace(resume=True) == Execution(out="o", resume=True)
+
+
+def test_later_sources_win():
+    assert RunConfig.of({"nodes": 5, "seed": 2}, {"nodes": 7}) == RunConfig(nodes=7, seed=2)
+    assert RunConfig.of({"overlay": {"nodes": 5}}, {"nodes": 7}) == RunConfig(nodes=7)
+
+
+def test_unknown_key_gets_the_nearest():
+    with pytest.raises(InputError, match=r"leafset.*did you mean 'leaf_set'"):
+        RunConfig.of({"leafset": 8})
+    with pytest.raises(InputError, match="did you mean"):
+        check_names({"qqq": 1}, ["alpha", "beta"], "key")
+
+
+def test_the_network_is_what_routes_depend_on():
+    config = RunConfig()
+    assert config.network_key == RunConfig(nodes=5, variants="lazy").network_key
+    for change in ({"seed": 2}, {"stub_size": 9}, {"tie": "seeded"}, {"topology": "power-law"}):
+        assert config.replace(**change).network_key != config.network_key
+
+
+def test_documentation_has_a_line_for_every_field():
+    lines = list(documentation())
+    flat = [name for _, name, *_ in lines]
+    assert set(flat) == {*RunConfig().flat(), *Execution(out="o").flat()}
+    assert len(flat) == len(set(flat))
+    assert all(text and not text.endswith(".") for *_, text in lines)
+    assert ("overlay", "b", "1|2|4|8", "4", "Digits of nodeIds are base 2^b") in lines
+    kinds = {name: kind for _, name, kind, _, _ in lines}
+    assert [kinds[name] for name in ("nodes", "p_top", "gtitm_quirk", "members", "variants")] == [
+        *("INT", "FLOAT", "BOOL", "TEXT", "NAMES")
+    ]
+    assert RUN_FIELDS["group_size"].section == "groups"
+
+
+# --------------------------------------------------------------------------------------- bad values
 
 BAD = [
     ("nodes", 0),
@@ -36,19 +150,23 @@ BAD = [
     ("nodes", 10.0),
     ("nodes", True),
     ("nodes", "10"),
+    ("nodes", {"a": 1}),
     ("groups", -1),
     ("seed", 1.5),
     ("seed", 2**63),
     ("seed", None),
     ("topology", " "),
     ("topology", 3),
+    ("topology", "a\0b"),
     ("tie", "fastest"),
     ("lan_delay_ms", 0),
     ("lan_delay_ms", float("nan")),
     ("lan_delay_ms", float("inf")),
+    ("lan_delay_ms", datetime.date(2026, 1, 1)),
     ("b", 3),
     ("b", True),
     ("b", 16),
+    ("b", 4.0),
     ("leaf_set", 15),
     ("leaf_set", 0),
     ("node_ids", "md5"),
@@ -58,6 +176,8 @@ BAD = [
     ("group_size", 100_001),
     ("members", ""),
     ("source", "leaf"),
+    ("variants", 5),
+    ("variants", {"lazy": True}),
     ("write_routing_table", 1),
     ("transit_domains", 0),
     ("stub_size", 0),
@@ -72,8 +192,17 @@ BAD = [
 def test_bad_value_names_field_and_value(field, value):
     with pytest.raises(InputError) as refused:
         RunConfig(**{field: value})
-    assert str(refused.value).startswith(f"{field} = {value!r}: ")
+    assert str(refused.value).startswith(f"{field} = {value!r}: must be ") or field == "group_size"
     assert "\n" not in str(refused.value)
+
+
+def test_a_value_that_is_too_long_to_print_is_cut():
+    with pytest.raises(InputError) as refused:
+        RunConfig(nodes=16**5_000)  # more digits than Python writes
+    assert str(refused.value) == "nodes = (int): must be at most 2147483647"
+    with pytest.raises(InputError) as refused:
+        RunConfig(tie="x\n" * 5_000)
+    assert len(str(refused.value)) < 500
 
 
 @pytest.mark.parametrize("b", [1, 2, 4, 8])
@@ -82,33 +211,123 @@ def test_edges_of_what_is_allowed(b, leaf_set):
     RunConfig(nodes=1, groups=0, b=b, leaf_set=leaf_set, seed=-(2**63), group_size=1)
 
 
-def test_later_sources_win():
-    assert RunConfig.of({"nodes": 5, "seed": 2}, {"nodes": 7}) == RunConfig(nodes=7, seed=2)
-
-
-def test_unknown_key_gets_the_nearest():
-    with pytest.raises(InputError, match=r"leafset.*did you mean 'leaf_set'"):
-        RunConfig.of({"leafset": 8})
-    with pytest.raises(InputError, match="did you mean"):
-        check_names({"qqq": 1}, ["alpha", "beta"], "key")
-
-
 def test_execution():
     assert Execution(out="x").master == "local[*]"
-    for bad in ({"out": ""}, {"out": "x", "partitions": 0}, {"out": "x", "master": ""}):
+    for bad in ({}, {"out": ""}, {"out": "x", "partitions": 0}, {"out": "x", "master": ""}):
         with pytest.raises(InputError):
             Execution(**bad)
     with pytest.raises(InputError, match="not both"):
         Execution(out="x", resume=True, overwrite=True)
 
 
+@pytest.mark.parametrize("field", ["resume", "overwrite"])
+@pytest.mark.parametrize("value", ["no", "false", 0, 1, None, datetime.date(2026, 1, 1)])
+def test_leave_to_overwrite_is_true_or_false_and_nothing_else(field, value):
+    with pytest.raises(InputError) as refused:
+        Execution(out="x", **{field: value})
+    assert str(refused.value) == f"{field} = {value!r}: must be true or false"
+
+
+# ------------------------------------------------------------------------ sizes that cannot be run
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "bound"),
+    [
+        ({"transit_size": 3_000}, "transit_size", "at most 10,000"),
+        ({"transit_domains": 50}, "transit_domains", "at most 10,000"),
+        ({"stub_size": 10**7}, "stub_size", "at most 10,000"),
+        ({"stubs_per_transit": 10**9}, "stubs_per_transit", "at most 10,000"),
+        ({"transit_domains": 10**9}, "transit_domains", "at most 500"),
+        ({"transit_domains": 1, "transit_size": 1, "stubs_per_transit": 1, "stub_size": 9_000},
+         "stub_size", "at most 1,000,000"),
+        ({"transit_domains": 1, "transit_size": 3_000, "stubs_per_transit": 1, "stub_size": 1},
+         "transit_size", "at most 1,000,000"),
+        ({"extra_transit_stub": 10**7}, "extra_transit_stub", "at most 100000"),
+        ({"extra_stub_stub": 10**7}, "extra_stub_stub", "at most 100000"),
+        ({"topology": "power-law", "power_law_routers": 3, "power_law_links": 100},
+         "power_law_links", "at most 3"),
+        ({"power_law_routers": 10, "power_law_links": 46}, "power_law_links", "at most 45"),
+        ({"power_law_links": 10**9}, "power_law_links", "at most 20000000"),
+        ({"power_law_routers": 200_000}, "power_law_links", "at least 199999"),
+        ({"groups": 10**9}, "groups", "at most 10000000"),
+        ({"groups": 10**7, "group_size": 10**4}, "groups", "at most 10,000,000,000"),
+        ({"groups": 10**7, "zipf_exponent": 0.0}, "groups", "at most 10,000,000,000"),
+        ({"limit": 2**63}, "limit", "at most 9223372036854775807"),
+    ],
+)  # fmt: skip
+def test_sizes_are_bounded(given, field, bound):
+    began = time.perf_counter()
+    with pytest.raises(InputError) as refused:
+        RunConfig(**given)
+    assert time.perf_counter() - began < 1
+    assert str(refused.value).startswith(f"{field} = ")
+    assert bound in str(refused.value)
+
+
+def test_the_largest_sizes_are_allowed():
+    RunConfig(transit_domains=99, transit_size=1)
+    RunConfig(power_law_routers=10, power_law_links=45)
+    RunConfig(power_law_routers=1, power_law_links=0)
+    RunConfig(nodes=2**31 - 1, limit=2**63 - 1)
+    RunConfig(nodes=10_000_000)
+    RunConfig(nodes=5, groups=10_000_000, group_size=5)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.7, 1.0, 1.25, 100.0])
+def test_memberships_are_about_the_sum_of_sizes(exponent):
+    groups = GroupsConfig(count=1_500, zipf_exponent=exponent)
+    drawn = sum(int(100_000 * rank**-exponent + 0.5) for rank in range(1, 1_501))
+    assert drawn * 0.7 <= groups.memberships(100_000) <= drawn * 1.5
+    assert GroupsConfig(count=0).memberships(5) == 0
+    assert GroupsConfig(count=3, size=4).memberships(5) == 12
+
+
+# ----------------------------------------------------------------------------- members of a table
+
+
+@pytest.mark.parametrize("given", [{"groups": 4}, {"group_size": 9}, {"zipf_exponent": 1.25}])
+def test_a_table_of_members_says_itself_how_large_groups_are(given):
+    (field,) = given
+    with pytest.raises(InputError) as refused:
+        RunConfig(members="m.csv", **given)
+    assert str(refused.value).startswith(
+        f"{field} = {given[field]!r}: is what the table of members"
+    )
+    with pytest.raises(InputError):
+        RunConfig(members="m.csv").replace(**given)
+
+
+def test_with_members_no_groups_are_drawn():
+    config = RunConfig(members="m.csv", nodes=9)
+    assert (config.groups.count, config.groups.zipf_exponent) == (None, None)
+    assert config == RunConfig(**config.flat())
+    assert RunConfig(nodes=9).replace(members="m.csv") == config
+    assert config.replace(members=None) == RunConfig(nodes=9)
+    assert config.groups.memberships(9) == 0
+
+
+# --------------------------------------------------------------------------------------------- TOML
+
+
 def test_read_toml(tmp_path):
     file = tmp_path / "run.toml"
-    file.write_text('nodes = 5\ntopology = "transit-stub"\n')
-    assert read_toml(file) == {"nodes": 5, "topology": "transit-stub"}
+    file.write_text('groups = 3\ntopology = "transit-stub"\n[overlay]\nnodes = 5\n')
+    read = read_toml(file)
+    assert read == {"overlay": {"nodes": 5}, "groups": 3, "topology": "transit-stub"}
+    assert flat_values(read) == {"nodes": 5, "groups": 3, "topology": "transit-stub"}
 
 
-@pytest.mark.parametrize("content", [b"nodes = ", b"\xff\xfe", b"[a\n"])
+def test_written_toml_reads_back(tmp_path):
+    file = tmp_path / "run.toml"
+    values = RunConfig(topology='a "b"\\ \x7f é\t', variants="lazy", p_stub=0.25).flat()
+    file.write_text(write_toml(values), "utf-8")
+    assert read_toml(file) == {name: v for name, v in values.items() if v is not None}
+
+
+@pytest.mark.parametrize(
+    "content", [b"nodes = ", b"\xff\xfe", b"[a\n", b"n = " + b"9" * 5_000, b"n = 1979-13-01"]
+)
 def test_malformed_toml(tmp_path, content):
     file = tmp_path / "run.toml"
     file.write_bytes(content)
@@ -116,8 +335,44 @@ def test_malformed_toml(tmp_path, content):
         read_toml(file)
 
 
+@pytest.mark.parametrize("content", ["a = " + "[" * 5_000, "a = " + "{a=" * 5_000])
+def test_deeply_nested_toml(tmp_path, content):
+    file = tmp_path / "run.toml"
+    file.write_text(content)
+    with pytest.raises(InputError, match="nested too deeply"):
+        read_toml(file)
+
+
 def test_missing_toml(tmp_path):
-    with pytest.raises(InputError, match="cannot be read"):
-        read_toml(tmp_path / "none.toml")
-    with pytest.raises(InputError, match="cannot be read"):
-        read_toml(tmp_path)
+    for path in (tmp_path / "none.toml", tmp_path, "a\0b"):
+        with pytest.raises(InputError, match=r"^config = .*: (cannot be read|must name a file)"):
+            read_toml(path)
+    with pytest.raises(InputError, match="config = '': must name a file"):
+        read_toml("")
+
+
+# ---------------------------------------------------------------------------------------- the paper
+
+
+def test_experiments_of_the_paper():
+    assert Paper().experiments == tuple(EXPERIMENTS)
+    assert Paper(experiments="internet, main,main").experiments == ("internet", "main")
+    runs = Paper(seeds=2, scale=0.001).runs()
+    assert {seed: list(of) for seed, of in runs.items()} == {
+        1: ["main", "small_groups", "internet"],
+        2: ["main", "small_groups"],
+    }
+    tiny = runs[2]["small_groups"]
+    assert (tiny.seed, tiny.overlay.nodes, tiny.groups.count, tiny.groups.size) == (2, 50, 30, 11)
+    assert RunConfig(**EXPERIMENTS["main"].config.flat()) == Paper().runs()[1]["main"]
+    with pytest.raises(InputError, match="experiments = 'smal': is unknown; did you mean"):
+        Paper(experiments=["smal"])
+
+
+def test_nothing_heavy_comes_along():
+    program = (
+        "import sys; import scribe_spark.config; "
+        "print(*{'pyspark', 'py4j', 'pandas', 'numpy', 'scipy', 'click'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "", done.stderr

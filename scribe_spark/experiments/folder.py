@@ -6,7 +6,6 @@ counts as whole when its rows still have the digest that was taken while it was 
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import tempfile
@@ -303,9 +302,7 @@ def below(out: str, name: str) -> str:
 
 def inside(execution: Execution, name: str) -> Execution:
     """How one run of several is made: in OUT's folder `name`, gone on with where it stands."""
-    return dataclasses.replace(
-        execution, out=below(execution.out, name), resume=True, overwrite=False
-    )
+    return execution.replace(out=below(execution.out, name), resume=True, overwrite=False)
 
 
 def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:

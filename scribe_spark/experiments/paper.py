@@ -95,7 +95,7 @@ def run(
         folder.clear(EXPERIMENTS)
     manifest = _manifest(paper, execution, spark)
     folder.write_json(MANIFEST, manifest)
-    measured = {name: _Measured() for name in paper.names}
+    measured = {name: _Measured() for name in paper.experiments}
     for name, done in _runs(spark, paper, execution, progress):
         seed = done.simulation.config.seed
         measured[name].metrics[seed] = done.metrics()

@@ -85,7 +85,7 @@ def check(config: RunConfig, execution: Execution) -> None:
     if is_local(execution.out):
         check_former(config, execution)
         probe_local(execution.out)
-    if not _needs_spark(config.topology):
+    if not _needs_spark(config.topology.kind):
         check_routable(load(config), config.tie)
     if config.members is not None and is_local(config.members):
         check_members(config)
@@ -280,7 +280,7 @@ def _former(
                 remedy = (
                     f"has changed since {execution.out} was made; use --overwrite or another OUT"
                 )
-                raise InputError(name, getattr(config, name), remedy)
+                raise InputError(name, config.flat()[name], remedy)
     return manifest
 
 
@@ -316,7 +316,7 @@ def former(
 
 def _inputs(config: RunConfig) -> dict[str, str]:
     """The digest of each of the user's tables that is on this machine."""
-    topology = None if _is_named(config.topology) else config.topology
+    topology = None if _is_named(config.topology.kind) else config.topology.kind
     given = {n: getattr(config, n) for n in ("members", "capacities")} | {"topology": topology}
     return {n: _file_digest(local_path(v)) for n, v in given.items() if v and is_local(v)}
 

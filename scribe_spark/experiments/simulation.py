@@ -26,7 +26,7 @@ __all__ = ["Simulation", "systems"]
 
 def systems(config: RunConfig) -> list[str]:
     """The multicast systems of an experiment, in the order of its tables."""
-    variants = [_system(name) for name in scribe.STRATEGIES if name in config.trees]
+    variants = [_system(name) for name in scribe.STRATEGIES if name in config.trees.variants]
     return ["scribe", *variants, "ip_multicast", "naive_unicast"]
 
 
@@ -63,7 +63,7 @@ class Simulation:
         self.spark, self.config, self.most_routers = spark, config, most_routers
         self.saved = saved if saved is not None else {}
         self.progress = progress or Silent()
-        same = shares is not None and shares.config.network == config.network
+        same = shares is not None and shares.config.network_key == config.network_key
         self._shares = shares if same else None
         self._held: list[DataFrame | superstep.Rounds | scribe.Variant] = []
 
@@ -183,7 +183,9 @@ class Simulation:
             self.progress,
             capacities,
         )
-        named = {n: grow for n, grow in scribe.STRATEGIES.items() if n in self.config.trees}
+        named = {
+            n: grow for n, grow in scribe.STRATEGIES.items() if n in self.config.trees.variants
+        }
         built = {name: grow(forest) for name, grow in named.items()}
         self._held.extend(built.values())
         return built

@@ -7,10 +7,9 @@ OUT holds a run's folder a point (``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy
 from __future__ import annotations
 
 import csv
-import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +18,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.config import Execution, RunConfig, check_names
+from scribe_spark.config import RUN_FIELDS, Execution, RunConfig, check_names
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import (
     MANIFEST,
@@ -39,7 +38,7 @@ from scribe_spark.report import render_sweep
 __all__ = ["SHOW", "Point", "Sweep", "check_sweep", "run_sweep"]
 
 #: Kind of every field: ``int``, ``float``, ``str`` or ``bool``.
-_KINDS = {field.name: str(field.type).split(" ")[0] for field in dataclasses.fields(RunConfig)}
+_KINDS = {name: {"list": "str"}.get(f.kind.name, f.kind.name) for name, f in RUN_FIELDS.items()}
 
 #: What a point costs: seconds of the phases that leave tables, and their sum.  The report's are
 #: left out: it is drawn again whenever a sweep goes on.
@@ -154,7 +153,7 @@ class Sweep:
         """Every point of the grid."""
         rows = itertools.product(*self.grid.values())
         found = [dict(zip(self.grid, row, strict=True)) for row in rows]
-        return [Point(values, dataclasses.replace(self.base, **values)) for values in found]
+        return [Point(values, self.base.replace(**values)) for values in found]
 
     def as_dict(self) -> dict[str, Any]:
         """Every config field, a swept one with the list of its values, and which are swept."""
@@ -264,7 +263,7 @@ def check_sweep(sweep: Sweep, execution: Execution) -> None:
         former(*local_contents(execution.out), sweep.as_dict(), execution)
         probe_local(execution.out)
     for point in sweep.points:
-        check(point.config, dataclasses.replace(execution, out=below(execution.out, point.name)))
+        check(point.config, execution.replace(out=below(execution.out, point.name)))
 
 
 def run_sweep(
@@ -281,15 +280,15 @@ def run_sweep(
     folder, points = Folder(spark, execution.out), sweep.points
     _open(folder, sweep, execution)
     rows: list[dict[str, Any]] = []
-    networks: dict[tuple[Any, ...], Simulation] = {}
+    networks: dict[Hashable, Simulation] = {}
     for number, point in enumerate(points, start=1):
         progress.note(f"point {number} of {len(points)}: {point.name}")
-        shares = networks.get(point.config.network)
+        shares = networks.get(point.config.network_key)
         done = run(
             spark, point.config, inside(execution, point.name), progress=progress, shares=shares
         )
         done.simulation.release()
-        networks.setdefault(point.config.network, done.simulation)
+        networks.setdefault(point.config.network_key, done.simulation)
         rows += _rows(point, done.metrics(), done.manifest())
     schema = schemas.sweep_rows({name: _KINDS[name] for name in sweep.grid})
     cells = pd.DataFrame(

@@ -186,7 +186,9 @@ def published(config: RunConfig, systems: list[str]) -> dict[str, Published]:
     """
     others = {name.split(".")[0] for name in NUMBERS if name.startswith("scribe_")} - {*systems}
     known = {name: k for name, k in NUMBERS.items() if name.split(".")[0] not in others}
-    if config.topology == "power-law":  # the paper gives no numbers of its second topology's links
+    if (
+        config.topology.kind == "power-law"
+    ):  # the paper gives no numbers of its second topology's links
         of_links = ("topology.", "links.", "_stress.", ".messages")
         alien = [name for name in known if any(part in name for part in of_links)]
         known |= {n: dataclasses.replace(known[n], paper=None, check=None) for n in alien}

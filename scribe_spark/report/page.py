@@ -258,7 +258,7 @@ def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Topology", config.get("topology")),
         ("Nodes", config.get("nodes")),
         ("Groups", config.get("groups")),
-        ("Experiments", config.get("experiments")),
+        ("Experiments", _plain(config["experiments"]) if "experiments" in config else None),
         ("Topologies", config.get("seeds")),
         ("Seed", manifest.get("seed", config.get("seed"))),
         ("Time", _duration(sum(took)) if took else None),
@@ -335,6 +335,8 @@ def _spread(std: Any) -> str:
 
 def _plain(value: Any) -> str:
     """A setting as it would be typed."""
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or _ABSENT
     return _ABSENT if value is None else str(value)
 
 

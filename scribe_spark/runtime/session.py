@@ -45,7 +45,7 @@ def session(
     nodes : int
         What the heap is sized for.
     effort : int, optional
-        What all that it will do costs (`RunConfig.effort`); `nodes` if it is not known.
+        What all that it will do costs (`RunConfig.estimated_work`); `nodes` if it is not known.
     """
     active = SparkSession.getActiveSession()
     if active is not None:

@@ -29,10 +29,11 @@ def group_sizes(config: RunConfig) -> np.ndarray:
 
     gsize(r) = floor(N r**-1.25 + 0.5), or the same number for all.
     """
-    if config.group_size is not None:
-        return np.full(config.groups, config.group_size, dtype=np.int64)
-    rank = np.arange(1, config.groups + 1, dtype=float)
-    return np.floor(config.nodes * rank**-config.zipf_exponent + 0.5).astype(np.int64)
+    count, exponent = config.groups.count or 0, config.groups.zipf_exponent or 0.0
+    if config.groups.size is not None:
+        return np.full(count, config.groups.size, dtype=np.int64)
+    rank = np.arange(1, count + 1, dtype=float)
+    return np.floor(config.overlay.nodes * rank**-exponent + 0.5).astype(np.int64)
 
 
 def draw_members(spark: SparkSession, config: RunConfig) -> DataFrame:

@@ -46,13 +46,13 @@ _PLACE: dict[str, Kind] = {"domain": "int", "x": "float", "y": "float"}
 
 
 def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
-    """The router graph that ``config.topology`` names, checked.
+    """The router graph that ``config.topology.kind`` names, checked.
 
     Parameters
     ----------
     config : RunConfig
-        ``topology`` is ``transit-stub``, ``power-law``, ``topohub:NAME``, or the path or URL of an
-        edge list.
+        ``topology.kind`` is ``transit-stub``, ``power-law``, ``topohub:NAME``, or the path or URL
+        of an edge list.
     spark : SparkSession, optional
         Reads URLs that are not of this machine (``s3a:``, ``hdfs:``, ``dbfs:``); unused otherwise.
 
@@ -62,11 +62,13 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
         Unknown name, unreadable table, or a graph that
         :func:`~scribe_spark.topology.check` refuses.
     """
-    topology = config.topology
+    topology = config.topology.kind
     if topology == "transit-stub":
-        return transit_stub.generate(config, config.seed)
+        return transit_stub.generate(config.topology, config.seed)
     if topology == "power-law":
-        return power_law.generate(config.power_law_routers, config.power_law_links, config.seed)
+        return power_law.generate(
+            config.topology.power_law_routers, config.topology.power_law_links, config.seed
+        )
     if topology.startswith(_TOPOHUB):
         return topohub_network(topology.removeprefix(_TOPOHUB))
     if is_local(topology):

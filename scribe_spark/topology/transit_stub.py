@@ -26,7 +26,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, shortest_path
 
 from scribe_spark import draws
-from scribe_spark.config import TransitStub
+from scribe_spark.config import TopologyConfig
 from scribe_spark.errors import InputError
 from scribe_spark.topology.graph import Graph, both_ways, router_frame
 
@@ -48,7 +48,7 @@ class Scales:
     stub: int
 
     @classmethod
-    def of(cls, params: TransitStub) -> Scales:
+    def of(cls, params: TopologyConfig) -> Scales:
         """The scales that GT-ITM's users derive from the sizes."""
         most_transit = params.transit_size + 3 * params.transit_domains
         most_stubs = params.stubs_per_transit + 3 * most_transit
@@ -119,7 +119,7 @@ class _Domains:
         return int(self.starts[domain]) + _below(int(self.sizes[domain]), rng)
 
 
-def generate(params: TransitStub, seed: int) -> Graph:
+def generate(params: TopologyConfig, seed: int) -> Graph:
     """A transit-stub graph with exactly ``params.routers`` routers.
 
     Transit routers come first, domain by domain, then the stubs' routers in the order of the
@@ -127,8 +127,7 @@ def generate(params: TransitStub, seed: int) -> Graph:
 
     Parameters
     ----------
-    params : TransitStub
-        A :class:`~scribe_spark.config.RunConfig` will do.
+    params : TopologyConfig
     seed : int
         Key of every draw.
 
@@ -231,7 +230,7 @@ def hop_diameter(n: int, links: np.ndarray) -> int:
 # Construction, in the order of the model's steps
 
 
-def _transit(params: TransitStub, scales: Scales, places: np.ndarray, seed: int) -> _Domains:
+def _transit(params: TopologyConfig, scales: Scales, places: np.ndarray, seed: int) -> _Domains:
     """Transit domains, each in a square centred on its place and clamped into the grid."""
     sizes = spread(params.transit_domains, params.transit_size, _stream(seed, "transit sizes"))
     graphs = []
@@ -248,7 +247,7 @@ def _transit(params: TransitStub, scales: Scales, places: np.ndarray, seed: int)
 
 
 def _stubs(
-    params: TransitStub, scales: Scales, transit: _Domains, seed: int
+    params: TopologyConfig, scales: Scales, transit: _Domains, seed: int
 ) -> tuple[np.ndarray, _Domains]:
     """Each stub's transit router, and the stubs, each in a square near that router."""
     per_router = np.concatenate(
@@ -295,7 +294,7 @@ def _inter_domain(top_links: np.ndarray, transit: _Domains, seed: int) -> np.nda
 
 
 def _extra_transit_stub(
-    params: TransitStub, owners: np.ndarray, transit: _Domains, stubs: _Domains, seed: int
+    params: TopologyConfig, owners: np.ndarray, transit: _Domains, stubs: _Domains, seed: int
 ) -> np.ndarray:
     """Links of a uniform stub router to a uniform transit router that does not carry its stub."""
     count = params.extra_transit_stub
@@ -310,7 +309,7 @@ def _extra_transit_stub(
     return _pairs(ends)
 
 
-def _extra_stub_stub(params: TransitStub, stubs: _Domains, seed: int) -> np.ndarray:
+def _extra_stub_stub(params: TopologyConfig, stubs: _Domains, seed: int) -> np.ndarray:
     """Links of a uniform stub router to a uniform router of another stub."""
     count = params.extra_stub_stub
     if count and len(stubs.sizes) < 2:

@@ -92,7 +92,13 @@ def make(spark: SparkSession, tmp_path: Path) -> Callable[..., experiments.Run]:
     ) -> experiments.Run:
         config = RunConfig(**SMALL | changes)
         where = str(tmp_path / "out" if out is None else out)
-        execution = Execution(where, "local[2]", partitions, resume, overwrite)
+        execution = Execution(
+            out=where,
+            master="local[2]",
+            partitions=partitions,
+            resume=resume,
+            overwrite=overwrite,
+        )
         experiments.check(config, execution)
         return experiments.run(spark, config, execution, phases, progress)
 
@@ -117,7 +123,7 @@ def whole(
     """A run that pytest's workers share: made by the first that asks, looked through by others."""
     ours = factory.getbasetemp()
     shared = ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours
-    where = Execution(str(shared / name), "local[2]", 2, resume=True)
+    where = Execution(out=str(shared / name), master="local[2]", partitions=2, resume=True)
     with open(shared / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         phases = () if (shared / name / "report.html").exists() else experiments.PHASES

@@ -53,7 +53,7 @@ def done(spark, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("paper") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulation, "compute_routes", counted)
-        page = paper.run(spark, WHOLE, Execution(str(out), partitions=2), Notes())
+        page = paper.run(spark, WHOLE, Execution(out=str(out), partitions=2), Notes())
     assert page == f"{out}/report.html"
     assert seeds == [1, 2]
     assert not held() - before  # nothing piles up from seed to seed
@@ -68,7 +68,7 @@ def copy(done, tmp_path) -> Path:
 def go_on(spark, out: Path, whole: Paper = WHOLE) -> list[str]:
     """What a resumed paper told."""
     notes = Notes()
-    paper.check(whole, how := Execution(str(out), partitions=2, resume=True))
+    paper.check(whole, how := Execution(out=str(out), partitions=2, resume=True))
     paper.run(spark, whole, how, notes)
     return notes.lines
 
@@ -204,7 +204,7 @@ def test_an_experiment_may_be_for_some_seeds_only():
 
 def refusal(out: Path, whole: Paper = WHOLE, **how: bool) -> str:
     with pytest.raises(InputError) as caught:
-        paper.check(whole, Execution(str(out), **how))
+        paper.check(whole, Execution(out=str(out), **how))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -214,7 +214,7 @@ def test_what_exists_is_not_touched_unasked(done):
 
 
 def test_another_scale_or_config_is_refused(done, monkeypatch):
-    text = refusal(done, Paper(2, BOTH, scale=0.5), resume=True)
+    text = refusal(done, Paper(seeds=2, experiments=BOTH, scale=0.5), resume=True)
     assert text == f"scale = 0.5: {done} was made with scale = 1.0; use that or another OUT"
     other = Experiment(RunConfig(nodes=60, groups=5, group_size=6, b=2, **NETWORK))
     monkeypatch.setitem(config.EXPERIMENTS, "small_groups", other)
@@ -226,7 +226,9 @@ def test_scale():
     runs = Paper(seeds=1, experiments=BOTH, scale=0.25).runs()[1]
     assert [(run.nodes, run.groups) for run in runs.values()] == [(30, 1), (15, 1)]
     # a group has to find its members
-    assert Paper(1, "small_groups", 0.001).runs()[1]["small_groups"].nodes == 6
+    assert (
+        Paper(seeds=1, experiments="small_groups", scale=0.001).runs()[1]["small_groups"].nodes == 6
+    )
 
 
 def test_another_version_is_refused(copy):
@@ -242,7 +244,7 @@ def test_another_version_is_refused(copy):
 def test_a_run_is_no_paper_and_a_paper_no_run(done, how):
     assert "holds a manifest.json of something else" in refusal(done / RUNS[0], **how)
     with pytest.raises(InputError, match=r"holds a manifest\.json of something else"):
-        experiments.check(RunConfig(), Execution(str(done), **how))
+        experiments.check(RunConfig(), Execution(out=str(done), **how))
 
 
 def test_somebody_elses_folder_is_refused(tmp_path):
@@ -258,12 +260,14 @@ def test_overwrite_starts_over(spark, copy, monkeypatch):
 
     monkeypatch.setattr(paper, "run_one", interrupted)
     (copy / "notes.txt").write_text("mine")
-    paper.check(whole := Paper(1, BOTH), how := Execution(str(copy), overwrite=True))
+    paper.check(
+        whole := Paper(seeds=1, experiments=BOTH), how := Execution(out=str(copy), overwrite=True)
+    )
     with pytest.raises(KeyboardInterrupt):
         paper.run(spark, whole, how)
     assert {path.name for path in copy.iterdir()} == {"manifest.json", "notes.txt"}
     # and what is left can be gone on with
-    paper.check(whole, Execution(str(copy), resume=True))
+    paper.check(whole, Execution(out=str(copy), resume=True))
 
 
 # ---------------------------------------------------------------------------------------- sharing

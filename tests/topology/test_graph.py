@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from scribe_spark.config import TransitStub
+from scribe_spark.config import TopologyConfig
 from scribe_spark.schemas import LINKS, ROUTERS
 from scribe_spark.topology import GraphFramesMissing, Topology, from_frames, from_graphframe
 from scribe_spark.topology import graph as module
 from scribe_spark.topology.sources import edge_list
 from scribe_spark.topology.transit_stub import generate
 
-DRAWN = generate(TransitStub(2, 2, 1, 3), 1)
+SMALL = TopologyConfig(transit_domains=2, transit_size=2, stubs_per_transit=1, stub_size=3)
+DRAWN = generate(SMALL, 1)
 
 
 @pytest.fixture

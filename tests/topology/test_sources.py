@@ -50,7 +50,7 @@ def refusal(topology: str) -> str:
 def test_transit_stub_takes_the_parameters_and_the_seed_of_the_run():
     config = RunConfig(transit_domains=2, transit_size=2, stubs_per_transit=1, stub_size=3)
     graph = load(config, Untouchable())
-    assert len(graph.vertices) == config.routers == 16
+    assert len(graph.vertices) == config.topology.routers == 16
     assert not graph.edges.equals(load(RunConfig.of(config.as_dict(), {"seed": 2})).edges)
 
 

@@ -1,0 +1,33 @@
+"""The section ``execution``: where a run happens; nothing here changes a number."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from scribe_spark.config.section import Section, Text
+from scribe_spark.errors import InputError
+
+__all__ = ["Execution"]
+
+
+class Execution(Section):
+    """Where a run happens and where it writes; not part of what two runs are compared by."""
+
+    out: Text = Field(description="Folder or URL that Spark can write")
+    master: Text = Field(default="local[*]", description="Spark master")
+    partitions: int | None = Field(
+        default=None,
+        ge=1,
+        le=100_000,
+        description="Partitions of the node-level tables, picked from cores and size if not given",
+    )
+    resume: bool = Field(
+        default=False, description="Go on with what is in OUT, after its last whole phase"
+    )
+    overwrite: bool = Field(default=False, description="Replace what is in OUT")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Execution:
+        if self.resume and self.overwrite:
+            raise InputError("overwrite", True, "use either --resume or --overwrite, not both")
+        return self

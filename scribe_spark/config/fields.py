@@ -1,0 +1,86 @@
+"""Every field of a config as a record: what flags, sweeps and the docs are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from scribe_spark.config.execution import Execution
+from scribe_spark.config.kinds import Kind, kind_of
+from scribe_spark.config.run import SECTIONS, RunConfig
+from scribe_spark.config.section import Section
+
+__all__ = ["RUN_FIELDS", "FieldRecord", "documentation", "fields_of"]
+
+
+@dataclass(frozen=True)
+class FieldRecord:
+    """A field.
+
+    Attributes
+    ----------
+    section : str
+        The section that it is in; ``run`` for what is in none.
+    name, flat : str
+        Its name in the section; its flat name, which is its flag's.
+    kind : Kind
+    default : object
+        A list is a tuple; None also where there is no default.
+    description : str
+    """
+
+    section: str
+    name: str
+    flat: str
+    kind: Kind
+    default: Any
+    description: str
+
+    @property
+    def type(self) -> str:
+        """``INT``, ``FLOAT``, ``TEXT``, ``BOOL``, ``NAMES``, or the choices: ``1|2|4|8``."""
+        if self.kind.choices:
+            return "|".join(map(str, self.kind.choices))
+        return {"str": "TEXT", "list": "NAMES"}.get(self.kind.name, self.kind.name.upper())
+
+    @property
+    def typical(self) -> str:
+        """The default as a flag would have it; empty if it is unset."""
+        if self.kind.name == "bool":
+            return str(self.default).lower()
+        if self.kind.name == "list":
+            return ",".join(self.default)
+        return "" if self.default is None else str(self.default)
+
+
+def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
+    """The fields of a section, by flat name; those that are sections themselves are left out."""
+    flat = model.flat_names()
+    return {
+        flat[name]: FieldRecord(
+            section,
+            name,
+            flat[name],
+            kind_of(field.annotation),
+            None if field.is_required() else field.default,
+            field.description or "",
+        )
+        for name, field in model.model_fields.items()
+        if name not in SECTIONS or model is not RunConfig
+    }
+
+
+#: The fields of a run, by flat name.
+RUN_FIELDS: dict[str, FieldRecord] = fields_of(RunConfig, "run")
+for _section, _model in SECTIONS.items():
+    RUN_FIELDS |= fields_of(_model, _section)
+
+
+def documentation() -> Iterator[tuple[str, str, str, str, str]]:
+    """Section, flat name, type, default and description of every field, in order.
+
+    The default is empty where a field is unset.
+    """
+    for field in (*RUN_FIELDS.values(), *fields_of(Execution, "execution").values()):
+        yield field.section, field.flat, field.type, field.typical, field.description

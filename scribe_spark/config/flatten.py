@@ -1,0 +1,78 @@
+"""Fields by their flat names, however they were given: flat, dotted, or by section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from scribe_spark.config.names import check_names
+from scribe_spark.config.section import Section
+from scribe_spark.errors import InputError
+
+__all__ = ["flatten"]
+
+Sections = Mapping[str, type[Section]]
+
+
+def flatten(
+    given: Mapping[str, Any], sections: Sections, own: Iterable[str], what: str = "config key"
+) -> dict[str, Any]:
+    """Flat name -> value.
+
+    Parameters
+    ----------
+    given : mapping
+        Fields by flat name (``nodes``), by dotted name (``overlay.nodes``), or whole sections
+        (``overlay``: a mapping, or a section's model).
+    sections : mapping of str to type
+    own : iterable of str
+        Names that are in no section.
+    what : str
+        What the names are, for the message of an unknown one.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, a section that is none, or a field that is given twice.
+
+    Examples
+    --------
+    >>> from scribe_spark.config.overlay import OverlayConfig
+    >>> flatten({"overlay": {"nodes": 5}, "overlay.b": 2}, {"overlay": OverlayConfig}, [])
+    {'nodes': 5, 'b': 2}
+    """
+    flat = [*own, *(name for model in sections.values() for name in model.flat_names().values())]
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        for field, inner in _fields(name, value, sections, flat, what).items():
+            if field in found:
+                raise InputError(field, inner, "is given twice; leave one of them out")
+            found[field] = inner
+    return found
+
+
+def _fields(
+    name: str, value: Any, sections: Sections, flat: list[str], what: str
+) -> dict[str, Any]:
+    """The fields that one entry gives."""
+    section, dot, field = name.partition(".")
+    if dot and section in sections:
+        return _of_section(section, {field: value}, sections, what)
+    # `topology` and `groups` are sections and flat names, too
+    if name in sections and (name not in flat or isinstance(value, Mapping | Section)):
+        return _of_section(name, value, sections, what)
+    check_names({name: None}, [*flat, *sections], what)
+    return {name: value}
+
+
+def _of_section(section: str, given: Any, sections: Sections, what: str) -> dict[str, Any]:
+    model = sections[section]
+    if isinstance(given, model):
+        given = given.given()
+    if not isinstance(given, Mapping):
+        some = next(iter(model.model_fields))
+        raise InputError(section, given, f"must be a table of fields, such as {some}")
+    names = model.flat_names()
+    dotted = {f"{section}.{name}": names.get(name) for name in given}
+    check_names(dotted, [f"{section}.{name}" for name in names], what)
+    return {names[name]: value for name, value in given.items()}

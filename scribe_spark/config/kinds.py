@@ -1,0 +1,77 @@
+"""What kind of value a field takes, read from its annotation; and such a value out of a text."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from scribe_spark.errors import InputError
+
+__all__ = ["Kind", "kind_of"]
+
+#: What a value must be, in words.
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a text",
+    "list": "names separated by commas",
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The values that a field takes.
+
+    Attributes
+    ----------
+    name : str
+        ``int``, ``float``, ``bool``, ``str`` or ``list`` (of texts).
+    choices : tuple
+        The only values, if there are just a few.
+    optional : bool
+        Whether None stands for unset.
+    """
+
+    name: str
+    choices: tuple[Any, ...] = ()
+    optional: bool = False
+
+    def parse(self, field: str, text: str) -> Any:
+        """A value out of its text, as a flag has it; range and meaning are the config's to check.
+
+        A list stays a text: the config splits it at its commas.
+
+        Raises
+        ------
+        InputError
+            Naming `field`.
+        """
+        try:
+            if self.name == "bool":
+                return {"true": True, "false": False}[text]
+            return {"int": int, "float": float}.get(self.name, str)(text)
+        except (KeyError, ValueError):
+            raise InputError(field, text, f"must be {_WORDS[self.name]}") from None
+
+
+def kind_of(annotation: Any) -> Kind:
+    """The kind of an annotation such as ``int | None``, ``Literal["a", "b"]``, ``tuple[str, ...]``.
+
+    Of several types the first counts: it is what a flag's text is read as.
+
+    Examples
+    --------
+    >>> kind_of(int | None)
+    Kind(name='int', choices=(), optional=True)
+    """
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return kind_of(inner[0])
+    if origin in (Union, types.UnionType):
+        first = kind_of(inner[0])
+        return Kind(first.name, first.choices, type(None) in inner)
+    if origin is Literal:
+        return Kind(type(inner[0]).__name__, inner)
+    return Kind("list" if origin is tuple else annotation.__name__)

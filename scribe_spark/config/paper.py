@@ -1,0 +1,98 @@
+"""The whole paper: the experiments of Section IV, each over a number of topologies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from scribe_spark.config.names import check_names
+from scribe_spark.config.run import RunConfig
+from scribe_spark.config.section import Names, Section
+
+__all__ = ["EXPERIMENTS", "Experiment", "Paper"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment of Section IV: its config but for the seed, and how many seeds it is run for.
+
+    Attributes
+    ----------
+    config : RunConfig
+    seeds : int or None
+        At most this many; None for all that are asked for.
+    """
+
+    config: RunConfig
+    seeds: int | None = None
+
+
+#: The experiments of Section IV, in the order in which a seed's are run.
+EXPERIMENTS: dict[str, Experiment] = {
+    "main": Experiment(RunConfig(variants="bottleneck,collapse,lazy")),
+    "small_groups": Experiment(
+        RunConfig(nodes=50_000, groups=30_000, group_size=11, variants="collapse,lazy")
+    ),
+    "internet": Experiment(RunConfig(topology="power-law"), seeds=1),
+}
+
+
+class Paper(Section):
+    """Section IV as a whole."""
+
+    seeds: int = Field(
+        default=10,
+        ge=1,
+        le=10_000,
+        description="Topologies: seeds 1, 2, ..., each with its own graph, placement, nodeIds and "
+        "members",
+    )
+    experiments: Names = Field(
+        default=tuple(EXPERIMENTS),
+        description="Which, separated by commas: main (Sections IV.A to IV.E), small_groups "
+        "(Section IV.F), internet (IV.A's second topology in spirit; one seed)",
+    )
+    scale: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=100.0,
+        description="Nodes and groups of every experiment times this, and the routers and links of "
+        "an internet-like topology; below 1 for a trial",
+    )
+
+    @field_validator("experiments")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Each experiment once."""
+        check_names(dict.fromkeys(names), EXPERIMENTS, "experiments")
+        return tuple(dict.fromkeys(names))
+
+    def runs(self) -> dict[int, dict[str, RunConfig]]:
+        """Seed -> experiment -> the config of that run."""
+        return {
+            seed: {
+                name: self._run(EXPERIMENTS[name].config, seed)
+                for name in self.experiments
+                if seed <= (EXPERIMENTS[name].seeds or seed)
+            }
+            for seed in range(1, self.seeds + 1)
+        }
+
+    def _run(self, config: RunConfig, seed: int) -> RunConfig:
+        """An experiment's config at this scale."""
+        changes: dict[str, Any] = {
+            "seed": seed,
+            "nodes": max(round(config.overlay.nodes * self.scale), config.groups.size or 1),
+            "groups": max(round((config.groups.count or 0) * self.scale), 1),
+        }
+        if config.topology.kind == "power-law":
+            network = config.topology
+            changes["power_law_routers"] = max(round(network.power_law_routers * self.scale), 100)
+            changes["power_law_links"] = max(round(network.power_law_links * self.scale), 139)
+        return config.replace(**changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `flat`."""
+        return self.flat()

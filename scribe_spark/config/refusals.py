@@ -1,0 +1,63 @@
+"""What pydantic has against a value, as one line in this package's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from scribe_spark.config.kinds import kind_of
+from scribe_spark.errors import InputError
+
+__all__ = ["refusal"]
+
+#: By pydantic's names for what is wrong.
+_TYPES = {
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a non-empty text",
+    "string_unicode": "must be a text in UTF-8",
+    "tuple_type": "must be names, in a list or separated by commas",
+    "missing": "must be given",
+}
+
+#: By pydantic's names for bounds.
+_BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
+
+def refusal(
+    error: ValidationError, fields: Mapping[str, FieldInfo], flat: Mapping[str, str]
+) -> InputError:
+    """The first complaint of a model about its fields.
+
+    Parameters
+    ----------
+    fields : mapping
+        Field name -> pydantic's record of it.
+    flat : mapping
+        Field name -> the name that users know it by.
+    """
+    first = error.errors(include_url=False)[0]
+    context = first.get("ctx", {})
+    if isinstance(context.get("error"), InputError):
+        return context["error"]
+    name = str(first["loc"][0])
+    value = "" if first["type"] == "missing" else first["input"]
+    return InputError(flat[name], value, _remedy(first["type"], context, fields[name]))
+
+
+def _remedy(complaint: str, context: Mapping[str, Any], field: FieldInfo) -> str:
+    if complaint == "value_error":  # raised by a validator of ours
+        return str(context["error"])
+    if complaint == "literal_error":
+        return "must be one of " + ", ".join(map(str, kind_of(field.annotation).choices))
+    if complaint == "multiple_of" and context["multiple_of"] == 2:
+        return "must be even"
+    for bound, words in _BOUNDS.items():
+        if bound in context:
+            return f"must be {words} {context[bound]}"
+    return _TYPES.get(complaint, complaint.replace("_", " "))

@@ -1,0 +1,93 @@
+"""What every section of a config has in common: frozen, strictly typed, refused in one line.
+
+A section is a pydantic model.  A field has a name in its section (``count`` in `groups`) and a flat
+name, which is also its flag's (``groups``); where they differ, the field is marked with `Flat`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic_core import PydanticCustomError
+
+from scribe_spark.config.names import check_names
+from scribe_spark.config.refusals import refusal
+
+__all__ = ["Flat", "Names", "Section", "Text", "Whole"]
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Marks a field whose flat name is not its own."""
+
+    name: str
+
+
+def _check_text(text: str) -> str:
+    if not text.strip() or "\0" in text:
+        raise ValueError("must be a non-empty text")
+    return text
+
+
+def _check_whole(value: Any) -> Any:
+    if type(value) is not int:
+        raise PydanticCustomError("literal_error", "not a whole number")
+    return value
+
+
+def _split(value: Any) -> Any:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(","))
+    return tuple(value) if isinstance(value, list) else value
+
+
+#: A text that is not empty, such as a path.
+Text = Annotated[str, AfterValidator(_check_text)]
+
+#: Names in a list, or in one text, separated by commas.
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+#: For a choice of whole numbers: True equals 1 and 4.0 equals 4, but are none of them.
+Whole = BeforeValidator(_check_whole)
+
+
+class Section(BaseModel):
+    """Some fields of a config, checked when they are given.
+
+    Raises
+    ------
+    InputError
+        For an unknown field, a missing one, or a value that it cannot have.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+    def __init__(self, **given: Any) -> None:
+        check_names(given, type(self).model_fields, "config key")
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise refusal(error, type(self).model_fields, self.flat_names()) from None
+
+    @classmethod
+    def flat_names(cls) -> dict[str, str]:
+        """Field name -> flat name, in order."""
+        return {
+            name: next((mark.name for mark in field.metadata if isinstance(mark, Flat)), name)
+            for name, field in cls.model_fields.items()
+        }
+
+    def flat(self) -> dict[str, Any]:
+        """Flat name -> value of every field, in order; lists are lists."""
+        values = {flat: getattr(self, name) for name, flat in self.flat_names().items()}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+
+    def given(self) -> dict[str, Any]:
+        """Field name -> value of the fields that were given when this was made."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+    def replace(self, **changes: Any) -> Self:
+        """The same with other values, checked again."""
+        return type(self)(**{**self.given(), **changes})

@@ -1,0 +1,150 @@
+"""The section ``topology``: routers, links and what routes depend on (JSAC 2002, Section IV.A)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from scribe_spark.config.section import Flat, Section, Text
+from scribe_spark.errors import InputError
+
+__all__ = ["MOST_EXTRA_LINKS", "MOST_PAIRS", "MOST_TRANSIT_STUB_ROUTERS", "TopologyConfig"]
+
+#: Links of a transit-stub network differ in weight, so its routes need matrices of all pairs of
+#: routers: 6 bytes a pair, 600 MB for this many.
+MOST_TRANSIT_STUB_ROUTERS = 10_000
+
+#: A domain's links are drawn pair by pair of its routers, until the domain is connected.
+MOST_PAIRS = 1_000_000
+
+#: Between domains each link is drawn from a stream of its own, some 20 microseconds each.
+MOST_DOMAINS = 500
+MOST_EXTRA_LINKS = 100_000
+
+#: A power-law network is arrays on the driver, about 200 bytes a link.
+MOST_POWER_LAW_ROUTERS = 10_000_000
+MOST_POWER_LAW_LINKS = 20_000_000
+
+_SIZES = ("transit_domains", "transit_size", "stubs_per_transit", "stub_size")
+
+
+class TopologyConfig(Section):
+    """The network of routers; the defaults are the paper's.
+
+    Examples
+    --------
+    >>> TopologyConfig(transit_domains=2, transit_size=3, stubs_per_transit=4, stub_size=5).routers
+    126
+    """
+
+    kind: Annotated[Text, Flat("topology")] = Field(
+        default="transit-stub",
+        description="transit-stub, power-law (an internet-like graph, distances in hops), "
+        "topohub:NAME (a real network by the topohub package), or the path of an edge list (CSV or "
+        "Parquet: src, dst, delay_ms[, weight])",
+    )
+    tie: Literal["delay", "seeded"] = Field(
+        default="delay",
+        description="Among routes of equal weight: the one of least delay, or a draw",
+    )
+    lan_delay_ms: float = Field(
+        default=1.0, ge=0.001, le=1e6, description="Delay of a node's LAN link, each way, in ms"
+    )
+    transit_domains: int = Field(
+        default=10, ge=1, le=MOST_DOMAINS, description="Transit domains, T"
+    )
+    transit_size: int = Field(default=5, ge=1, description="Mean routers of a transit domain, N_T")
+    stubs_per_transit: int = Field(
+        default=10, ge=1, description="Mean stubs of a transit router, K"
+    )
+    stub_size: int = Field(default=10, ge=1, description="Mean routers of a stub, N_S")
+    p_top: float = Field(
+        default=1.0, gt=0.0, le=1.0, description="Probability of a link between two transit domains"
+    )
+    p_transit: float = Field(
+        default=0.6,
+        gt=0.0,
+        le=1.0,
+        description="Probability of a link between two routers of a transit domain",
+    )
+    p_stub: float = Field(
+        default=0.5,
+        gt=0.0,
+        le=1.0,
+        description="Probability of a link between two routers of a stub",
+    )
+    extra_transit_stub: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_EXTRA_LINKS,
+        description="Extra links of stubs' routers to transit routers",
+    )
+    extra_stub_stub: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_EXTRA_LINKS,
+        description="Extra links between routers of different stubs",
+    )
+    gtitm_quirk: bool = Field(
+        default=True,
+        description="Only the first transit domain is drawn with the transit scale and "
+        "probability, as GT-ITM does",
+    )
+    power_law_routers: int = Field(
+        default=102_639,
+        ge=1,
+        le=MOST_POWER_LAW_ROUTERS,
+        description="Routers of the power-law graph",
+    )
+    power_law_links: int = Field(
+        default=142_303,
+        ge=0,
+        le=MOST_POWER_LAW_LINKS,
+        description="Undirected links of the power-law graph",
+    )
+
+    @property
+    def routers(self) -> int:
+        """Routers of the transit-stub graph: R = T N_T (1 + K N_S)."""
+        transit = self.transit_domains * self.transit_size
+        return transit * (1 + self.stubs_per_transit * self.stub_size)
+
+    @model_validator(mode="after")
+    def _bounded(self) -> TopologyConfig:
+        """Refuse networks that cannot be made, or routed in, before memory is asked for."""
+        if self.routers > MOST_TRANSIT_STUB_ROUTERS:
+            raise self._too_large(
+                f"makes {self.routers:,} routers (transit_domains x transit_size x (1 + "
+                f"stubs_per_transit x stub_size)); must be at most {MOST_TRANSIT_STUB_ROUTERS:,}"
+            )
+        pairs = self._pairs()
+        if pairs > MOST_PAIRS:
+            raise self._too_large(
+                f"makes {pairs:,} pairs of routers in one domain; must be at most {MOST_PAIRS:,}"
+            )
+        self._check_power_law()
+        return self
+
+    def _too_large(self, remedy: str) -> InputError:
+        """Names the size that is farthest above its default."""
+        fields = type(self).model_fields
+        name = max(_SIZES, key=lambda size: getattr(self, size) / fields[size].default)
+        return InputError(name, getattr(self, name), remedy)
+
+    def _pairs(self) -> int:
+        """Pairs of routers within domains, if domains had their mean sizes."""
+        transit = self.transit_domains * self.transit_size
+        stubs = transit * self.stubs_per_transit
+        of_transit = self.transit_domains * self.transit_size * (self.transit_size - 1) // 2
+        return of_transit + stubs * self.stub_size * (self.stub_size - 1) // 2
+
+    def _check_power_law(self) -> None:
+        routers, links = self.power_law_routers, self.power_law_links
+        least, most = routers - 1, routers * (routers - 1) // 2
+        if links < least:
+            remedy = f"must be at least {least}, to connect {routers} routers"
+            raise InputError("power_law_links", links, remedy)
+        if links > most:
+            remedy = f"must be at most {most}: there are no more pairs of {routers} routers"
+            raise InputError("power_law_links", links, remedy)

@@ -1,0 +1,57 @@
+"""The section ``trees``: trees beside Scribe's own (JSAC 2002, Sections IV.E and IV.F)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from scribe_spark.config.names import check_names
+from scribe_spark.config.section import Names, Section, Text
+
+__all__ = ["MOST_CHILDREN", "VARIANTS", "TreesConfig"]
+
+#: How a tree may be built: Scribe's own, and those of Sections IV.E and IV.F.
+VARIANTS = ("plain", "bottleneck", "collapse", "lazy")
+
+#: Limits are columns of type BIGINT.
+MOST_CHILDREN = 2**63 - 1
+
+
+class TreesConfig(Section):
+    """Which trees are built beside Scribe's own, and what an overloaded node drops."""
+
+    variants: Names = Field(
+        default=(),
+        description="Trees built beside Scribe's own, separated by commas: bottleneck (Section "
+        "IV.E), collapse, lazy (Section IV.F); none, or plain, by default",
+    )
+    limit: int = Field(
+        default=64,
+        ge=1,
+        le=MOST_CHILDREN,
+        description="A node with more children than this, over all groups, is overloaded",
+    )
+    capacities: Text | None = Field(
+        default=None, description="A CSV or Parquet table (node, limit) with every node's own limit"
+    )
+    shed_group: Literal["largest", "random"] = Field(
+        default="largest",
+        description="What an overloaded node drops from: its largest table or a random one",
+    )
+    shed_child: Literal["farthest", "nearest", "random"] = Field(
+        default="farthest", description="Which child an overloaded node drops"
+    )
+    shed_table: Literal["remaining", "whole"] = Field(
+        default="remaining",
+        description="What a dropped child is sent: the children that remain, or the whole table as "
+        "it was at the round's start (then two may choose each other, and the cycle rule refuses "
+        "one)",
+    )
+
+    @field_validator("variants")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Each variant once, in the order of `VARIANTS`; ``plain`` adds none."""
+        check_names(dict.fromkeys(names), VARIANTS, "variants")
+        return tuple(name for name in VARIANTS[1:] if name in names)
