@@ -404,7 +404,8 @@ def _size_text(size: Mapping[str, Any]) -> list[str]:
     logged = "supersteps" in size
     each = ", ".join(f"{seconds:.1f}" for seconds in size["each"])
     runs = f" (median of {each})" if len(size["each"]) > 1 else ""
-    lines = [f"N = {size['nodes']:,}, G = {size['groups']:,}: {size['seconds']:.1f} s{runs}", ""]
+    groups = "members from a table" if size["groups"] is None else f"G = {size['groups']:,}"
+    lines = [f"N = {size['nodes']:,}, {groups}: {size['seconds']:.1f} s{runs}", ""]
     columns = ["phase", "seconds", "rows", "RSS GiB", "PSS GiB"]
     columns += ["jobs", "read MiB", "written MiB"] if logged else []
     total = {"name": "all", **size, "rows": sum(p["rows"] or 0 for p in size["phases"])}
@@ -515,7 +516,7 @@ def main(arguments: Sequence[str]) -> int:
     bench: dict[str, Any] = {"machine": machine(), "config": resolved[0], "sizes": []}
     for size, config in zip(chosen, resolved, strict=True):
         result = measure([*flags, *size], given.repeat, not given.no_event_log, given.folder)
-        about = {"nodes": config["nodes"], "groups": config["groups"], "seed": config["seed"]}
+        about = {name: config.get(name) for name in ("nodes", "groups", "seed")}
         bench["sizes"].append({**about, **result})
     different = {size["nodes"]: size["seconds"] for size in bench["sizes"]}
     growth = None

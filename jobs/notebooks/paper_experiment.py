@@ -12,8 +12,6 @@
 
 # COMMAND ----------
 
-import dataclasses
-
 from scribe_spark import RunConfig, run
 
 dbutils.widgets.text("nodes", "100000", "Nodes")
@@ -99,9 +97,9 @@ display(done.table("group_delay").groupBy("system").agg({"rad": "median", "rmd":
 
 # COMMAND ----------
 
-few = max(config.nodes // 2, 11)
-small = dataclasses.replace(
-    config, nodes=few, groups=20 * config.groups, group_size=11, variants="collapse,lazy"
+few = max(config.overlay.nodes // 2, 11)
+small = config.replace(
+    nodes=few, groups=20 * config.groups.count, group_size=11, variants=["collapse", "lazy"]
 )
 out = dbutils.widgets.get("paper_out") + "-small-groups"
 small_groups = run(small, out, spark=spark, overwrite=True)
