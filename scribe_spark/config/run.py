@@ -134,7 +134,7 @@ class RunConfig(Section):
         # for the time of the change to sections: a field by its flat name
         for section, model in SECTIONS.items():
             for field, flat in model.flat_names().items():
-                if flat == name:
+                if flat == name and section in self.__dict__:
                     return getattr(getattr(self, section), field)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
