@@ -1,6 +1,7 @@
 """A run: the phases of one experiment over a folder, resumable; a sweep: a grid of runs."""
 
-from scribe_spark.experiments.run import PHASES, Run, check, report, run
+from scribe_spark.experiments.phases import PHASES
+from scribe_spark.experiments.run import Run, check, report, run
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.sweep import Sweep, check_sweep, run_sweep
 

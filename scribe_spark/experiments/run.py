@@ -33,6 +33,7 @@ from scribe_spark.experiments.folder import (
     probe_local,
     refuse_contents,
 )
+from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.progress import Progress, Silent
@@ -41,10 +42,7 @@ from scribe_spark.runtime.session import default_partitions, tuned
 from scribe_spark.scribe import check_capacities, check_members
 from scribe_spark.topology import check_routable, load
 
-__all__ = ["PHASES", "Run", "check", "report", "run"]
-
-#: In order; each but the last leaves tables that the next ones read.
-PHASES = ("topology", "overlay", "trees", "measures", "report")
+__all__ = ["Run", "check", "report", "run"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +139,7 @@ def run(
     partitions = execution.partitions or default_partitions(spark, config.nodes)
     with tuned(spark, partitions):
         usable = True  # all tables so far are those that the next phase's record was made from
-        for name in PHASES[:-1]:
+        for name in TABLE_PHASES:
             if usable and name in done and _is_whole(folder, done[name]):
                 progress.note(f"{name}: whole already")
                 _take(simulation, folder, done[name])
@@ -152,11 +150,11 @@ def run(
             else:
                 _refuse_gap(name, phases)
                 usable = False
-        if PHASES[-1] in phases:
+        if REPORT in phases:
             started = time.perf_counter()
-            with progress.phase(PHASES[-1]):
+            with progress.phase(REPORT):
                 report(spark, execution.out)
-            _record(folder, manifest, _entry(PHASES[-1], started, {}, {}))
+            _record(folder, manifest, _entry(REPORT, started, {}, {}))
     return Run(execution.out, simulation, folder)
 
 
@@ -175,12 +173,13 @@ def _run_phase(
     manifest["phases"] = [e for e in manifest["phases"] if PHASES.index(e["name"]) < before]
     folder.write_json(MANIFEST, manifest)
     started, tables, texts = time.perf_counter(), {}, {}
+    phase = TABLE_PHASES[name]
     with progress.phase(name):
-        for table, frame in simulation.phase(name):
+        for table, frame in phase.tables(simulation):
             tables[table] = folder.write_table(table, frame)
             simulation.saved[table] = folder.read_table(table, frame.schema)
-        if name == "measures":
-            texts["metrics.json"] = folder.write_json("metrics.json", simulation.numbers())
+        for file, value in phase.texts(simulation).items():
+            texts[file] = folder.write_json(file, value)
     entry = _entry(name, started, tables, texts)
     _record(folder, manifest, entry)
     return entry
@@ -229,8 +228,8 @@ def report(spark: SparkSession, out: str) -> str:
     try:
         manifest, metrics = folder.read_json(MANIFEST), folder.read_json("metrics.json")
         # its own time is not on the page: drawn again, the page stays the same
-        manifest["phases"] = [e for e in manifest["phases"] if e["name"] != PHASES[-1]]
-        finished = manifest["phases"][-1]["name"] == PHASES[-2]
+        manifest["phases"] = [e for e in manifest["phases"] if e["name"] != REPORT]
+        finished = manifest["phases"][-1]["name"] == list(TABLE_PHASES)[-1]
         spread = folder.read_table("distributions").toPandas()
     except Exception:
         finished = False

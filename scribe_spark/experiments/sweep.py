@@ -28,7 +28,8 @@ from scribe_spark.experiments.folder import (
     local_contents,
     probe_local,
 )
-from scribe_spark.experiments.run import PHASES, check, former, new_manifest, run
+from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
+from scribe_spark.experiments.run import check, former, new_manifest, run
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.published import NUMBERS
@@ -42,7 +43,7 @@ _KINDS = {name: {"list": "str"}.get(f.kind.name, f.kind.name) for name, f in RUN
 
 #: What a point costs: seconds of the phases that leave tables, and their sum.  The report's are
 #: left out: it is drawn again whenever a sweep goes on.
-_COSTS = {**{f"cost.{phase}.seconds": "s" for phase in PHASES[:-1]}, "cost.seconds": "s"}
+_COSTS = {**{f"cost.{phase}.seconds": "s" for phase in TABLE_PHASES}, "cost.seconds": "s"}
 
 #: The metrics on the page, unless the TOML file says which.
 SHOW = (
@@ -338,7 +339,7 @@ def _rows(
     point: Point, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """A row for each number of the run, and for what it cost."""
-    took = {e["name"]: float(e["seconds"]) for e in manifest["phases"] if e["name"] != PHASES[-1]}
+    took = {e["name"]: float(e["seconds"]) for e in manifest["phases"] if e["name"] != REPORT}
     values = {metric["name"]: metric["value"] for metric in metrics}
     values |= {f"cost.{phase}.seconds": seconds for phase, seconds in took.items()}
     values["cost.seconds"] = round(sum(took.values()), 3)

@@ -11,7 +11,8 @@ import worlds
 
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import PHASES
+from scribe_spark.experiments.numbers import metrics_of
+from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.topology.power_law import generate
 from scribe_spark.underlay import hops as hop_underlay
@@ -101,8 +102,8 @@ def test_routing_state_is_the_same(monkeypatch, small):
 def tables(simulation: Simulation) -> dict[str, pa.Table]:
     """Every table of a run, its rows sorted."""
     made = {}
-    for phase in PHASES[:-1]:
-        for name, frame in simulation.phase(phase):
+    for phase in TABLE_PHASES.values():
+        for name, frame in phase.tables(simulation):
             found = frame.toArrow()
             simulation.saved[name] = simulation.spark.createDataFrame(found)
             made[name] = found.sort_by([(c, "ascending") for c in found.column_names])
@@ -127,7 +128,7 @@ def test_a_run_is_the_same_whoever_answers(spark):
     for name, table in expected.items():
         assert table.num_rows, name
         assert found[name].equals(table), name
-    assert searching.numbers() == looking_up.numbers()
+    assert metrics_of(searching.saved, config) == metrics_of(looking_up.saved, config)
 
 
 def test_a_network_that_neither_can_is_refused(spark):

@@ -1,0 +1,86 @@
+"""What a simulation has made and must give back: memory on the executors, files, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+from pyspark.sql import DataFrame
+
+from scribe_spark.runtime.blocks import release
+
+__all__ = ["Scope", "stage"]
+
+T = TypeVar("T")
+
+
+class Releasable(Protocol):
+    """Anything that keeps memory or files until it is released."""
+
+    def release(self) -> None: ...
+
+
+R = TypeVar("R", bound=Releasable)
+
+
+class Scope:
+    """Everything that was made inside is released by :meth:`close`, the newest first.
+
+    One release that fails does not keep the others from being tried.  A scope may be closed any
+    number of times, and used again after that.
+    """
+
+    def __init__(self) -> None:
+        self._releases = ExitStack()
+
+    def __enter__(self) -> Scope:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def own(self, resource: R) -> R:
+        """Take over the release of something that has a ``release`` method."""
+        self._releases.callback(resource.release)
+        return resource
+
+    def persist(self, frame: DataFrame) -> DataFrame:
+        """Persist a DataFrame until the scope is closed."""
+        persisted = frame.persist()
+        self._releases.callback(persisted.unpersist)
+        return persisted
+
+    def own_table(self, table: DataFrame) -> DataFrame:
+        """Take over the release of a table that :func:`blocks.materialise` made."""
+        self._releases.callback(release, table)
+        return table
+
+    def close(self) -> None:
+        """Release everything that was made so far."""
+        self._releases.close()
+
+
+class stage(Generic[T]):
+    """A property that is computed when first asked for, and kept in the owner's ``stages``.
+
+    Unlike `functools.cached_property`, all stages can be forgotten at once: ``stages.clear()``.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make, self.__doc__ = make, make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> stage[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: Any, owner: type) -> T | stage[T]:
+        if instance is None:
+            return self
+        stages: dict[str, Any] = instance.stages
+        if self._name not in stages:
+            stages[self._name] = self._make(instance)
+        return stages[self._name]
