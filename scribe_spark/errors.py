@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["InputError"]
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["InputError", "check_names"]
 
 _LONGEST = 300  # characters of a value in a message
 
@@ -22,3 +25,32 @@ def _shown(value: object) -> str:
     except Exception:  # a number of more digits than Python writes; an object that has no repr
         text = f"({type(value).__name__})"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Refuse the first unknown name, with the nearest known one.
+
+    Parameters
+    ----------
+    given : iterable of str
+        The names to check; a mapping's keys.
+    known : iterable of str
+        The names that are allowed; at least one.
+    what : str
+        What the names are, for the message: ``config key``, ``flag``, ...
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> check_names({"nods": 5}, ["nodes", "groups"], "config key")
+    Traceback (most recent call last):
+    scribe_spark.errors.InputError: config key = 'nods': is unknown; did you mean 'nodes'?
+    """
+    allowed = list(known)
+    for name in given:
+        if name not in allowed:
+            near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.0)
+            raise InputError(what, name, f"is unknown; did you mean {near[0]!r}?")

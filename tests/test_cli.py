@@ -14,7 +14,11 @@ from pathlib import Path
 import pytest
 
 from scribe_spark import cli
+from scribe_spark.cli import commands
+from scribe_spark.cli.flags import resolve
 from scribe_spark.config import Execution, Paper, RunConfig
+from scribe_spark.config.execution import PHASES
+from scribe_spark.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -62,6 +66,19 @@ BAD = {
     "run --limit 2.5": "limit = '2.5': must be a whole number",
     "run --variants colapse": "variants = 'colapse': is unknown; did you mean 'collapse'?",
     "run --variants plain,lazy,": "variants = ''",
+    "run --limit 9223372036854775808": "limit = 9223372036854775808: must be at most",
+    "run --transit-size 3000": "transit_size = 3000: makes 3,030,000 routers",
+    "run --transit-domains 50": "transit_domains = 50: makes 25,250 routers",
+    "topology --extra-stub-stub 10000000": "extra_stub_stub = 10000000: must be at most 100000",
+    "run --topology power-law --power-law-routers 3 --power-law-links 100": "power_law_links = 100",
+    "run --groups 1000000000": "groups = 1000000000: must be at most 10000000",
+    "run --members m.csv --group-size 5": "group_size = 5: is what the table of members says",
+    "run --members m.csv --groups 5": "groups = 5: is what the table of members says",
+    "run --members m.csv --zipf-exponent 1": "zipf_exponent = 1.0: is what the table of members",
+    "run --config=": "config = '': must name a file",
+    "sweep --config= --set b=2": "config = '': must name a file",
+    "topology --config=": "config = '': must name a file",
+    "run --out=": "out = '': must be a non-empty text",
     "run --capacities /nowhere.csv": "capacities = '/nowhere.csv': does not exist",
     "run --shed-group biggest": "shed_group = 'biggest': must be one of largest, random",
     "run --shed-child far": "shed_child = 'far': must be one of farthest, nearest, random",
@@ -94,6 +111,10 @@ BAD = {
     "sweep --set b=2 --set b=4": "set = 'b=4': sweeps b again",
     "sweep --set b=2,4 --b 4": "b = 4: is in --set too; leave one of them out",
     "sweep --set nodes=99,9 --group-size 50": "group_size = 50: a group cannot have more members",
+    "sweep --set overlay.b=2,3": "b = 3: must be one of 1, 2, 4, 8",
+    "sweep --set overlay.c=2": "sweep field = 'overlay.c': is unknown; did you mean 'overlay.",
+    "sweep --set b=2 --set overlay.b=4": "set = 'overlay.b=4': sweeps b again",
+    "sweep --set trees=2": "sweep field = 'trees': is unknown; did you mean ",
     "sweep --set members=/nowhere.csv": "members = '/nowhere.csv': does not exist",
     'sweep --set topology="a': "topology = '\"a': must be values separated by commas",
     "sweep --sett b=2": "flag = '--sett': is unknown; did you mean '--set'?",
@@ -119,6 +140,20 @@ def test_bad_input_is_one_line_and_exit_2(call, line):
         ("nodes = '5'", "nodes = '5': must be a whole number"),
         ("[run]\nnodes = 5", "config key = 'run': is unknown"),
         ("nodes = ", "config = "),
+        ("a = " + "[" * 5_000, "config = "),
+        ("nodes = 2026-01-01", "nodes = datetime.date(2026, 1, 1): must be a whole number"),
+        ("tie = 07:32:00", "tie = datetime.time(7, 32): must be one of delay, seeded"),
+        ("members = {a = 1}", "members = {'a': 1}: must be a non-empty text"),
+        ("variants = [[1]]", "variants = [1]: must be a non-empty text"),
+        ("resume = 2026-01-01T00:00:00Z", "resume = datetime.datetime("),
+        ("overwrite = 'no'", "overwrite = 'no': must be true or false"),
+        ("resume = 1", "resume = 1: must be true or false"),
+        ("[execution]\noverwrite = 'no'", "overwrite = 'no': must be true or false"),
+        ("[overlay]\nleafset = 8", "config key = 'overlay.leafset': is unknown; did you mean 'ov"),
+        ("nodes = 5\n[overlay]\nnodes = 5", "nodes = 5: is given twice"),
+        ("overlay = 5", "overlay = 5: must be a table of fields"),
+        ("members = 'm.csv'\ngroups = 5", "groups = 5: is what the table of members says"),
+        ('topology = "a\\u0000b"', "topology = 'a\\x00b': must be a non-empty text"),
     ],
 )
 def test_bad_config_file(call, tmp_path, text, error):
@@ -127,6 +162,53 @@ def test_bad_config_file(call, tmp_path, text, error):
     assert code == 2
     assert err.startswith(f"scribe-spark: error: {error}")
     assert err.count("\n") == 1
+
+
+def test_overwrite_of_no_deletes_nothing(call, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "manifest.json").write_text("{}")
+    (tmp_path / "c.toml").write_text(f"overwrite = 'no'\nout = '{tmp_path}/out'\n")
+    code, _, err = call("run", "--config", str(tmp_path / "c.toml"))
+    assert (code, err.count("\n")) == (2, 1)
+    assert (tmp_path / "out" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("b = [2026-01-01]", "b = datetime.date(2026, 1, 1): must be one of 1, 2, 4, 8"),
+        ("seed = [{a = 1}]", "seed = {'a': 1}: must be a whole number"),
+        ("seed = [[1], [2]]", "seed = [1]: must be a whole number"),
+        ("b = {c = [1]}", "b = {'c': [1]}: must be a list in [sweep]"),
+        ("variants = [['lazy', 'lasy']]", "variants = 'lasy': is unknown"),
+        ("variants = [[], 'plain']", "variants = 'plain': is swept twice"),
+        ("show = [2026-01-01]\nb = [2]", "show = [datetime.date(2026, 1, 1)]: must be a list of"),
+        ("[sweep.overlay]\nb = [2, 3]", "b = 3: must be one of 1, 2, 4, 8"),
+        ("b = [2]\noverlay.b = [4]", "b = [4]: is given twice"),
+        ("overwrite = [true, false]", "sweep field = 'overwrite': is unknown"),
+        ("out = ['a']", "sweep field = 'out': is unknown"),
+    ],
+)
+def test_bad_sweep_file(call, tmp_path, text, error):
+    (tmp_path / "c.toml").write_text("[sweep]\n" + text)
+    code, _, err = call("sweep", "--config", str(tmp_path / "c.toml"))
+    assert code == 2
+    assert err.startswith(f"scribe-spark: error: {error}")
+    assert err.count("\n") == 1
+
+
+def test_a_sweep_of_millions_of_points_is_refused_at_once(call, tmp_path):
+    values = ",".join(map(str, range(1_000)))
+    for given in (
+        ("--set", f"seed={values}", "--set", f"limit={values}1", "--set", "b=1,2,4,8"),
+        ("--set", "seed=" + ",".join(map(str, range(10_001)))),
+    ):
+        began = time.perf_counter()
+        code, _, err = call("sweep", *given)
+        assert time.perf_counter() - began < 1
+        assert code == 2
+        assert err.startswith("scribe-spark: error: sweep = ")
+        assert err.endswith(": points are too many; must be at most 10,000\n")
 
 
 @pytest.mark.parametrize("given", [("run", "--seed", "x"), ("sweep", "--set", "seed=1,x")])
@@ -153,7 +235,7 @@ def test_no_command_is_help(call):
 
 
 def test_every_field_is_a_flag_with_a_text(call):
-    options = {option.name: option for option in cli._RUN}
+    options = {option.name: option for option in commands._RUN_FLAGS}
     assert set(options) == {*RunConfig().flat(), *Execution(out="o").flat()}
     for option in options.values():
         assert option.help is not None
@@ -161,6 +243,32 @@ def test_every_field_is_a_flag_with_a_text(call):
     out = call("run", "--help")[1]
     assert "--leaf-set INT" in out
     assert "[default: 100000]" in out
+
+
+def test_help_lists_flags_by_section(call):
+    out = call("run", "--help")[1]
+    titles = [line for line in out.splitlines() if line.endswith(":") and line[:1].isalpha()]
+    assert titles == [
+        "Run:",
+        "Overlay:",
+        "Groups:",
+        "Topology:",
+        "Trees:",
+        "Execution:",
+        "Options:",
+    ]
+    assert out.index("Overlay:") < out.index("--leaf-set") < out.index("Groups:")
+
+
+def test_the_list_of_commands_loads_no_config():
+    program = (
+        "import sys; from scribe_spark.cli import main\n"
+        "try: main(['--help'])\n"
+        "finally: assert not {'pydantic', 'scribe_spark.config'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "topology  Statistics of a topology" in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("paper", "--help"), ("run", "--dry-run")])
@@ -183,7 +291,7 @@ def test_dry_run_reads_back(call, tmp_path):
     file.write_text(text, encoding="utf-8")
     assert call("run", "--config", str(file), "--dry-run") == (0, text, "")
     given = {"nodes": 500, "b": 2, "gtitm_quirk": False, "p_stub": 0.25, "seed": -5}
-    config, execution = cli._resolve({"config": str(file)})
+    config, execution = resolve({"config": str(file)})
     assert config == RunConfig(**given)
     assert execution.out == out
 
@@ -196,6 +304,18 @@ def test_flags_win_over_the_file(call, tmp_path):
     )[1]
     for line in ("nodes = 7", "groups = 5", "write_routing_table = false", 'master = "local[1]"'):
         assert line in out.splitlines()
+
+
+def test_a_file_by_sections_is_the_flat_one(call, tmp_path):
+    flat, nested = tmp_path / "flat.toml", tmp_path / "nested.toml"
+    flat.write_text('nodes = 500\ngroups = 5\nvariants = "lazy,collapse"\nmaster = "local[1]"\n')
+    nested.write_text(
+        "overlay.nodes = 500\n[groups]\ncount = 5\n[trees]\nvariants = ['collapse', 'lazy']\n"
+        "[execution]\nmaster = 'local[1]'\n"
+    )
+    one, other = (call("run", "--config", str(file), "--dry-run") for file in (flat, nested))
+    assert one == other
+    assert one[0] == 0
 
 
 def test_dry_run_of_a_sweep_reads_back(call, tmp_path):
@@ -252,7 +372,7 @@ def test_run(call, experiments):
     config, execution = RunConfig(nodes=9), Execution(out="o", overwrite=True)
     assert experiments == [
         ("check", config, execution),
-        ("run", config, execution, cli.PHASES),
+        ("run", config, execution, PHASES),
         ("stop",),
     ]
 
@@ -269,7 +389,7 @@ def test_run(call, experiments):
 def test_phases_run_in_order_and_go_on_with_out(call, experiments, phases, resume):
     assert call("run", *(f"--phase={phase}" for phase in phases))[0] == 0
     _, _, execution, ran = experiments[1]
-    assert ran == tuple(phase for phase in cli.PHASES if phase in phases)
+    assert ran == tuple(phase for phase in PHASES if phase in phases)
     assert execution.resume is resume
 
 
@@ -307,7 +427,7 @@ def test_report(call, experiments):
 
 def test_an_error_of_a_run_stops_the_session(call, experiments, monkeypatch):
     def fail(*_, **__):
-        raise cli.InputError("members", 7, "names no node")
+        raise InputError("members", 7, "names no node")
 
     monkeypatch.setattr(sys.modules["scribe_spark.experiments"], "run", fail)
     assert call("run") == (2, "", "scribe-spark: error: members = 7: names no node\n")
@@ -336,7 +456,7 @@ def test_no_java_is_one_line(call, experiments, monkeypatch):
 
 @pytest.mark.parametrize(
     ("script", "phases"),
-    [("run", cli.PHASES), *((phase, (phase,)) for phase in cli.PHASES)],
+    [("run", PHASES), *((phase, (phase,)) for phase in PHASES)],
 )
 def test_jobs_take_the_same_flags(experiments, monkeypatch, capsys, script, phases):
     path = ROOT / "jobs" / f"{script}.py"

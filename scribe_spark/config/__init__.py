@@ -7,13 +7,13 @@ line reads it before it starts anything.
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.fields import RUN_FIELDS, FieldRecord, documentation, fields_of
 from scribe_spark.config.groups import GroupsConfig
-from scribe_spark.config.names import check_names
 from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.paper import EXPERIMENTS, Experiment, Paper
 from scribe_spark.config.run import SECTIONS, RunConfig, flat_values
 from scribe_spark.config.toml import read_toml, write_toml
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import VARIANTS, TreesConfig
+from scribe_spark.errors import check_names
 
 #: For the time of the change to sections.
 TransitStub = TopologyConfig

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scribe_spark.config.names import check_names
 from scribe_spark.config.section import Section
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, check_names
 
 __all__ = ["flatten"]
 
@@ -61,7 +60,7 @@ def _fields(
     # `topology` and `groups` are sections and flat names, too
     if name in sections and (name not in flat or isinstance(value, Mapping | Section)):
         return _of_section(name, value, sections, what)
-    check_names({name: None}, [*flat, *sections], what)
+    check_names([name], [*flat, *sections], what)
     return {name: value}
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from scribe_spark.config.names import check_names
 from scribe_spark.config.run import RunConfig
 from scribe_spark.config.section import Names, Section
+from scribe_spark.errors import check_names
 
 __all__ = ["EXPERIMENTS", "Experiment", "Paper"]
 
@@ -66,7 +66,7 @@ class Paper(Section):
     @classmethod
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """Each experiment once."""
-        check_names(dict.fromkeys(names), EXPERIMENTS, "experiments")
+        check_names(names, EXPERIMENTS, "experiments")
         return tuple(dict.fromkeys(names))
 
     def runs(self) -> dict[int, dict[str, RunConfig]]:

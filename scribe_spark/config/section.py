@@ -7,13 +7,14 @@ name, which is also its flag's (``groups``); where they differ, the field is mar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
-from scribe_spark.config.names import check_names
 from scribe_spark.config.refusals import refusal
+from scribe_spark.errors import check_names
 
 __all__ = ["Flat", "Names", "Section", "Text", "Whole"]
 
@@ -72,6 +73,7 @@ class Section(BaseModel):
             raise refusal(error, type(self).model_fields, self.flat_names()) from None
 
     @classmethod
+    @cache
     def flat_names(cls) -> dict[str, str]:
         """Field name -> flat name, in order."""
         return {

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from scribe_spark.config.names import check_names
 from scribe_spark.config.section import Names, Section, Text
+from scribe_spark.errors import check_names
 
 __all__ = ["MOST_CHILDREN", "VARIANTS", "TreesConfig"]
 
@@ -53,5 +53,5 @@ class TreesConfig(Section):
     @classmethod
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """Each variant once, in the order of `VARIANTS`; ``plain`` adds none."""
-        check_names(dict.fromkeys(names), VARIANTS, "variants")
+        check_names(names, VARIANTS, "variants")
         return tuple(name for name in VARIANTS[1:] if name in names)

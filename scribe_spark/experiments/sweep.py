@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import itertools
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -18,8 +20,8 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.config import RUN_FIELDS, Execution, RunConfig, check_names
-from scribe_spark.errors import InputError
+from scribe_spark.config import RUN_FIELDS, Execution, RunConfig, flat_values
+from scribe_spark.errors import InputError, check_names
 from scribe_spark.experiments.folder import (
     MANIFEST,
     Folder,
@@ -38,8 +40,11 @@ from scribe_spark.report import render_sweep
 
 __all__ = ["SHOW", "Point", "Sweep", "check_sweep", "run_sweep"]
 
-#: Kind of every field: ``int``, ``float``, ``str`` or ``bool``.
+#: Kind of every field: ``int``, ``float``, ``str`` or ``bool``; a list is swept as a text.
 _KINDS = {name: {"list": "str"}.get(f.kind.name, f.kind.name) for name, f in RUN_FIELDS.items()}
+
+#: What names of swept fields are, in messages.
+_FIELD = "sweep field"
 
 #: What a point costs: seconds of the phases that leave tables, and their sum.  The report's are
 #: left out: it is drawn again whenever a sweep goes on.
@@ -57,6 +62,9 @@ SHOW = (
     "scribe.link_stress.max",
     "cost.seconds",
 )
+
+#: Every point is a run with a folder of its own, and a line of the page: more are a mistake.
+MOST_POINTS = 10_000
 
 _LONGEST = 200  # of a folder's name; file systems take 255
 
@@ -136,7 +144,9 @@ class Sweep:
         table = file.get("sweep", {})
         if not isinstance(table, Mapping):
             raise InputError("sweep", table, "must be a table: [sweep], then b = [1, 2, 4]")
-        listed = {name: _values(name, given) for name, given in table.items() if name != "show"}
+        fixed, flags = flat_values(fixed), flat_values(flags)
+        lists = {name: given for name, given in table.items() if name != "show"}
+        listed = {n: _values(n, given) for n, given in flat_values(lists, _FIELD).items()}
         typed = _sets(sets)
         for swept, given, where in ((listed, fixed, "[sweep]"), (typed, flags, "--set")):
             for name in swept:
@@ -149,7 +159,7 @@ class Sweep:
         config = RunConfig.of(base, {name: values[0] for name, values in grid.items()})
         return cls(config, grid, _metrics(table["show"]) if "show" in table else SHOW)
 
-    @property
+    @cached_property
     def points(self) -> list[Point]:
         """Every point of the grid."""
         rows = itertools.product(*self.grid.values())
@@ -159,7 +169,7 @@ class Sweep:
     def as_dict(self) -> dict[str, Any]:
         """Every config field, a swept one with the list of its values, and which are swept."""
         swept = {name: list(values) for name, values in self.grid.items()}
-        return {"sweep": list(swept), **self.base.as_dict(), **swept}
+        return {"sweep": list(swept), **self.base.flat(), **swept}
 
 
 @dataclass(frozen=True)
@@ -183,7 +193,10 @@ class Swept:
 def _check_grid(grid: Mapping[str, tuple[Any, ...]]) -> None:
     if not grid:
         raise InputError("sweep", "", "sweeps no field; name one, such as --set b=1,2,4")
-    check_names(grid, list(_KINDS), "sweep field")
+    check_names(grid, _KINDS, _FIELD)
+    points = math.prod(map(len, grid.values()))
+    if points > MOST_POINTS:
+        raise InputError("sweep", points, f"points are too many; must be at most {MOST_POINTS:,}")
     for name, values in grid.items():
         if not values:
             raise InputError(name, "", "needs a value at least, such as --set b=1,2,4")
@@ -200,7 +213,9 @@ def _sets(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         name = name.strip()
         if not (equals and name):
             raise InputError("set", text, "must be FIELD=VALUE,VALUE,..., such as b=1,2,4")
-        check_names({name: None}, list(_KINDS), "sweep field")
+        if "." in name:
+            (name,) = flat_values({name: None}, _FIELD)
+        check_names([name], RUN_FIELDS, _FIELD)
         if name in grid:
             raise InputError("set", text, f"sweeps {name} again; give all its values in one --set")
         try:
@@ -208,29 +223,16 @@ def _sets(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         except (csv.Error, ValueError):
             remedy = 'must be values separated by commas, "quoted" where they hold one'
             raise InputError(name, rest, remedy) from None
-        grid[name] = tuple(_typed(name, cell.strip()) for cell in cells)
+        grid[name] = tuple(RUN_FIELDS[name].kind.parse(name, cell.strip()) for cell in cells)
     return grid
-
-
-_WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
-
-
-def _typed(name: str, text: str) -> Any:
-    """A value out of its text; range and meaning are the config's to check."""
-    kind = _KINDS[name]
-    try:
-        if kind == "bool":
-            return {"true": True, "false": False}[text]
-        return {"int": int, "float": float, "str": str}[kind](text)
-    except (KeyError, ValueError):
-        raise InputError(name, text, f"must be {_WORDS[kind]}") from None
 
 
 def _values(name: str, given: Any) -> tuple[Any, ...]:
     """A field's values out of TOML."""
-    check_names({name: None}, list(_KINDS), "sweep field")
     if not isinstance(given, list):
         raise InputError(name, given, "must be a list in [sweep], such as [1, 2, 4]")
+    if RUN_FIELDS[name].kind.name == "list":
+        return tuple(",".join(map(str, v)) or "plain" if isinstance(v, list) else v for v in given)
     real = _KINDS[name] == "float"
     return tuple(float(v) if real and type(v) is int else v for v in given)
 

@@ -71,6 +71,15 @@ def test_values_keep_their_kinds():
     )
 
 
+def test_fields_are_swept_by_dotted_names_and_lists_as_lists():
+    swept = Sweep.of({"sweep": {"overlay": {"b": [2]}}}, {}, ["groups.count=5,6"])
+    assert swept.grid == {"b": (2,), "groups": (5, 6)}
+    listed = Sweep.of({"sweep": {"variants": [[], ["collapse", "lazy"]]}}, {}, [])
+    assert listed.grid == {"variants": ("plain", "collapse,lazy")}
+    assert [point.config.trees.variants for point in listed.points] == [(), ("collapse", "lazy")]
+    assert listed.points[1].name == "variants=collapse~2Clazy"
+
+
 def test_names_are_one_folder_each_whatever_the_values():
     values = ["a/b", "a~2Fb", "../x", "a,b=c", "s3a://b/c d", "ü%2F", "x" * 300, "x" * 301, "~"]
     names = [point.name for point in Sweep.of({"sweep": {"topology": values}}, {}, []).points]

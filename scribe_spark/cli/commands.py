@@ -1,0 +1,226 @@
+"""The commands: what each flag and file amounts to, then one call.
+
+Spark, pandas and numpy are imported by the call, so that ``--help`` and bad input do not wait for
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scribe_spark.cli.flags import (
+    CONFIG,
+    DRY_RUN,
+    EXECUTION_FIELDS,
+    PAPER_FIELDS,
+    PHASE,
+    SET,
+    TEXT,
+    given_only,
+    options,
+    resolve,
+    sources,
+)
+from scribe_spark.cli.parsing import Command, Flag
+from scribe_spark.config import RUN_FIELDS, Execution, Paper, RunConfig, write_toml
+from scribe_spark.config.execution import PAPER_OUT, PHASES, RUN_OUT
+from scribe_spark.errors import check_names
+from scribe_spark.runtime.interrupts import interruptible
+
+__all__ = ["paper", "report", "run", "run_command", "sweep", "topology"]
+
+
+# ------------------------------------------------------------------------------------- the calls
+
+
+def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
+    check_names(phases, PHASES, "phase")
+    config, execution = resolve(given)
+    # a later phase goes on with what is in OUT, unless OUT is to be replaced
+    if phases and PHASES[0] not in phases and not execution.overwrite:
+        execution = execution.replace(resume=True)
+    if dry_run:
+        click.echo(write_toml(config.flat() | execution.flat()), nl=False)
+        return
+    from scribe_spark import experiments, progress
+
+    experiments.check(config, execution)
+    with _session(execution, config) as spark:
+        chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
+        done = experiments.run(
+            spark, config, execution, phases=chosen, progress=progress.pick(sys.stderr)
+        )
+    click.echo(done.out)
+
+
+def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
+    file, flags, execution = sources(given, "sweep")
+    from scribe_spark import experiments, progress
+
+    swept = experiments.Sweep.of(file, flags, sets)
+    if dry_run:
+        base = {n: v for n, v in swept.base.flat().items() if n not in swept.grid}
+        grid = {**swept.grid, "show": swept.show}
+        click.echo(write_toml(base | execution.flat() | {"sweep": grid}), nl=False)
+        return
+    experiments.check_sweep(swept, execution)
+    with _session(execution, *[point.config for point in swept.points]) as spark:
+        done = experiments.run_sweep(spark, swept, execution, progress.pick(sys.stderr))
+    click.echo(done.out)
+
+
+def _paper(**given: Any) -> None:
+    flags = given_only(given)
+    whole = Paper(**{name: flags.pop(name) for name in PAPER_FIELDS if name in flags})
+    execution = Execution(**{"out": PAPER_OUT} | flags)
+    from scribe_spark import progress
+    from scribe_spark.experiments import paper
+
+    paper.check(whole, execution)
+    configs = [config for runs in whole.runs().values() for config in runs.values()]
+    with _session(execution, *configs) as spark:
+        click.echo(paper.run(spark, whole, execution, progress=progress.pick(sys.stderr)))
+
+
+def _report(**given: Any) -> None:
+    execution = Execution(**{"out": RUN_OUT} | given_only(given))
+    from scribe_spark import experiments
+
+    with _session(execution) as spark:
+        click.echo(experiments.report(spark, execution.out))
+
+
+def _topology(out: str | None = None, **given: Any) -> None:
+    config, _ = resolve(given)
+    from scribe_spark import topology
+    from scribe_spark.cli.network import statistics, write_network
+
+    graph = topology.load(config)
+    if out is not None:
+        routers = graph.vertices.rename(columns={"id": "router"})
+        write_network({"routers": routers, "links": graph.edges}, Path(out))
+    for name, value in statistics(config, graph.vertices, graph.edges).items():
+        click.echo(f"{name:<20} {value}")
+
+
+@contextmanager
+def _session(execution: Execution, *configs: RunConfig) -> Iterator[Any]:
+    """A session for `configs`, for the time of a ``with``; under spark-submit its master wins."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM
+        from pyspark import SparkConf
+
+        master = SparkConf().get("spark.master", execution.master) or execution.master
+        execution = execution.replace(master=master)
+    else:
+        from scribe_spark.runtime.java import check_java
+
+        check_java()
+    from scribe_spark.runtime.session import session
+
+    nodes = max([config.overlay.nodes for config in configs], default=1)
+    spark = session(execution, nodes, sum(config.estimated_work for config in configs))
+    try:
+        with interruptible(spark):
+            yield spark
+    finally:
+        spark.stop()
+
+
+# ---------------------------------------------------------------------------------- the commands
+
+_RUN_FLAGS = options([*RUN_FIELDS.values(), *EXECUTION_FIELDS.values()])
+
+
+def _examples(*lines: str) -> str:
+    return "\b\nExamples:\n" + "\n".join(f"  scribe-spark {line}" for line in lines)
+
+
+def run_command(name: str, phases: Sequence[str] = ()) -> Command:
+    """The command `run`; with `phases`, of these alone, and without ``--phase``."""
+
+    def call(**given: Any) -> None:
+        _run(**({"phases": phases} | given))
+
+    return Command(
+        name,
+        callback=call,
+        params=[*_RUN_FLAGS, CONFIG, DRY_RUN, *([] if phases else [PHASE])],
+        help="Simulate Scribe over Pastry, measure it against the baselines, draw the figures. "
+        "The defaults are the paper's experiment.",
+        epilog=_examples(
+            "run",
+            "run --nodes 2000 --groups 50 --out out/small",
+            "run --config data/paper.toml --seed 2 --out out/seed2",
+            "run --config data/paper.toml --dry-run",
+            "run --phase topology --out out/steps",
+            "run --phase overlay --out out/steps",
+        ),
+    )
+
+
+run = run_command("run")
+
+sweep = Command(
+    "sweep",
+    callback=_sweep,
+    params=[SET, *_RUN_FLAGS, CONFIG, DRY_RUN],
+    help="Run every point of a grid over config fields, each in OUT/field=value,.../, and put all "
+    "their numbers into one table (OUT/sweep) and one page (OUT/sweep.html).",
+    epilog=_examples(
+        "sweep --set nodes=10000,100000 --set b=2,4 --out out/grid",
+        "sweep --config data/sweep_b.toml --out out/b",
+        "sweep --config data/sweep_b.toml --set b=2,8 --out out/b28",
+        "sweep --config data/sweep_b.toml --out out/b --resume",
+        "sweep --set 'variants=plain,\"collapse,lazy\"' --set seed=1,2,3",
+    ),
+)
+
+paper = Command(
+    "paper",
+    callback=_paper,
+    params=options([*PAPER_FIELDS.values(), *EXECUTION_FIELDS.values()], PAPER_OUT),
+    help="Run every experiment of Section IV over several topologies, each as a run of its own in "
+    "OUT/EXPERIMENT/seed=SEED, and write their means beside the published numbers. With --resume "
+    "what is complete in OUT is kept: an interrupted one goes on where it was, and more --seeds or "
+    "--experiments add to it.",
+    epilog=_examples(
+        "paper",
+        "paper --resume",
+        "paper --seeds 3 --experiments small_groups --out out/small_groups",
+        "paper --seeds 2 --scale 0.01 --out out/trial",
+    ),
+)
+
+report = Command(
+    "report",
+    callback=_report,
+    params=[
+        Flag(["--out"], type=TEXT, help=f"Folder of a run  [default: {RUN_OUT}]"),
+        *options([EXECUTION_FIELDS["master"]]),
+    ],
+    help="Draw report.html and the figures again, from the tables of a run.",
+    epilog=_examples("report --out out/small"),
+)
+
+topology = Command(
+    "topology",
+    callback=_topology,
+    params=[
+        *options(RUN_FIELDS.values()),
+        Flag(["--out"], type=TEXT, help="Also write routers and links there, as Parquet"),
+        CONFIG,
+    ],
+    help="Statistics of a topology; no Spark needed.",
+    epilog=_examples(
+        "topology",
+        "topology --topology topohub:backbone/africa",
+        "topology --seed 2 --out out/network",
+    ),
+)

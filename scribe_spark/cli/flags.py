@@ -1,0 +1,144 @@
+"""Flags out of the config's fields, and what they amount to over a TOML file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import click
+
+from scribe_spark.cli.parsing import Flag
+from scribe_spark.config import (
+    SECTIONS,
+    Execution,
+    FieldRecord,
+    Paper,
+    RunConfig,
+    fields_of,
+    read_toml,
+)
+from scribe_spark.config.execution import PHASES, RUN_OUT
+from scribe_spark.config.flatten import flatten
+from scribe_spark.config.kinds import Kind
+from scribe_spark.config.section import Section
+from scribe_spark.errors import InputError
+
+__all__ = [
+    "CONFIG",
+    "DRY_RUN",
+    "EXECUTION_FIELDS",
+    "PAPER_FIELDS",
+    "PHASE",
+    "SET",
+    "TEXT",
+    "given_only",
+    "options",
+    "resolve",
+    "sources",
+]
+
+EXECUTION_FIELDS = fields_of(Execution, "execution")
+PAPER_FIELDS = fields_of(Paper, "paper")
+
+
+class _Value(click.ParamType):
+    """A flag's text as a field's type; range and meaning are the config's to check."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.name = {"str": "text", "list": "names"}.get(kind.name, kind.name)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> Any:
+        field = param.name if param and param.name else "value"
+        if not isinstance(value, str):
+            return value
+        if value.startswith("--"):
+            raise InputError(field, "", f"needs a value; {value} is the next flag")
+        return self.kind.parse(field, value)
+
+
+TEXT = _Value(Kind("str"))
+
+
+def options(fields: Iterable[FieldRecord], out: str = RUN_OUT) -> list[Flag]:
+    """One option a field; None means that it was not given.
+
+    Parameters
+    ----------
+    out : str
+        The default of ``--out``, which the field itself has none of.
+    """
+    return [_option(field, out if field.flat == "out" else field.typical) for field in fields]
+
+
+def _option(field: FieldRecord, default: str) -> Flag:
+    flag, text = "--" + field.flat.replace("_", "-"), field.description
+    if field.kind.name == "bool":
+        # a config's field may be true in the file that a flag wins over
+        spelling = flag if field.section == "execution" else f"{flag}/--no-{flag[2:]}"
+        text += "  [default: on]" if field.default is True else ""
+        return Flag([spelling], default=None, help=text, is_flag=True, section=field.section)
+    text += f"  [default: {default}]" if default else ""
+    choices = "|".join(map(str, field.kind.choices)) or None
+    kind = _Value(field.kind)
+    return Flag([flag], type=kind, metavar=choices, help=text, section=field.section)
+
+
+CONFIG = Flag(
+    ["--config"],
+    type=TEXT,
+    metavar="FILE",
+    help="TOML file with the flags' names (leaf_set = 16), or by section ([overlay], then "
+    "leaf_set = 16); flags win over it",
+)
+DRY_RUN = Flag(["--dry-run"], is_flag=True, help="Print the resolved config as TOML, and stop")
+SET = Flag(
+    ["--set", "sets"],
+    type=TEXT,
+    multiple=True,
+    metavar="FIELD=VALUE,...",
+    help="Sweep this field over these values; may be repeated, for a grid. "
+    "Wins over the file's table [sweep], which has lists: b = [1, 2, 4]",
+)
+PHASE = Flag(
+    ["--phase", "phases"],
+    type=TEXT,
+    multiple=True,
+    metavar="|".join(PHASES),
+    help="Only this phase, over the tables that the earlier ones left in OUT; may be repeated. "
+    "Give the same flags as for the first phase: a folder from another config is refused",
+)
+
+
+def given_only(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags that were given."""
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def resolve(given: Mapping[str, Any]) -> tuple[RunConfig, Execution]:
+    """The config and the execution out of flags, over the TOML file that they may name."""
+    file, flags, execution = sources(given)
+    return RunConfig.of(file, flags), execution
+
+
+def sources(
+    given: Mapping[str, Any], *tables: str
+) -> tuple[dict[str, Any], dict[str, Any], Execution]:
+    """What a file and flags say of the config, by flat names; the execution.
+
+    Parameters
+    ----------
+    given : mapping
+        Flags by flat name, None where one was not given; ``config`` names the file.
+    *tables : str
+        Names of tables that the file may have beside the config's sections.
+    """
+    flags = given_only(given)
+    path = flags.pop("config", None)
+    own = [name for name in RunConfig.model_fields if name not in SECTIONS]
+    sections: dict[str, type[Section]] = {**SECTIONS, "execution": Execution}
+    read = {} if path is None else read_toml(path)
+    file = flatten(read, sections, [*own, *EXECUTION_FIELDS, *tables])
+    where = {n: v for n, v in (file | flags).items() if n in EXECUTION_FIELDS}
+    file, flags = ({n: v for n, v in some.items() if n not in where} for some in (file, flags))
+    return file, flags, Execution(**{"out": RUN_OUT} | where)

@@ -1,0 +1,59 @@
+"""click's commands, refusing bad flags and arguments like any other bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any
+
+import click
+
+from scribe_spark.errors import InputError, check_names
+
+__all__ = ["Command", "Flag", "refuse_unknown_flags"]
+
+
+@contextmanager
+def refuse_unknown_flags(command: click.Command, ctx: click.Context) -> Iterator[None]:
+    """Refuse an unknown flag with the nearest one, however far: click names only close ones."""
+    try:
+        yield
+    except click.NoSuchOption as error:
+        flags = [name for param in command.get_params(ctx) for name in param.opts]
+        check_names([error.option_name], flags, "flag")
+        raise
+
+
+class Flag(click.Option):
+    """An option that ``--help`` lists with others of its section."""
+
+    def __init__(self, *args: Any, section: str = "options", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+
+
+class Command(click.Command):
+    """A command that tells of unknown flags and stray arguments like of any other bad input."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.allow_extra_args = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with refuse_unknown_flags(self, ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if ctx.args:
+            raise InputError("argument", ctx.args[0], "is not expected; see --help")
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        def section(param: click.Parameter) -> str:
+            return getattr(param, "section", "options")
+
+        for name, params in groupby(self.get_params(ctx), section):
+            rows = [row for param in params if (row := param.get_help_record(ctx))]
+            with formatter.section(name.capitalize()):
+                formatter.write_dl(rows)
