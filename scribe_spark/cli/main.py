@@ -86,9 +86,9 @@ def _start(command: click.Command, arguments: Sequence[str]) -> NoReturn:
         pass
     except click.BadOptionUsage as error:
         given = next((a for a in arguments if a.startswith(error.option_name)), error.option_name)
-        _stop(f"flag = {given!r}: {error.format_message()}")
+        _stop(str(InputError("flag", given, error.format_message())))
     except click.ClickException as error:
-        _stop(f"arguments = {' '.join(arguments)!r}: {error.format_message()}")
+        _stop(str(InputError("arguments", " ".join(arguments), error.format_message())))
     except InputError as error:
         _stop(str(error))
     except KeyboardInterrupt:

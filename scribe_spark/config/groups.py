@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import Flat, Section, Text
 from scribe_spark.errors import InputError
 
@@ -36,6 +37,7 @@ class GroupsConfig(Section):
     size: Annotated[int | None, Flat("group_size")] = Field(
         default=None,
         ge=1,
+        le=MOST_NODES,
         description="Every group has this many members, instead of the Zipf-like sizes",
     )
     zipf_exponent: float | None = Field(

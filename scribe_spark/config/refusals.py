@@ -59,5 +59,6 @@ def _remedy(complaint: str, context: Mapping[str, Any], field: FieldInfo) -> str
         return "must be even"
     for bound, words in _BOUNDS.items():
         if bound in context:
-            return f"must be {words} {context[bound]}"
+            limit = context[bound]
+            return f"must be {words} {f'{limit:,}' if isinstance(limit, int) else limit}"
     return _TYPES.get(complaint, complaint.replace("_", " "))

@@ -54,11 +54,21 @@ class TopologyConfig(Section):
     transit_domains: int = Field(
         default=10, ge=1, le=MOST_DOMAINS, description="Transit domains, T"
     )
-    transit_size: int = Field(default=5, ge=1, description="Mean routers of a transit domain, N_T")
-    stubs_per_transit: int = Field(
-        default=10, ge=1, description="Mean stubs of a transit router, K"
+    transit_size: int = Field(
+        default=5,
+        ge=1,
+        le=MOST_TRANSIT_STUB_ROUTERS,
+        description="Mean routers of a transit domain, N_T",
     )
-    stub_size: int = Field(default=10, ge=1, description="Mean routers of a stub, N_S")
+    stubs_per_transit: int = Field(
+        default=10,
+        ge=1,
+        le=MOST_TRANSIT_STUB_ROUTERS,
+        description="Mean stubs of a transit router, K",
+    )
+    stub_size: int = Field(
+        default=10, ge=1, le=MOST_TRANSIT_STUB_ROUTERS, description="Mean routers of a stub, N_S"
+    )
     p_top: float = Field(
         default=1.0, gt=0.0, le=1.0, description="Probability of a link between two transit domains"
     )
@@ -143,8 +153,8 @@ class TopologyConfig(Section):
         routers, links = self.power_law_routers, self.power_law_links
         least, most = routers - 1, routers * (routers - 1) // 2
         if links < least:
-            remedy = f"must be at least {least}, to connect {routers} routers"
+            remedy = f"must be at least {least:,}, to connect {routers:,} routers"
             raise InputError("power_law_links", links, remedy)
         if links > most:
-            remedy = f"must be at most {most}: there are no more pairs of {routers} routers"
+            remedy = f"must be at most {most:,}: there are no more pairs of {routers:,} routers"
             raise InputError("power_law_links", links, remedy)
