@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 __all__ = ["InputError", "check_names"]
 
-_LONGEST = 300  # characters of a value in a message
+_LONGEST = 1000  # characters of a value in a message
 
 
 class InputError(ValueError):

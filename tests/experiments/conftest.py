@@ -46,6 +46,9 @@ def flags(config: dict[str, Any]) -> list[str]:
 
 FLAGS = flags(SMALL)
 
+#: The same where members are a table's, which says itself how many groups there are.
+MEMBERS_FLAGS = flags({name: value for name, value in SMALL.items() if name != "groups"})
+
 #: As a short run's own session has them: half of its time is what the JVM loads and compiles.
 JAVA = f"-XX:TieredStopAtLevel=1 {_archive_option()}".strip()
 
@@ -90,7 +93,8 @@ def make(spark: SparkSession, tmp_path: Path) -> Callable[..., experiments.Run]:
         progress: Any = None,
         **changes: Any,
     ) -> experiments.Run:
-        config = RunConfig(**SMALL | changes)
+        usual = {n: v for n, v in SMALL.items() if n != "groups" or "members" not in changes}
+        config = RunConfig(**usual | changes)
         where = str(tmp_path / "out" if out is None else out)
         execution = Execution(
             out=where,

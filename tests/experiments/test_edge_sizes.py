@@ -131,7 +131,7 @@ def test_tables_of_the_users(make):
         "topology": str(ROOT / "data" / "tiny_topology.csv"),
         "members": str(ROOT / "data" / "tiny_members.csv"),
     }
-    run = make(nodes=20, groups=4, **inputs)
+    run = make(nodes=20, **inputs)
     check_left(run, 20, 4)
     check_deliveries(run)
     check_trees(run)

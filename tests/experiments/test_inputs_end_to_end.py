@@ -11,7 +11,7 @@ import pytest
 
 from scribe_spark import cli
 
-from .conftest import FLAGS, command, shell
+from .conftest import FLAGS, MEMBERS_FLAGS, command, shell
 
 
 @pytest.fixture
@@ -25,8 +25,9 @@ def refused(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr("scribe_spark.runtime.session.session", started)
 
     def run(*arguments: str) -> str:
+        usual = MEMBERS_FLAGS if "--members" in arguments else FLAGS
         with pytest.raises(SystemExit) as ended:
-            cli.main(["run", *FLAGS, *arguments])
+            cli.main(["run", *usual, *arguments])
         out, err = capsys.readouterr()
         assert (ended.value.code, out) == (2, "")
         start = "scribe-spark: error: "
@@ -137,7 +138,7 @@ def test_config_key(refused, tmp_path):
 def test_a_real_shell(tmp_path):
     """No Java is needed to be told; and the line is all there is."""
     (tmp_path / "m.csv").write_text(MEMBERS + "1,0\n")
-    flags = (*FLAGS, "--members", str(tmp_path / "m.csv"), "--out", str(tmp_path / "out"))
+    flags = (*MEMBERS_FLAGS, "--members", str(tmp_path / "m.csv"), "--out", str(tmp_path / "out"))
     done = shell(command("run", *flags), JAVA_HOME="/nowhere")
     assert done.returncode == 2
     assert done.stdout == ""
@@ -237,7 +238,7 @@ def test_input_that_has_changed(refused, a_run, tmp_path):
     members, file = tmp_path / "m.csv", a_run / "manifest.json"
     pd.DataFrame({"group": [1, 1], "node": [0, 1]}).to_csv(members, index=False)
     manifest = json.loads(file.read_text())
-    manifest["resolved"]["members"] = str(members)
+    manifest["resolved"] |= {"members": str(members), "groups": None, "zipf_exponent": None}
     manifest["inputs"] = {"members": "what it was"}
     file.write_text(json.dumps(manifest))
     flags = ("--out", str(a_run), "--write-routing-table", "--members", str(members), "--resume")

@@ -224,11 +224,10 @@ def test_another_scale_or_config_is_refused(done, monkeypatch):
 
 def test_scale():
     runs = Paper(seeds=1, experiments=BOTH, scale=0.25).runs()[1]
-    assert [(run.nodes, run.groups) for run in runs.values()] == [(30, 1), (15, 1)]
+    assert [(run.overlay.nodes, run.groups.count) for run in runs.values()] == [(30, 1), (15, 1)]
     # a group has to find its members
-    assert (
-        Paper(seeds=1, experiments="small_groups", scale=0.001).runs()[1]["small_groups"].nodes == 6
-    )
+    tiny = Paper(seeds=1, experiments="small_groups", scale=0.001).runs()[1]["small_groups"]
+    assert tiny.overlay.nodes == 6
 
 
 def test_another_version_is_refused(copy):
