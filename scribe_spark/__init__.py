@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scribe_spark.overlay import Application, Overlay
     from scribe_spark.progress import Progress
     from scribe_spark.runtime.session import session
+    from scribe_spark.superstep import Step, Table
     from scribe_spark.topology import Topology
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "Simulation",
     "Application",
     "Overlay",
+    "Step",
+    "Table",
     "Topology",
 ]
 
@@ -46,6 +49,8 @@ _HOMES = {
     "Simulation": "experiments",
     "Application": "overlay",
     "Overlay": "overlay",
+    "Step": "superstep",
+    "Table": "superstep",
     "Topology": "topology",
     "session": "runtime.session",
 }

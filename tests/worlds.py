@@ -344,9 +344,8 @@ def edges(spark: SparkSession) -> DataFrame:
     """The trees of all cases, grown by `scribe.join`, with delays."""
     grown = []
     for b in BS:
-        rounds = scribe.join(overlay(spark, b), groups(spark, b), members(spark, b))
-        children = scribe.Scribe.children(rounds.tables)
-        grown.append(blocks.materialise(children)[0])
-        rounds.release()
+        trees = scribe.join(overlay(spark, b), groups(spark, b), members(spark, b))
+        grown.append(blocks.materialise(trees.edges())[0])
+        trees.release()
     timed = underlay(spark).delay(blocks.union_tables(grown), "parent_router", "child_router")
     return blocks.materialise(timed.repartition("parent"))[0]

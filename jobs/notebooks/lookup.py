@@ -7,7 +7,7 @@
 
 from pyspark.sql import functions as F
 
-from scribe_spark import Application, RunConfig, Simulation
+from scribe_spark import Application, RunConfig, Simulation, Step, Table
 from scribe_spark.draws import below
 from scribe_spark.ids import half_of_digest
 
@@ -15,20 +15,23 @@ dbutils.widgets.text("nodes", "2000", "Nodes")
 dbutils.widgets.text("keys", "1000", "Keys")
 NODES, KEYS = int(dbutils.widgets.get("nodes")), int(dbutils.widgets.get("keys"))
 
+STORED = ["node", "key_hi", "key_lo"]
+
 
 class Lookup(Application):
-    """A node's store is the PUT messages that were delivered to it."""
+    """A key-value store: every root keeps the values of its keys in the state table `store`."""
 
-    def __init__(self, store=None):
-        self.store = store
+    def __init__(self):
+        super().__init__({"store": Table(STORED, ["value"])})
 
-    def deliver(self, messages, past):
-        if self.store is None:
-            return None
-        asked = messages.where("kind = 'GET'").drop("value")
-        found = asked.join(self.store, ["node", "key_hi", "key_lo"], "left")
-        back = {"key_hi": F.col("from_hi"), "key_lo": F.col("from_lo"), "kind": F.lit("ANSWER")}
-        return found.withColumns(back)
+    def deliver(self, state, messages):
+        put, get = messages.where("kind = 'PUT'"), messages.where("kind = 'GET'")
+        stored, outbox = state["store"].rows(), None
+        if stored is not None:
+            found = get.drop("value").join(stored, STORED, "left")
+            back = {"key_hi": F.col("from_hi"), "key_lo": F.col("from_lo"), "kind": F.lit("ANSWER")}
+            outbox = found.withColumns(back)
+        return Step(outbox, {"store": put.select(*STORED, "value")}, messages)
 
 
 # COMMAND ----------
@@ -37,9 +40,11 @@ simulation = Simulation(spark, RunConfig(nodes=NODES, groups=0))
 overlay, name = simulation.overlay, F.sha1(F.concat(F.lit("key-"), "id"))
 key = half_of_digest(name, 0).alias("key_hi"), half_of_digest(name, 1).alias("key_lo")
 value = F.concat(F.lit("value-"), "id").alias("value")
-puts = spark.range(KEYS).select(below(NODES, 1, "PUT", "id").alias("node"), *key, value)
-kept = overlay.route(Lookup(), puts, name="PUT").union()
-store = kept.select("node", "key_hi", "key_lo", "value")
+nowhere = F.lit(None).cast("bigint")
+put = F.lit("PUT").alias("kind"), nowhere.alias("from_hi"), nowhere.alias("from_lo")
+puts = spark.range(KEYS).select(below(NODES, 1, "PUT", "id").alias("node"), *key, value, *put)
+lookup = Lookup()
+overlay.route(lookup, puts, name="PUT").release()  # the store is in `lookup.state` from now on
 
 # COMMAND ----------
 
@@ -47,14 +52,16 @@ store = kept.select("node", "key_hi", "key_lo", "value")
 
 # COMMAND ----------
 
+from scribe_spark.overlay import start_path
+
 kind, empty = F.lit("GET").alias("kind"), F.lit(None).cast("string").alias("value")
 asking = spark.range(KEYS).select("id", below(NODES, 1, "GET", "id").alias("node"), *key)
 askers = simulation.nodes.select(
     "node", F.col("id_hi").alias("from_hi"), F.col("id_lo").alias("from_lo")
 )
-gets = asking.join(askers, "node", "inner").select("*", kind, empty)
-messages = overlay.route(Lookup(store), gets, trail=True, name="GET").union()
-lookups = overlay.travelled(messages)  # hops, delay_us; direct_us between the ends
+gets = asking.join(askers, "node", "inner").select("*", kind, empty, start_path())
+messages = overlay.route(lookup, gets, name="GET").outcomes()
+lookups = overlay.add_path_delay(messages)  # hops, delay_us; direct_us between the ends
 moved = F.sum(F.when(F.col("hops") > 0, F.col("delay_us")))
 stretch = (moved / F.sum("direct_us")).alias("stretch")
 display(lookups.groupBy("kind").agg(F.count("value"), F.avg("hops"), F.max("hops"), stretch))

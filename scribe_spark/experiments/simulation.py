@@ -148,19 +148,23 @@ class Simulation:
         return self._memory.persist(located.select("group", "node", "router"))
 
     @stage
+    def _trees(self) -> scribe.Trees:
+        """Every group created, every member joined; `create_routes` and `children` are read off."""
+        groups = scribe.make_groups(self.members, self.nodes, self.config)
+        trees = scribe.build_trees(self.overlay, groups, self.members, self.progress)
+        return self._memory.own(trees)
+
+    @stage
     def create_routes(self) -> DataFrame:
         """Each group's CREATE where it was delivered, with the hops and delay of its path."""
         groups = scribe.make_groups(self.members, self.nodes, self.config)
-        rounds = scribe.create(self.overlay, groups, self.progress)
-        if not rounds.tables:  # no group, no CREATE
+        delivered = self._trees.created.outcomes()
+        if delivered is None:  # no group, no CREATE
             return _no_create_routes(groups)
-        with Scope() as scope:
-            scope.own(rounds)
-            delivered = rounds.union().where(F.col("next").isNull())
-            routes = self.overlay.travelled(delivered)
-            sizes = groups.select("group", "size")
-            table, _ = materialise(routes.join(F.broadcast(sizes), "group", "inner"))
-            return self._memory.own_table(table)
+        routes = self.overlay.add_path_delay(delivered)
+        sizes = groups.select("group", "size")
+        table, _ = materialise(routes.join(F.broadcast(sizes), "group", "inner"))
+        return self._memory.own_table(table)
 
     @stage
     def groups_with_root(self) -> DataFrame:
@@ -186,14 +190,14 @@ class Simulation:
     @stage
     def children(self) -> DataFrame:
         """Scribe's children tables, with delays: the tree edges, partitioned by parent."""
-        rounds = scribe.join(self.overlay, self.multicast_groups, self.members, self.progress)
-        if not rounds.tables:  # no member, no JOIN
+        trees = self._trees
+        edges = trees.edges()
+        if edges is None:  # no member, no JOIN
             star = baselines.unicasts(self.multicast_groups, self.members, self.underlay)
             return star.limit(0)
-        with Scope() as scope:
-            scope.own(rounds)
-            edges = scribe.Scribe.children(rounds.tables)
-            return self._memory.own_table(scribe.timed_edges(edges, self.underlay))
+        table = self._memory.own_table(scribe.timed_edges(edges, self.underlay))
+        trees.children.release()  # the same rows, without delays
+        return table
 
     @stage
     def variants(self) -> dict[str, scribe.Variant]:
@@ -202,17 +206,20 @@ class Simulation:
         if trees.capacities is not None:
             given = scribe.read_capacities(self.spark, self.config)
             capacities = self._memory.persist(given.repartition("node"))
-        forest = scribe.Forest(
+        context = scribe.VariantContext(
             self.overlay,
             self.groups_with_root,
             self.members,
             self.children,
-            self.config,
+            trees,
+            self.config.seed,
             self.progress,
             capacities,
         )
-        chosen = {n: build for n, build in scribe.STRATEGIES.items() if n in trees.variants}
-        return {name: self._memory.own(build(forest)) for name, build in chosen.items()}
+        chosen = {
+            n: build for n, build in scribe.STRATEGIES.items() if n in self.config.trees.variants
+        }
+        return {name: self._memory.own(build(context)) for name, build in chosen.items()}
 
     @stage
     def systems(self) -> list[Multicast]:
@@ -225,7 +232,7 @@ class Simulation:
         return [*trees, baselines.ip_multicast(star), baselines.naive_unicast(star)]
 
     def _multicast(self, system: str, edges: DataFrame) -> Multicast:
-        multicast, rounds = scribe.multicast(
+        multicast, loops = scribe.multicast(
             self.overlay,
             self.multicast_groups,
             self.members,
@@ -234,7 +241,8 @@ class Simulation:
             self.progress,
             system,
         )
-        self._memory.own(rounds)
+        for loop in loops:
+            self._memory.own(loop)
         return multicast
 
     def _saved_or(self, table: str, make: Callable[[], DataFrame]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The application on an overlay: its two upcalls, `forward` and `deliver`.
+"""The application on an overlay: its state, and its two upcalls, `forward` and `deliver`.
 
 References
 ----------
@@ -7,9 +7,11 @@ JSAC 2002, Section II.C (the API: route, send, deliver, forward).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
+
+from scribe_spark.superstep import Step, Table
 
 __all__ = ["Application"]
 
@@ -17,30 +19,34 @@ __all__ = ["Application"]
 class Application:
     """What runs on every node of an overlay: two upcalls, each for all messages of a round at once.
 
-    A messages table has ``node`` (where the message is), ``key_hi, key_lo`` and the application's
-    own payload columns; the overlay adds ``router`` (of `node`) and ``next`` (the node it would go
-    to next).  Payload columns must be the same in every message that an application makes.
+    A messages table has ``node`` (where the message is), ``key_hi, key_lo`` (where it is routed to;
+    not needed by `send`) and the application's own payload columns; the overlay adds ``router`` (of
+    `node`) and ``next`` (the node it would go to next).  All messages of an operation have the same
+    columns.  An upcall returns a :class:`Step`: messages, changes of the application's state, and
+    *outcomes*: rows that :meth:`Overlay.route` hands back.  Outcomes of `route` are messages, of
+    the columns that the upcall was given.
 
     Attributes
     ----------
-    remembers : bool
-        The upcalls read earlier rounds: all messages are kept until the operation ends and handed
-        over as `past` (this round's last).  A node's state is what its messages made of it.
+    state : dict of Table
+        The state of all nodes.  An upcall reads it as it was before the round.
     """
 
-    remembers = False
+    def __init__(self, state: Mapping[str, Table] | None = None) -> None:
+        self.state: Mapping[str, Table] = state or {}
 
-    def forward(self, messages: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-        """Before messages go on to ``next``; rows whose ``next`` is set to NULL stop here.
+    def forward(self, state: Mapping[str, Table], messages: DataFrame) -> Step:
+        """Before messages go on to ``next``.
 
-        The application may change contents and ``next``, and add messages of its own.
+        The outbox has those that do: it may lack some, and the application may change contents and
+        ``next``, and add messages of its own.
         """
-        return messages
+        return Step(outbox=messages)
 
-    def deliver(self, messages: DataFrame, past: Sequence[DataFrame]) -> DataFrame | None:
-        """Messages at the root of their key, or sent to their node; may return new messages.
+    def deliver(self, state: Mapping[str, Table], messages: DataFrame) -> Step:
+        """Messages at the root of their key, or at the node that they were sent to.
 
-        New messages have the columns that :meth:`Overlay.route` or :meth:`Overlay.send` was
-        given; ``node`` says where they start (`route`) or arrive (`send`).
+        The outbox has new messages, with the columns that :meth:`Overlay.route` or
+        :meth:`Overlay.send` was given; ``node`` says where they start (`route`) or arrive (`send`).
         """
-        return None
+        return Step(outcomes=messages)

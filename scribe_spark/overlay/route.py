@@ -9,21 +9,39 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import superstep
 from scribe_spark.overlay.application import Application
-from scribe_spark.progress import Progress, Silent
-from scribe_spark.superstep import Rounds
+from scribe_spark.progress import Progress
+from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.superstep import Finished, Round, Step, Table
 from scribe_spark.underlay.matrices import Underlay
 
-__all__ = ["Overlay"]
+__all__ = ["PATH", "Overlay", "is_undeliverable", "start_path"]
 
-#: What a hop and a route add to every message, whatever the overlay.
-_RESERVED_COLUMNS = frozenset({"router", "next", "trail"})
+#: A payload column of this name (ARRAY<BIGINT>) collects the routers of the nodes that a message
+#: has been at; where it is NULL it stays NULL.  :meth:`Overlay.add_path_delay` reads it.
+PATH = "path"
+
+#: What a hop adds to every message, whatever the overlay.
+_RESERVED_COLUMNS = frozenset({"router", "next"})
+
+
+def start_path() -> Column:
+    """The `PATH` of a message that has not been anywhere yet."""
+    return F.array().cast("array<bigint>").alias(PATH)
+
+
+def is_undeliverable() -> Column:
+    """Whether a message (as :meth:`Overlay.next_hop` returns it) is at a node that does not exist.
+
+    For such a message both ``router`` and ``next`` are NULL.
+    """
+    return F.col("router").isNull()
 
 
 class Overlay(ABC):
@@ -63,27 +81,23 @@ class Overlay(ABC):
         application: Application,
         messages: DataFrame,
         *,
-        trail: bool = False,
         name: str = "route",
         progress: Progress | None = None,
-    ) -> Rounds:
+    ) -> Finished:
         """Route messages to the roots of their keys, one hop a superstep.
 
         Parameters
         ----------
         application : Application
         messages : DataFrame
-            ``node, key_hi, key_lo`` and payload.
-        trail : bool
-            Messages carry ``trail``, the routers they have been at; :meth:`travelled` tells hops
-            and delay from it.
+            ``node, key_hi, key_lo`` and payload; perhaps a :data:`PATH`.
 
         Returns
         -------
-        Rounds
-            The messages delivered in each round (``next`` is NULL, ``node`` the root), and those
-            that were undeliverable (``router`` is NULL too); all messages if the application
-            remembers.
+        Finished
+            The application's outcomes (unless it says otherwise, every message that was delivered:
+            ``node`` is the root, ``next`` is NULL), and the messages that were undeliverable: see
+            :func:`is_undeliverable`.
 
         Raises
         ------
@@ -96,42 +110,41 @@ class Overlay(ABC):
         if taken:
             raise ValueError(f"columns {', '.join(taken)} are the overlay's own; rename them")
         # expressions are built once: that costs more than a small round's work
-        carried = _columns(*payload, *(["trail"] if trail else []))
-        nowhere = F.array().cast("array<bigint>").alias("trail")
-        visited = F.array_append("trail", F.col("router")).alias("trail")
-        start = [*_columns("node", *payload), *([nowhere] if trail else [])]
-        stop = [*_columns("node", *payload, "router", "next"), visited]
-        onto = F.col("next").alias("node")
-        moving = F.col("next").isNotNull()
-        arrived = F.col("next").isNull() & F.col("router").isNotNull()
+        visited = F.array_append(PATH, F.col("router")).alias(PATH)
+        payload_here = [visited if c == PATH else c for c in payload]
+        at_next = [F.col("next").alias("node"), *_columns(*payload)]
+        moving, lost = F.col("next").isNotNull(), is_undeliverable()
+        arrived = F.col("next").isNull() & ~lost
 
         def at_nodes(frame: DataFrame) -> DataFrame:
             hop = self.next_hop(frame)
-            return hop.select(*stop) if trail else hop
+            return hop.select("node", *payload_here, "router", "next") if PATH in payload else hop
 
-        def departing(frame: DataFrame) -> DataFrame:
-            return frame.select(*start)
-
-        def step(table: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-            onward = application.forward(table.where(moving), past).where(moving)
-            sent = onward.select(onto, *carried)
-            new = application.deliver(table.where(arrived), past)
-            return at_nodes(sent if new is None else sent.unionByName(departing(new)))
+        def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
+            steps = []
+            outbox = []
+            if round.counts["moving"]:
+                onward = application.forward(state, inbox.where(moving))
+                steps.append(onward)
+                if onward.outbox is not None:
+                    outbox.append(onward.outbox.where(moving).select(at_next))
+            if round.counts["arrived"]:
+                delivered = application.deliver(state, inbox.where(arrived))
+                steps.append(delivered)
+                if delivered.outbox is not None:
+                    outbox.append(delivered.outbox.select(*_columns("node", *payload)))
+            if round.counts["lost"]:
+                steps.append(Step(outcomes=inbox.where(lost)))
+            return _combined(steps, at_nodes(union_tables(outbox)) if outbox else None)
 
         return superstep.run(
             name,
-            at_nodes(departing(messages)),
+            at_nodes(messages.select("node", *payload)),
             step,
-            harvest=None if application.remembers else _ended,
-            progress=progress or Silent(),
+            state=application.state,
+            counts={"moving": moving, "arrived": arrived, "lost": lost},
+            progress=progress,
         )
-
-    def travelled(self, messages: DataFrame) -> DataFrame:
-        """`messages` with a ``trail``, with ``hops`` and ``delay_us`` along it instead.
-
-        Also ``direct_us``: D between the ends of the trail, the underlay's own delay.
-        """
-        return self.underlay.along(messages, "trail")
 
     def send(
         self,
@@ -140,25 +153,49 @@ class Overlay(ABC):
         *,
         name: str = "send",
         progress: Progress | None = None,
-    ) -> Rounds:
+    ) -> Finished:
         """Deliver messages to the nodes they are addressed to; what `deliver` returns is sent on.
+
+        Parameters
+        ----------
+        application : Application
+        messages : DataFrame
+            ``node`` and payload.
 
         Returns
         -------
-        Rounds
-            All messages, a table per round.
+        Finished
+            The outcomes of `deliver`; unless the application says otherwise, all messages.
         """
 
-        def step(table: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-            new = application.deliver(table, past)
-            return table.limit(0) if new is None else new.repartition("node")
+        def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
+            done = application.deliver(state, inbox)
+            outbox = None if done.outbox is None else done.outbox.repartition("node")
+            return Step(outbox, done.changes, done.outcomes)
 
-        return superstep.run(name, messages.repartition("node"), step, progress=progress)
+        first = messages.repartition("node")
+        return superstep.run(name, first, step, state=application.state, progress=progress)
+
+    def add_path_delay(self, messages: DataFrame) -> DataFrame:
+        """`messages` without their :data:`PATH`, with ``hops`` and ``delay_us`` along it instead.
+
+        Also ``direct_us``: D between the ends of the path, the underlay's own delay.
+        """
+        return self.underlay.along(messages, PATH)
 
 
-def _ended(table: DataFrame) -> DataFrame:
-    """Messages that go no further: delivered, stopped or undeliverable."""
-    return table.where(F.col("next").isNull())
+def _combined(steps: list[Step], outbox: DataFrame | None) -> Step:
+    """The changes and outcomes of several steps as one."""
+    changes: dict[str, list[DataFrame]] = {}
+    for step in steps:
+        for table, rows in step.changes.items():
+            changes.setdefault(table, []).append(rows)
+    outcomes = [step.outcomes for step in steps if step.outcomes is not None]
+    return Step(
+        outbox,
+        {table: union_tables(rows) for table, rows in changes.items()},
+        union_tables(outcomes) if outcomes else None,
+    )
 
 
 @functools.cache

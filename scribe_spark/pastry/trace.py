@@ -1,32 +1,30 @@
-"""Routes as tables: which nodes a message comes by on its way to a root."""
+"""Routes as tables: which nodes a message passes on its way to a root."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.overlay import Application, Overlay
 from scribe_spark.progress import Progress
-from scribe_spark.superstep import Rounds
+from scribe_spark.superstep import Finished, Step, Table
 
 __all__ = ["trace"]
 
 
 class _Tracing(Application):
-    """Lets every message pass, which notes how far it has come."""
+    """Every node that a message passes is an outcome; a message counts its hops."""
 
-    remembers = True
-
-    def forward(self, messages: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
+    def forward(self, state: Mapping[str, Table], messages: DataFrame) -> Step:
         """Count the hop."""
-        return messages.withColumn("hop", F.col("hop") + 1)
+        return Step(messages.withColumn("hop", F.col("hop") + 1), outcomes=messages)
 
 
 def trace(
     overlay: Overlay, messages: DataFrame, name: str, progress: Progress | None = None
-) -> Rounds:
+) -> Finished:
     """Route messages to their roots and keep every step.
 
     Parameters
@@ -36,9 +34,9 @@ def trace(
 
     Returns
     -------
-    Rounds
-        A row for each node that a message has been at: its payload, ``node, router`` and ``hop``
-        (0 where it starts).
+    Finished
+        As outcomes a row for each node that a message has been at: its payload, ``node, router``
+        and ``hop`` (0 where it starts).
     """
     started = messages.withColumn("hop", F.lit(0))
     return overlay.route(_Tracing(), started, name=name, progress=progress)

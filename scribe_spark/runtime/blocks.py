@@ -6,18 +6,19 @@ built on it is no longer than what was added since.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 from py4j.java_gateway import JavaObject
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 __all__ = [
     "coalesce_to_shuffle_partitions",
+    "count_and_materialise",
     "describe_jobs",
     "materialise",
     "read_partition",
@@ -40,13 +41,23 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
     int
         How many rows it has.
     """
+    table, rows, _ = count_and_materialise(frame, {})
+    return table, rows
+
+
+def count_and_materialise(
+    frame: DataFrame, conditions: Mapping[str, Column]
+) -> tuple[DataFrame, int, dict[str, int]]:
+    """As :func:`materialise`, and for each of `conditions` the number of rows that satisfy it."""
     seen = Observation()
-    watched = frame.observe(seen, F.count(F.lit(1)).alias("rows"))
+    counts = {"rows": F.count(F.lit(1))} | {n: F.count_if(c) for n, c in conditions.items()}
+    watched = frame.observe(seen, *[count.alias(name) for name, count in counts.items()])
     if frame.sparkSession.sparkContext._jsc.sc().getCheckpointDir().isDefined():
         table = watched.checkpoint(eager=True)
     else:
         table = watched.localCheckpoint(eager=True)
-    return _without_estimates(table), int(seen.get["rows"])
+    found = {name: int(seen.get[name]) for name in counts}
+    return _without_estimates(table), found.pop("rows"), found
 
 
 def release(table: DataFrame) -> None:

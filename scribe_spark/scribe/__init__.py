@@ -1,6 +1,6 @@
 """Scribe: groups, children tables, and multicast over Pastry."""
 
-from scribe_spark.scribe.application import Scribe, create, join, multicast
+from scribe_spark.scribe.application import Scribe, children_table
 from scribe_spark.scribe.capacities import check_capacities, read_capacities
 from scribe_spark.scribe.groups import (
     check_members,
@@ -10,12 +10,16 @@ from scribe_spark.scribe.groups import (
     read_members,
     senders,
 )
+from scribe_spark.scribe.operations import Trees, build_trees, create, join, multicast
 from scribe_spark.scribe.variants import STRATEGIES
-from scribe_spark.scribe.variants.context import Forest, Variant, timed_edges
+from scribe_spark.scribe.variants.context import Variant, VariantContext, timed_edges
 
 __all__ = [
     "STRATEGIES",
-    "Forest",
+    "VariantContext",
+    "Trees",
+    "build_trees",
+    "children_table",
     "Scribe",
     "Variant",
     "check_capacities",

@@ -1,8 +1,7 @@
-"""Scribe: an application of Pastry, a round at a time, by the pseudocode of Figures 3 and 4.
+"""Scribe: an application of the overlay, a round at a time, by the pseudocode of Figures 3 and 4.
 
-A round's messages are a table, so "for each message" is a DataFrame step.  A node's variable
-``groups[g].children`` is what JOIN messages made of it: the table :meth:`Scribe.children` reads
-them off the rounds.
+A round's messages are a table, so "for each message" is a DataFrame step.  The variable ``groups``
+of a node, with ``groups[g].children`` for each group, is the state table `CHILDREN`.
 
 References
 ----------
@@ -12,215 +11,127 @@ publish for multicast.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from enum import IntEnum
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.overlay import Application, Overlay
-from scribe_spark.progress import Progress
-from scribe_spark.runtime.blocks import stack_tables, union_tables
-from scribe_spark.schemas import Multicast
-from scribe_spark.superstep import Rounds
+from scribe_spark.overlay import Application
+from scribe_spark.superstep import Step, Table
 
-__all__ = ["Scribe", "create", "join", "multicast"]
-
-SYSTEM = "scribe"
-CREATE, JOIN, MULTICAST = "CREATE", "JOIN", "MULTICAST"
-
-_GROUP = ["group", "node"]
+__all__ = ["CHILDREN", "Kind", "Scribe", "children_table"]
 
 
-@dataclass(frozen=True)
+class Kind(IntEnum):
+    """The type of a message: column ``kind``."""
+
+    CREATE = 1
+    JOIN = 2
+    MULTICAST = 3
+
+    @property
+    def column(self) -> Column:
+        """The type as a constant column ``kind``."""
+        return F.lit(int(self)).alias("kind")
+
+
+#: The state table with what every node knows of every group.
+CHILDREN = "children"
+
+_NODE_AND_GROUP = ["kind", "group", "node"]
+
+
+def children_table() -> Table:
+    """An empty table of the JOIN requests that nodes have accepted.
+
+    A row ``group, node, child, router, child_router``: `child` is in the children table of `node`
+    for the group.  A node that has joined by itself has a row with ``child = node``, which is no
+    entry of its children table.  A node has a group in its variable ``groups`` if it has any row
+    for it.
+    """
+    # a node's own request and each child's arrive once, as long as routing tables stay as they are
+    return Table(["group", "node", "child"], ["router", "child_router"], append_only=True)
+
+
 class Scribe(Application):
-    """The Scribe software of every node, handling one kind of message.
+    """The Scribe software of every node.
 
-    Attributes
+    Parameters
     ----------
-    kind : str
-        Message type of this operation: CREATE, JOIN or MULTICAST.
-    children_tables : DataFrame or None
-        ``group, parent, child, delay_us``, partitioned by parent: needed by MULTICAST.
+    children : Table
+        For CREATE and JOIN a :func:`children_table`; for MULTICAST the children tables with the
+        delay to each child: ``group, node, child, delay_us``.
+    kinds : Kind
+        The types of message that the operation sends.
     """
 
-    kind: str
-    children_tables: DataFrame | None = None
-    remembers = True
+    def __init__(self, children: Table, *kinds: Kind) -> None:
+        super().__init__({CHILDREN: children})
+        self.kinds = kinds
 
-    def forward(self, messages: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-        """Figure 3. All that arrives at a node for a group agrees on everything but the source."""
-        own_request = len(past) == 1  # the first round is at the joining nodes themselves
+    def forward(self, state: Mapping[str, Table], messages: DataFrame) -> Step:
+        """Figure 3.  A round's messages to one node for one group differ in their source only."""
         # (2) switch msg.type is
-        if self.kind != JOIN or own_request:
-            return messages
+        if Kind.JOIN not in self.kinds:
+            return Step(messages)
+        is_join = F.col("kind") == Kind.JOIN
         # (3) JOIN: if !(msg.group in groups)
-        first = messages.dropDuplicates(_GROUP)
-        # (in the first round too Spark may know `node` by another name: it is like the last)
-        known = stack_tables(past[:-1], past[-1]).select(*_GROUP, F.lit(True).alias("known"))
-        # (an anti join by a hash table of what arrives, which is less than what is known)
-        met = first.hint("shuffle_hash").join(known, _GROUP, "left_outer")
-        new = met.where(F.col("known").isNull()).drop("known")
-        # (4) groups = groups U msg.group       -- the next round's `past` says so
+        onward = messages
+        groups = state[CHILDREN].rows()
+        if groups is not None:  # else nobody has joined yet: these are the nodes' own requests
+            onward = _not_in(groups, messages.dropDuplicates(_NODE_AND_GROUP))
+        # (4) groups = groups U msg.group       -- a row of the group: see (6)
         # (5) route(msg, msg.group)             -- from here on this node is the source
-        routed = new.withColumns({"source": F.col("node"), "source_router": F.col("router")})
-        # (6) groups[msg.group].children U msg.source   -- see `children`
-        # (7) nextId = null                     -- what arrived is not among what is returned
-        return routed
-
-    def deliver(self, messages: DataFrame, past: Sequence[DataFrame]) -> DataFrame | None:
-        """Figure 4."""
-        # (2) switch msg.type is
-        # (3) CREATE: groups U msg.group;  (4) JOIN: children U msg.source  -- both: see `past`
-        if self.kind != MULTICAST or self.children_tables is None:
-            return None
-        # (5) MULTICAST: for each node in groups[msg.group].children
-        children = self.children_tables.withColumnRenamed("parent", "node")
-        to_children = messages.hint("shuffle_hash").join(children, _GROUP, "inner")
-        # (6) send(msg, node)                   -- (7), (8): see `multicast`
-        return to_children.select(
-            "group",
-            F.col("child").alias("node"),
-            (F.col("hops") + 1).alias("hops"),
-            (messages["delay_us"] + children["delay_us"]).alias("delay_us"),
-        )
-
-    @staticmethod
-    def children(past: Sequence[DataFrame]) -> DataFrame:
-        """Line (6) of Figure 3 and (4) of Figure 4, over all rounds of JOIN.
-
-        Returns
-        -------
-        DataFrame
-            ``group, parent, child, parent_router, child_router``.
-        """
-        accepted = union_tables(past).where(F.col("source") != F.col("node"))  # not its own request
-        return accepted.select(
-            "group",
-            F.col("node").alias("parent"),
-            F.col("source").alias("child"),
-            F.col("router").alias("parent_router"),
-            F.col("source_router").alias("child_router"),
-        )
-
-
-def create(overlay: Overlay, groups: DataFrame, progress: Progress | None = None) -> Rounds:
-    """Route each group's CREATE from its creator; where it is delivered is the rendez-vous point.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, key_hi, key_lo, creator, creator_router``.
-
-    Returns
-    -------
-    Rounds
-        Messages; those delivered (``next`` NULL) have the root in ``node`` and ``router``, the
-        creator in ``source`` and ``source_router``, and the ``trail`` of the route.
-    """
-    return _route(overlay, CREATE, groups, "creator", progress, trail=True)
-
-
-def join(
-    overlay: Overlay, groups: DataFrame, members: DataFrame, progress: Progress | None = None
-) -> Rounds:
-    """Every member joins: rounds of JOIN messages, from which :meth:`Scribe.children` reads.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, key_hi, key_lo``.
-    members : DataFrame
-        ``group, node, router``, best partitioned by node.
-    """
-    keys = groups.select("group", "key_hi", "key_lo")
-    joining = members.join(F.broadcast(keys), "group", "inner").withColumnsRenamed(
-        {"node": "member", "router": "member_router"}
-    )
-    return _route(overlay, JOIN, joining, "member", progress)
-
-
-def _route(
-    overlay: Overlay,
-    kind: str,
-    messages: DataFrame,
-    sender: str,
-    progress: Progress | None,
-    trail: bool = False,
-) -> Rounds:
-    """Route messages of a kind; `sender` and `sender`_router name where they start."""
-    sent = messages.select(
-        F.col(sender).alias("node"),
-        "key_hi",
-        "key_lo",
-        "group",
-        F.col(sender).alias("source"),
-        F.col(f"{sender}_router").alias("source_router"),
-    )
-    return overlay.route(Scribe(kind), sent, trail=trail, name=kind, progress=progress)
-
-
-def multicast(
-    overlay: Overlay,
-    groups: DataFrame,
-    members: DataFrame,
-    edges: DataFrame,
-    source: str = "root",
-    progress: Progress | None = None,
-    system: str = SYSTEM,
-) -> tuple[Multicast, Rounds]:
-    """Each group's source multicasts one message.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        ``group, key_hi, key_lo, root, root_router, source, source_router``.
-    members : DataFrame
-        ``group, node``.
-    edges : DataFrame
-        ``group, parent, child, parent_router, child_router, delay_us``, partitioned by parent.
-    source : str
-        ``root``; or the group's source's message first reaches the root, ``routed`` by Pastry or
-        ``direct`` (Section III.A.3: sources cache the rendez-vous point's address).
-    system : str
-        What the measures call these trees.
-
-    Returns
-    -------
-    Multicast, Rounds
-        The hand-over to the measures, and the rounds to release once it has been read.
-    """
-    at_root = _reach_root(overlay, groups, source, progress)
-    scribe = Scribe(MULTICAST, edges.select("group", "parent", "child", "delay_us"))
-    rounds = overlay.send(scribe, at_root, name=MULTICAST, progress=progress)
-    empty = not rounds.tables
-    received = at_root if empty else rounds.union()
-    # Figure 4, (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
-    sources = F.broadcast(groups.select("group", F.col("source").alias("node")))
-    # (each member once: a semi join, which says no more, would be done round by round)
-    delivered = received.join(members.select(_GROUP).hint("shuffle_hash"), _GROUP, "inner")
-    others = delivered.join(sources, _GROUP, "left_anti")
-    return Multicast(system, edges, others.select(*_GROUP, "hops", "delay_us")), rounds
-
-
-def _reach_root(
-    overlay: Overlay, groups: DataFrame, source: str, progress: Progress | None
-) -> DataFrame:
-    """MULTICAST messages at the roots: ``group, node, hops, delay_us``."""
-    if source == "root":
-        hops, delay_us = F.lit(0), F.lit(0).cast("bigint")
-        reached = groups.withColumns({"hops": hops, "delay_us": delay_us, "node": F.col("root")})
-    elif source == "direct":
-        away = F.col("source") != F.col("root")
-        timed = overlay.underlay.delay(groups, "source_router", "root_router")
-        reached = timed.withColumns(
+        routed = onward.withColumns(
             {
-                "node": F.col("root"),
-                "hops": F.when(away, 1).otherwise(0),
-                "delay_us": F.when(away, F.col("delay_us")).otherwise(0),
+                "source": F.when(is_join, F.col("node")).otherwise(F.col("source")),
+                "source_router": F.when(is_join, F.col("router")).otherwise(F.col("source_router")),
             }
         )
-    else:
-        rounds = _route(overlay, MULTICAST, groups, "source", progress, trail=True)
-        reached = overlay.travelled(rounds.union().where(F.col("next").isNull()))
-    return reached.select("group", "node", "hops", "delay_us")
+        # (6) groups[msg.group].children U msg.source
+        # (7) nextId = null                     -- what arrived is not among what is sent
+        return Step(routed, {CHILDREN: _accepted(messages.where(is_join))})
+
+    def deliver(self, state: Mapping[str, Table], messages: DataFrame) -> Step:
+        """Figure 4."""
+        # (2) switch msg.type is
+        if Kind.MULTICAST in self.kinds:
+            # (5) MULTICAST: for each node in groups[msg.group].children
+            # (6) send(msg, node)
+            # (7) if memberOf(msg.group) (8) invokeMessageHandler    -- see `operations.multicast`
+            return Step(_to_children(messages, state[CHILDREN]), outcomes=messages)
+        # (3) CREATE: groups U msg.group        -- an outcome: where it is, is the rendez-vous point
+        created = messages.where(F.col("kind") == Kind.CREATE)
+        # (4) JOIN: groups[msg.group].children U msg.source
+        joined = messages.where(F.col("kind") == Kind.JOIN)
+        changes = {CHILDREN: _accepted(joined)} if Kind.JOIN in self.kinds else {}
+        return Step(changes=changes, outcomes=created if Kind.CREATE in self.kinds else None)
+
+
+def _not_in(groups: DataFrame, messages: DataFrame) -> DataFrame:
+    """`messages` without the JOINs at nodes that have the group already."""
+    known = groups.select("group", "node", Kind.JOIN.column, F.lit(True).alias("known"))
+    # Left join and IS NULL, not left_anti: then the smaller side, the arriving messages, is hashed.
+    met = messages.hint("shuffle_hash").join(known, _NODE_AND_GROUP, "left")
+    return met.where(F.col("known").isNull()).select(messages.columns)
+
+
+def _accepted(joins: DataFrame) -> DataFrame:
+    """The rows that JOIN messages add to the children tables of the nodes that they are at."""
+    child, router = F.col("source").alias("child"), F.col("source_router").alias("child_router")
+    return joins.select("group", "node", child, "router", router)
+
+
+def _to_children(messages: DataFrame, children: Table) -> DataFrame | None:
+    """A copy of each message for every child of the node that it is at."""
+    entries = children.rows()
+    if entries is None:
+        return None
+    copies = messages.hint("shuffle_hash").join(entries, ["group", "node"], "inner")
+    return copies.select(
+        "group",
+        F.col("child").alias("node"),
+        (F.col("hops") + 1).alias("hops"),
+        (messages["delay_us"] + entries["delay_us"]).alias("delay_us"),
+    )

@@ -98,7 +98,7 @@ def tables(spark):
     )  # fmt: skip
     groups = groups.withColumns({"source": groups.root, "source_router": groups.root_router})
     overlay = worlds.overlay(spark, 4)
-    ours, rounds = scribe.multicast(overlay, groups, members, worlds.edges(spark))
+    ours, to_release = scribe.multicast(overlay, groups, members, worlds.edges(spark))
     star = baselines.unicasts(groups, members, underlay).persist()
     systems = [ours, baselines.ip_multicast(star), baselines.naive_unicast(star)]
     ends = ["group", "parent", "child", "parent_router", "child_router"]
@@ -126,7 +126,8 @@ def tables(spark):
     yield made
     for table in (edges, deliveries, load, made.nodes, made.links, made.delay, star):
         table.unpersist()
-    rounds.release()
+    for one in to_release:
+        one.release()
 
 
 def by_system(rows: dict[int, list[tuple]], seed: int, system: str) -> list[tuple]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
@@ -10,17 +9,15 @@ import worlds
 from pyspark.sql import functions as F
 
 from scribe_spark.overlay import Application
+from scribe_spark.overlay.route import is_undeliverable, start_path
+from scribe_spark.superstep import Step
 
 
-@dataclass(frozen=True)
 class Recorder(Application):
-    """Does nothing; all messages of all rounds are kept."""
+    """Every message of every round is an outcome."""
 
-    remembers = True
-
-    def forward(self, messages, past):
-        assert len(past) < worlds.STRIDE, "no route is longer than there are nodes"
-        return messages
+    def forward(self, state, messages):
+        return Step(messages, outcomes=messages)
 
 
 @pytest.mark.parametrize("b", worlds.BS)
@@ -28,8 +25,9 @@ def test_whole_routes_equal_the_oracle(spark, b):
     """Nodes met, and what the message travelled, for every fifth of the questions."""
     rows = worlds.questions(b)[::5]
     overlay = worlds.overlay(spark, b)
-    rounds = overlay.route(Recorder(), worlds.messages(spark, rows), trail=True)
-    everything = rounds.union().select("number", "node", "next", F.size("trail").alias("at"))
+    sent = worlds.messages(spark, rows).select("*", start_path())
+    loop = overlay.route(Recorder(), sent)
+    everything = loop.outcomes().select("number", "node", "next", F.size("path").alias("at"))
     met = everything.toArrow().to_pandas().sort_values(["number", "at"])
     paths = met.groupby("number")["node"].agg(list)
     assert list(paths.index) == list(range(len(rows)))
@@ -40,8 +38,8 @@ def test_whole_routes_equal_the_oracle(spark, b):
     after = met["node"].shift(-1).where(met["number"].shift(-1) == met["number"])
     assert met["next"].astype("Int64").equals(after.astype("Int64"))
 
-    travelled = overlay.travelled(rounds.union().where("next IS NULL"))
-    seen = travelled.select("number", "hops", "delay_us", "direct_us").collect()
+    arrived = overlay.add_path_delay(loop.outcomes().where("next IS NULL"))
+    seen = arrived.select("number", "hops", "delay_us", "direct_us").collect()
     assert len(seen) == len(rows)
     for number, hops, delay_us, direct_us in seen:
         one, node, key = rows[number]
@@ -49,30 +47,33 @@ def test_whole_routes_equal_the_oracle(spark, b):
         legs = [one.overlay.proximity(x, y) for x, y in pairwise(path)]
         assert (hops, delay_us) == (len(legs), sum(legs))
         assert direct_us == one.overlay.proximity(path[0], path[-1])
-    rounds.release()
+    loop.release()
 
 
 # --- the interface of applications ----------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Meddler(Application):
     """Stops odd messages at their first hop; answers every delivered message once."""
 
-    def forward(self, messages, past):
+    def forward(self, state, messages):
         stops = F.col("number") % 2 == 1
-        return messages.withColumn("next", F.when(~stops, F.col("next")))
+        return Step(messages.withColumn("next", F.when(~stops, F.col("next"))))
 
-    def deliver(self, messages, past):
+    def deliver(self, state, messages):
         first = messages.where(F.col("number") < 1000)
-        return first.select("node", "key_hi", "key_lo", (F.col("number") + 1000).alias("number"))
+        number = (F.col("number") + 1000).alias("number")
+        path = [start_path()] if "path" in messages.columns else []
+        return Step(first.select("node", "key_hi", "key_lo", number, *path), outcomes=messages)
 
 
-@pytest.mark.parametrize("trail", [False, True])
-def test_forward_may_stop_messages_and_deliver_may_send_new_ones(spark, trail):
+@pytest.mark.parametrize("path", [False, True])
+def test_forward_may_stop_messages_and_deliver_may_send_new_ones(spark, path):
     rows = worlds.questions(4)[:200]
-    rounds = worlds.overlay(spark, 4).route(Meddler(), worlds.messages(spark, rows), trail=trail)
-    table = rounds.union()
+    sent = worlds.messages(spark, rows)
+    sent = sent.select("*", start_path()) if path else sent
+    loop = worlds.overlay(spark, 4).route(Meddler(), sent)
+    table = loop.outcomes()
     found = sorted((n, node) for n, node in table.select("number", "node").collect())
     roots = [(n, one.base + one.overlay.root(key)) for n, (one, _, key) in enumerate(rows)]
     at_root = [one.overlay.root(key) == node for one, node, key in rows]
@@ -81,29 +82,31 @@ def test_forward_may_stop_messages_and_deliver_may_send_new_ones(spark, trail):
     assert not all(at_root)
     assert found == sorted(first + [(n + 1000, root) for n, root in first])
     assert table.where("next IS NOT NULL").count() == 0
-    if trail:
-        answers = table.where("number >= 1000").select(F.size("trail")).distinct().collect()
+    if path:
+        answers = table.where("number >= 1000").select(F.size("path")).distinct().collect()
         assert [n for (n,) in answers] == [1]
-    rounds.release()
+    loop.release()
 
 
-@dataclass(frozen=True)
 class Countdown(Application):
     """Sends a message on to the node before, until node 0 has it."""
 
-    def deliver(self, messages, past):
+    def deliver(self, state, messages):
         onward = messages.where("node > 0")
-        return onward.select((F.col("node") - 1).alias("node"), (F.col("n") + 1).alias("n"))
+        sent = onward.select((F.col("node") - 1).alias("node"), (F.col("n") + 1).alias("n"))
+        return Step(sent, outcomes=messages)
 
 
 def test_send_delivers_to_the_node_addressed_until_nothing_is_sent(spark):
     overlay = worlds.overlay(spark, 4)
     start = spark.createDataFrame([(2, 0), (0, 10)], "node bigint, n bigint")
-    rounds = overlay.send(Countdown(), start)
-    assert rounds.rows == (2, 1, 1)
-    assert sorted(map(tuple, rounds.union().collect())) == [(0, 2), (0, 10), (1, 1), (2, 0)]
+    loop = overlay.send(Countdown(), start)
+    assert loop.messages == (2, 1, 1)
+    assert sorted(map(tuple, loop.outcomes().collect())) == [(0, 2), (0, 10), (1, 1), (2, 0)]
+    loop.release()
     silent = overlay.send(Application(), start)
-    assert silent.rows == (2,)
+    assert silent.messages == (2,)
+    silent.release()
 
 
 def test_a_message_to_a_node_that_does_not_exist_is_undeliverable(spark):
@@ -111,20 +114,21 @@ def test_a_message_to_a_node_that_does_not_exist_is_undeliverable(spark):
     nobody = worlds.STRIDE * len(worlds.SEEDS)
 
     class Heard(Application):
-        def deliver(self, messages, past):
+        def deliver(self, state, messages):
             delivered.extend(number for (number,) in messages.select("number").collect())
+            return super().deliver(state, messages)
 
     delivered: list[int] = []
     sent = worlds.messages(spark, [(one, nobody, key), (one, node, key)])
-    rounds = worlds.overlay(spark, 4).route(Heard(), sent)
-    ended = rounds.union().select("number", F.col("router").isNull()).collect()
+    loop = worlds.overlay(spark, 4).route(Heard(), sent)
+    ended = loop.outcomes().select("number", is_undeliverable()).collect()
     assert sorted(map(tuple, ended)) == [(0, True), (1, False)]
     assert delivered == [1]
-    rounds.release()
+    loop.release()
 
 
 @pytest.mark.parametrize(
-    "name", ["leaf", "router", "NODE_STATE", "key_place_lo", "closest", "next", "trail"]
+    "name", ["leaf", "router", "NODE_STATE", "key_place_lo", "closest", "next"]
 )
 def test_a_payload_cannot_have_the_names_of_a_hop(spark, name):
     overlay = worlds.overlay(spark, 4)

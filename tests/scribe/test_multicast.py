@@ -32,8 +32,9 @@ def deliveries(spark, source: str) -> dict[int, list[tuple]]:
     table = blocks.union_tables([m.deliveries for m, _ in made])
     assert table.columns == ["group", "node", "hops", "delay_us"]
     rows = worlds.by_seed(map(tuple, table.collect()), 0, 1)
-    for _, rounds in made:
-        rounds.release()
+    for _, finished in made:
+        for loop in finished:
+            loop.release()
     return rows
 
 
@@ -71,7 +72,7 @@ def test_a_group_of_the_root_alone_delivers_nothing(spark, source):
     members = worlds.members(spark).where(f"group = {one.base + group}")
     none = worlds.edges(spark).limit(0)
     overlay = worlds.overlay(spark, 4)
-    system, rounds = scribe.multicast(overlay, mine, members, none, source)
-    assert rounds.rows == (1,)
+    system, (loop,) = scribe.multicast(overlay, mine, members, none, source)
+    assert loop.messages == (1,)
     assert system.deliveries.collect() == []
-    rounds.release()
+    loop.release()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass
 
 import pytest
 import worlds
@@ -12,8 +11,11 @@ from oracle import scribe as oracle_scribe
 from pyspark.sql import functions as F
 
 from scribe_spark import scribe
-from scribe_spark.overlay import Application, Overlay
-from scribe_spark.scribe import Scribe
+from scribe_spark.overlay import Overlay
+from scribe_spark.runtime import blocks
+from scribe_spark.scribe import Scribe, operations
+from scribe_spark.scribe.application import Kind
+from scribe_spark.superstep import Table
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +28,8 @@ def edges(spark) -> dict[int, list[tuple]]:
 @pytest.mark.parametrize("b", worlds.BS)
 def test_create_is_delivered_at_the_root(spark, b):
     overlay = worlds.overlay(spark, b)
-    rounds = scribe.create(overlay, worlds.groups(spark, b))
-    delivered = overlay.travelled(rounds.union().where("next IS NULL"))
+    trees = scribe.create(overlay, worlds.groups(spark, b))
+    delivered = overlay.add_path_delay(trees.created.outcomes())
     found = {row["group"]: row for row in delivered.collect()}
     asked = worlds.groups(spark, b).collect()
     assert len(found) == len(asked) == delivered.count()
@@ -40,7 +42,7 @@ def test_create_is_delivered_at_the_root(spark, b):
         one = worlds.worlds()[row["group"] // worlds.STRIDE]
         route = one.overlay.route(row["creator"] - one.base, one.case.keys[row["group"] - one.base])
         assert mine["hops"] == len(route) - 1
-    rounds.release()
+    trees.release()
 
 
 def test_trees_equal_the_oracle(edges):
@@ -64,24 +66,67 @@ def test_trees_do_not_depend_on_order_or_partitions_of_the_members(spark, edges)
     b = 2
     members = worlds.members(spark, b).orderBy(F.col("node").desc()).repartition(5)
     groups = worlds.groups(spark, b).orderBy(F.rand(1)).repartition(3)
-    rounds = scribe.join(worlds.overlay(spark, b), groups, members)
-    children = Scribe.children(rounds.tables).select("group", "parent", "child")
-    again = worlds.by_seed(map(tuple, children.collect()), 0, 1, 2)
+    trees = scribe.join(worlds.overlay(spark, b), groups, members)
+    again = worlds.by_seed(in_tuples(trees), 0, 1, 2)
     for one in worlds.of_b(b):
         assert again[one.case.seed] == edges[one.case.seed]
-    rounds.release()
+    trees.release()
+
+
+def in_tuples(trees: scribe.Trees) -> list[tuple]:
+    return [tuple(row) for row in trees.edges().select("group", "parent", "child").collect()]
+
+
+@pytest.mark.parametrize("b", [1, 4])
+def test_create_and_join_in_one_loop_are_what_they_are_apart(spark, edges, b):
+    overlay, groups = worlds.overlay(spark, b), worlds.groups(spark, b)
+    trees = scribe.build_trees(overlay, groups, worlds.members(spark, b))
+    together = worlds.by_seed(in_tuples(trees), 0, 1, 2)
+    for one in worlds.of_b(b):
+        assert together[one.case.seed] == edges[one.case.seed]
+    roots = {row["group"]: row["node"] for row in trees.created.outcomes().collect()}
+    assert roots == {row["group"]: row["root"] for row in groups.collect()}
+    trees.release()
+
+
+def test_a_second_batch_of_joins_grows_the_trees_of_the_first(spark, edges):
+    b = 4
+    overlay, groups = worlds.overlay(spark, b), worlds.groups(spark, b)
+    members = worlds.members(spark, b)
+    draw = F.xxhash64("group", "node") % 3 == 0
+    first = scribe.join(overlay, groups, members.where(draw))
+    some = len(in_tuples(first))
+    both = scribe.join(overlay, groups, members.where(~draw), children=first.children)
+    grown = worlds.by_seed(in_tuples(both), 0, 1, 2)
+    for one in worlds.of_b(b):
+        assert grown[one.case.seed] == edges[one.case.seed]
+    assert 0 < some < sum(map(len, grown.values()))
+    both.release()
 
 
 def test_a_round_of_join_shuffles_nothing_but_its_messages(spark):
     members = worlds.members(spark, 2).repartition("node").persist()
-    rounds = scribe.join(worlds.overlay(spark, 2), worlds.groups(spark, 2), members)
-    assert len(rounds.tables) > 2
-    onward = Scribe("JOIN").forward(rounds.tables[-1], rounds.tables)
-    plan = onward._jdf.queryExecution().executedPlan().toString()
-    assert "Exchange" not in plan
-    assert "Union" not in plan  # and the rounds before are one leaf of its plan
-    rounds.release()
+    watched = Watched(scribe.children_table(), Kind.JOIN)
+    joins = operations._joins(worlds.groups(spark, 2), members)
+    worlds.overlay(spark, 2).route(watched, joins).release()
+    assert len(watched.plans) > 2
+    for plan in watched.plans[1:]:
+        assert "Exchange" not in plan
+        assert "Union" not in plan  # the rounds before are one leaf of the plan
     members.unpersist()
+
+
+class Watched(Scribe):
+    """Scribe, and what Spark makes of each round of it."""
+
+    def __init__(self, *args) -> None:
+        super().__init__(*args)
+        self.plans: list[str] = []
+
+    def forward(self, state, messages):
+        done = super().forward(state, messages)
+        self.plans.append(done.outbox._jdf.queryExecution().executedPlan().toString())
+        return done
 
 
 def test_every_tree_has_one_root_and_no_loop_and_reaches_every_member_once(edges):
@@ -116,86 +161,120 @@ def test_edges_carry_routers_and_delays(spark):
 # --- the upcalls, by hand -------------------------------------------------------------------------
 
 SENT = (
-    "node bigint, key_hi bigint, key_lo bigint, group bigint, source bigint, source_router bigint"
+    "node bigint, key_hi bigint, key_lo bigint, kind int, group bigint, source bigint, "
+    "source_router bigint, path array<bigint>"
 )
 MESSAGE = f"{SENT}, router bigint, next bigint"
 
 
-def message(node: int, source: int, group: int = 1, following: int | None = 99) -> tuple:
-    return (node, 0, 0, group, source, 10 * source, 10 * node, following)
+def message(
+    node: int, source: int, group: int = 1, following: int | None = 99, kind: Kind = Kind.JOIN
+) -> tuple:
+    return (node, 0, 0, int(kind), group, source, 10 * source, None, 10 * node, following)
 
 
-def forwarded(spark, *rounds: list[tuple], kind: str = "JOIN") -> list[tuple]:
-    """What `forward` lets pass of the last of some rounds."""
-    past = [spark.createDataFrame(rows, MESSAGE) for rows in rounds]
-    onward = Scribe(kind).forward(past[-1], past)
-    assert set(onward.columns) == set(past[-1].columns)
-    onward = onward.select("group", "node", "source", "source_router", "next")
-    return sorted(map(tuple, onward.collect()))
+def children_of(spark, *rows: tuple[int, int, int]) -> Table:
+    """A table of (group, node, child)."""
+    table = scribe.children_table()
+    if rows:
+        frame = spark.createDataFrame(
+            [(g, n, c, 10 * n, 10 * c) for g, n, c in rows],
+            "group bigint, node bigint, child bigint, router bigint, child_router bigint",
+        )
+        table.write(*blocks.materialise(table.prepare(frame)))
+    return table
+
+
+def forwarded(spark, known: list[tuple], arrivals: list[tuple], *kinds: Kind):
+    """What `forward` lets pass, and what it adds to children tables."""
+    application = Scribe(children_of(spark, *known), *(kinds or [Kind.JOIN]))
+    inbox = spark.createDataFrame(arrivals, MESSAGE)
+    done = application.forward(application.state, inbox)
+    assert set(done.outbox.columns) == set(inbox.columns)
+    onward = done.outbox.select("group", "node", "source", "source_router", "next").collect()
+    changes = done.changes.get("children")
+    rows = [] if changes is None else changes.select("group", "node", "child").collect()
+    return sorted(map(tuple, onward)), sorted(map(tuple, rows))
 
 
 def test_forward_takes_over_a_join_once_per_group_and_node(spark):
     arrivals = [message(5, 1), message(5, 2), message(5, 2, group=2), message(6, 3)]
     taken_over = [(1, 5, 5, 50, 99), (1, 6, 6, 60, 99), (2, 5, 5, 50, 99)]
-    assert forwarded(spark, [message(1, 1)], arrivals) == taken_over
+    accepted = [(1, 5, 1), (1, 5, 2), (1, 6, 3), (2, 5, 2)]
+    assert forwarded(spark, [(1, 1, 1)], arrivals) == (taken_over, accepted)
 
 
 def test_forward_at_a_node_in_the_tree_ends_the_join(spark):
-    # 5 has sent its own JOIN, 6 has forwarded one; 7 only for another group
-    earlier = [[message(5, 5)], [message(6, 4), message(7, 4, group=2)]]
+    # 5 has joined itself, 6 has forwarded a JOIN; 7 only for another group
+    known = [(1, 5, 5), (1, 6, 4), (2, 7, 4)]
     now = [message(5, 1), message(6, 1), message(7, 1)]
-    assert forwarded(spark, *earlier, now) == [(1, 7, 7, 70, 99)]
+    assert forwarded(spark, known, now) == ([(1, 7, 7, 70, 99)], [(1, 5, 1), (1, 6, 1), (1, 7, 1)])
 
 
 def test_forward_lets_creates_and_a_nodes_own_join_pass(spark):
     own = [message(5, 5), message(6, 6)]
-    assert forwarded(spark, own) == [(1, 5, 5, 50, 99), (1, 6, 6, 60, 99)]
-    creates = [message(5, 1), message(5, 2)]
-    passed = [(1, 5, 1, 10, 99), (1, 5, 2, 20, 99)]
-    assert forwarded(spark, [message(5, 5)], creates, kind="CREATE") == passed
+    passed = [(1, 5, 5, 50, 99), (1, 6, 6, 60, 99)]
+    assert forwarded(spark, [], own) == (passed, [(1, 5, 5), (1, 6, 6)])
+    creates = [message(5, 1, kind=Kind.CREATE), message(6, 2, kind=Kind.CREATE)]
+    passed = [(1, 5, 1, 10, 99), (1, 6, 2, 20, 99)]
+    assert forwarded(spark, [(1, 5, 5)], creates, Kind.CREATE) == (passed, [])
+    # beside JOINs of the same group at the same node, in the tree already
+    mixed = [*creates, message(5, 9)]
+    assert forwarded(spark, [(1, 5, 5), (1, 5, 7)], mixed, Kind.CREATE, Kind.JOIN) == (
+        passed,
+        [(1, 5, 9)],
+    )
 
 
-def test_children_are_the_sources_of_joins_of_others(spark):
-    past = [
-        spark.createDataFrame([message(5, 5)], MESSAGE),
-        spark.createDataFrame([message(7, 5, following=None), message(7, 6, group=2)], MESSAGE),
-    ]
-    found = Scribe.children(past)
+def test_edges_are_the_joins_of_others(spark):
+    children = children_of(spark, (1, 5, 5), (1, 7, 5), (2, 7, 6))
+    found = scribe.Trees(None, children).edges()
     assert found.columns == ["group", "parent", "child", "parent_router", "child_router"]
     assert sorted(map(tuple, found.collect())) == [(1, 7, 5, 70, 50), (2, 7, 6, 70, 60)]
 
 
-def test_deliver_sends_on_a_multicast_only(spark):
+def test_deliver_sends_a_multicast_to_the_children(spark):
     at = spark.createDataFrame(
         [(1, 7, 2, 500), (2, 7, 0, 0), (1, 8, 1, 1)],
         "group bigint, node bigint, hops int, delay_us bigint",
     )
-    tables = spark.createDataFrame(
+    entries = spark.createDataFrame(
         [(1, 7, 5, 30), (1, 7, 6, 40), (3, 7, 9, 1)],
-        "group bigint, parent bigint, child bigint, delay_us bigint",
+        "group bigint, node bigint, child bigint, delay_us bigint",
     )
-    sent = Scribe("MULTICAST", tables).deliver(at, [])
-    assert sent.columns == at.columns
-    assert sorted(map(tuple, sent.collect())) == [(1, 5, 3, 530), (1, 6, 3, 540)]
-    assert Scribe("JOIN").deliver(at, []) is None
-    assert Scribe("CREATE", tables).deliver(at, []) is None
+    table = Table(["group", "node", "child"], ["delay_us"], append_only=True, initial=entries)
+    application = Scribe(table, Kind.MULTICAST)
+    done = application.deliver(application.state, at)
+    assert done.outcomes is at
+    assert done.outbox.columns == at.columns
+    assert sorted(map(tuple, done.outbox.collect())) == [(1, 5, 3, 530), (1, 6, 3, 540)]
 
 
-@dataclass(frozen=True)
-class Spy(Application):
+def test_deliver_tells_roots_of_creates_and_accepts_joins(spark):
+    arrivals = [message(5, 1, kind=Kind.CREATE, following=None), message(5, 2, following=None)]
+    application = Scribe(children_of(spark), Kind.CREATE, Kind.JOIN)
+    done = application.deliver(application.state, spark.createDataFrame(arrivals, MESSAGE))
+    assert done.outbox is None
+    assert [(r["node"], r["source"]) for r in done.outcomes.collect()] == [(5, 1)]
+    added = done.changes["children"].select("group", "node", "child").collect()
+    assert [tuple(row) for row in added] == [(1, 5, 2)]
+
+
+class Spy(Scribe):
     """Scribe, with the nodes that the upcalls are called at."""
 
-    forwards: list
-    delivers: list
-    remembers = True
+    def __init__(self) -> None:
+        super().__init__(scribe.children_table(), Kind.JOIN)
+        self.forwards: list[int] = []
+        self.delivers: list[int] = []
 
-    def forward(self, messages, past):
+    def forward(self, state, messages):
         self.forwards.extend(r["node"] for r in messages.select("node").collect())
-        return Scribe("JOIN").forward(messages, past)
+        return super().forward(state, messages)
 
-    def deliver(self, messages, past):
+    def deliver(self, state, messages):
         self.delivers.extend(r["node"] for r in messages.select("node").collect())
-        return Scribe("JOIN").deliver(messages, past)
+        return super().deliver(state, messages)
 
 
 def test_forward_is_called_on_the_way_and_deliver_at_the_root(spark):
@@ -205,12 +284,11 @@ def test_forward_is_called_on_the_way_and_deliver_at_the_root(spark):
         (g, m) for g, m in one.case.joins() if one.overlay.route(m, one.case.keys[g]) == route
     )
     overlay: Overlay = worlds.overlay(spark, 4)
-    spy = Spy([], [])
-    row = (one.base + member, *worlds.halves(one.case.keys[group]), one.base + group)
-    sent = spark.createDataFrame(
-        [(*row, one.base + member, one.base + one.case.router[member])], SENT
-    )
-    overlay.route(spy, sent).release()
+    spy, at = Spy(), one.base + member
+    key = worlds.halves(one.case.keys[group])
+    router = one.base + one.case.router[member]
+    row = (at, *key, int(Kind.JOIN), one.base + group, at, router, None)
+    overlay.route(spy, spark.createDataFrame([row], SENT)).release()
     assert len(route) > 2
     assert spy.forwards == [one.base + node for node in route[:-1]]
     assert spy.delivers == [one.base + route[-1]]

@@ -12,7 +12,7 @@ from oracle.bottleneck import Removal, randomised_route, remove_bottlenecks
 from oracle.variants import collapse, grow_lazily, in_waves
 
 from scribe_spark import scribe
-from scribe_spark.config import RunConfig
+from scribe_spark.config import TreesConfig
 from scribe_spark.progress import Silent
 from scribe_spark.runtime import blocks
 from scribe_spark.scribe.variants.cycle_rule import ATTEMPTS
@@ -28,7 +28,7 @@ def limits(one: worlds.World) -> dict[int, int]:
     return {node: rng.randint(least, most) for node in one.case.ids}
 
 
-def forest(spark, b: int | None = None, **changes) -> scribe.Forest:
+def forest(spark, b: int | None = None, **changes) -> scribe.VariantContext:
     """All cases (of one b), with their limits, as a variant gets them."""
     cases = worlds.worlds() if b is None else worlds.of_b(b)
     rows = [(one.base + node, most) for one in cases for node, most in limits(one).items()]
@@ -37,12 +37,13 @@ def forest(spark, b: int | None = None, **changes) -> scribe.Forest:
     edges = worlds.edges(spark)
     if b is not None:
         edges = edges.join(groups.select("group"), "group", "left_semi")
-    return scribe.Forest(
+    return scribe.VariantContext(
         worlds.overlay(spark, b or 4),
         groups,
         worlds.members(spark, b).repartition("node"),
         blocks.materialise(edges.repartition("parent"))[0],
-        RunConfig(seed=SEED, **changes),
+        TreesConfig(**changes),
+        SEED,
         Silent(),
         capacities,
     )
@@ -130,7 +131,7 @@ def test_lazy_growth_equals_the_oracle(spark, b):
     variant.release()
 
 
-def removed(one: worlds.World, config: RunConfig) -> Removal:
+def removed(one: worlds.World, rules: TreesConfig) -> Removal:
     """The oracle's."""
     draws = draws_of(one, DRAWS)
 
@@ -142,9 +143,9 @@ def removed(one: worlds.World, config: RunConfig) -> Removal:
         one.grown.edges(),
         one.overlay.proximity,
         limits(one),
-        shed_group=config.shed_group,
-        shed_child=config.shed_child,
-        shed_table=config.shed_table,
+        shed_group=rules.shed_group,
+        shed_child=rules.shed_child,
+        shed_table=rules.shed_table,
         draws=draws,
         rejoin=rejoin,
     )
@@ -167,7 +168,7 @@ def test_bottleneck_remover_equals_the_oracle(spark, b, changes):
     joins = worlds.by_seed(map(tuple, sent), 0, 1, 2)
     overloaded, rejoined, acted = 0, 0, 0
     for one in worlds.worlds() if b is None else worlds.of_b(b):
-        ours = removed(one, start.config)
+        ours = removed(one, start.rules)
         assert found[one.case.seed] == sorted(ours.edges), one.case.seed
         assert_trees(one, found[one.case.seed])
         expected = sorted((join.group, join.to, join.child, join.probes) for join in ours.joins)
@@ -177,5 +178,5 @@ def test_bottleneck_remover_equals_the_oracle(spark, b, changes):
         acted += bool(ours.joins)
     assert variant.overloaded == overloaded
     assert acted > (15 if b else 90)
-    assert (rejoined > 0) == (start.config.shed_table == "whole")
+    assert (rejoined > 0) == (start.rules.shed_table == "whole")
     variant.release()

@@ -1,7 +1,7 @@
 """The bottleneck remover: overloaded nodes hand children over to those children's siblings.
 
-A node's children tables change by deltas: a row with ``change`` +1 adds a child to a table, one
-with -1 drops it, and what a table holds is Scribe's own edges and all deltas summed up.
+A round's messages are changes of children tables, each at the node whose table it is: a child that
+the node has dropped (``change`` -1), or a JOIN that it accepts (+1) or refuses (0).
 
 References
 ----------
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,99 +22,124 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, superstep
-from scribe_spark.config import RunConfig
-from scribe_spark.runtime import blocks
-from scribe_spark.scribe.variants.context import EDGE, Forest, Variant
+from scribe_spark.config import TreesConfig
+from scribe_spark.runtime.blocks import materialise, read_partition
+from scribe_spark.scribe.variants.context import EDGE, Variant, VariantContext
 from scribe_spark.scribe.variants.cycle_rule import Refusals, rejoin
+from scribe_spark.superstep import Round, Step, Table
 
 __all__ = ["remove_bottlenecks"]
 
+_CHILDREN = "children"
 _TIMED = [*EDGE, "delay_us"]
 #: ``probes`` is set where the child sent a JOIN; ``refused`` where that would have closed a loop.
-_DELTA = (
+_CHANGE = (
     "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint, "
     "delay_us bigint, change int, probes bigint, refused boolean"
 )
 
 
-def remove_bottlenecks(forest: Forest) -> Variant:
+def remove_bottlenecks(context: VariantContext) -> Variant:
     """Drop children of overloaded nodes until none is overloaded, or none can drop any more.
 
     In a round every overloaded node drops children until it is at its limit; the JOINs that these
     send are in the receivers' children tables when the next round begins.
     """
+    key, values = ["group", "parent", "child"], ["parent_router", "child_router", "delay_us"]
+    children = Table(key, values, initial=context.edges)
 
-    log = superstep.Log()
+    def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
+        arrived, temporary = inbox, []
+        # 1. who was refused routes a JOIN to the root with randomisation (shed_table = whole)
+        if round.counts["refused"]:
+            tables = _rows(children.after(_changes(inbox)), context)
+            rejoined, made = rejoin(context, tables, inbox)
+            arrived, temporary = inbox.unionByName(rejoined), [made]
+        changes = _changes(arrived)
+        # 2. who got no child since it last was within its limit, is within it still
+        receivers = arrived.where("change > 0").select("parent").distinct()
+        asked = children.after(changes).at(receivers, ["parent"])
+        # 3. overloaded nodes drop children, which send JOINs to their siblings
+        dropped = _drop(context, _or_none(asked, context)).repartition("parent")
+        joins = arrived.where("change >= 0").select(*EDGE, "probes")
+        return Step(dropped, {_CHILDREN: changes}, joins, temporary)
 
-    def step(deltas: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-        known = log.add(deltas)
-        back = rejoin(forest, _with(forest.edges, known), deltas) if _may_loop(forest) else None
-        news = deltas
-        if back is not None:
-            known, news = known.unionByName(back), deltas.unionByName(back)
-        # who got no child since it last was within its limit, is within it still
-        receivers = news.where("change > 0").select("parent").distinct().hint("shuffle_hash")
-        asked = [t.join(receivers, "parent", "left_semi") for t in (forest.edges, known)]
-        dropped = _drop(forest, _with(*asked))
-        return (dropped if back is None else dropped.unionByName(back)).repartition("parent")
-
-    first = _drop(forest, forest.edges.select(_TIMED)).repartition("parent")
-    rounds = superstep.run("bottleneck remover", first, step, progress=forest.progress)
-    if not rounds.tables:
-        return Variant(forest.edges, None, _left(forest, forest.edges))
-    deltas, _ = blocks.materialise(rounds.union().repartition("parent"))
-    rounds.release()
-    log.release()
-    edges, _ = blocks.materialise(_with(forest.edges, deltas))
-    sent = deltas.where("change >= 0").select(*EDGE, "probes")
-    return Variant(edges, sent, _left(forest, edges), held=[edges, deltas])
+    done = superstep.run(
+        "bottleneck remover",
+        _drop(context, context.edges.select(_TIMED)).repartition("parent"),
+        step,
+        state={_CHILDREN: children},
+        counts={"refused": F.col("refused")},
+        progress=context.progress,
+    )
+    joins = done.outcomes()
+    if joins is None:
+        return Variant(context.edges, None, _count_overloaded(context, context.edges))
+    edges, _ = materialise(_rows(children, context))
+    sent, _ = materialise(joins)
+    done.release()
+    children.release()
+    return Variant(edges, sent, _count_overloaded(context, edges), owned=[edges, sent])
 
 
-def _left(forest: Forest, edges: DataFrame) -> int:
+def _count_overloaded(context: VariantContext, edges: DataFrame) -> int:
     """How many nodes are still overloaded: a limit can be below what the load needs."""
-    left = forest.overloaded(edges).count()
-    if left:
-        forest.progress.note(
-            f"bottleneck remover: the limit cannot be met; {left:,} nodes keep more children than "
+    count = context.overloaded(edges).count()
+    if count:
+        context.progress.note(
+            f"bottleneck remover: the limit cannot be met; {count:,} nodes keep more children than "
             "it, each the only child in its table"
         )
-    return left
+    return count
 
 
-def _may_loop(forest: Forest) -> bool:
-    return forest.config.shed_table == "whole"
+def _changes(arrived: DataFrame) -> DataFrame:
+    """A round's messages as changes of the state: one row for each entry.
+
+    An entry that is dropped and added again in one round (by a randomised route that leads back to
+    the former parent) is in the table afterwards.
+    """
+    changed = arrived.where("change != 0").groupBy(_TIMED).agg(F.max("change").alias("change"))
+    return changed.select(*_TIMED, (F.col("change") < 0).alias("removed"))
 
 
-def _with(edges: DataFrame, deltas: DataFrame) -> DataFrame:
-    """What the children tables hold after `deltas`, partitioned by parent."""
-    ours = edges.select(*_TIMED, F.lit(1).alias("change"))
-    every = ours.unionByName(deltas.select(*_TIMED, "change")).repartition("parent")
-    return every.groupBy(_TIMED).agg(F.sum("change").alias("net")).where("net > 0").drop("net")
+def _rows(children: Table, context: VariantContext) -> DataFrame:
+    """What the children tables hold: `_TIMED`, partitioned by parent."""
+    return _or_none(children.rows(), context)
 
 
-def _drop(forest: Forest, edges: DataFrame) -> DataFrame:
-    """The deltas of a round: what overloaded nodes drop, and the JOINs of what was dropped.
+def _or_none(rows: DataFrame | None, context: VariantContext) -> DataFrame:
+    return context.edges.limit(0) if rows is None else rows.select(_TIMED)
+
+
+def _drop(context: VariantContext, edges: DataFrame) -> DataFrame:
+    """The messages of a round: children that overloaded nodes drop, and the JOINs that these send.
 
     Parameters
     ----------
     edges : DataFrame
         All children tables of the nodes asked, partitioned by parent.
+
+    Returns
+    -------
+    DataFrame
+        `_CHANGE`.
     """
-    over = forest.overloaded(edges).hint("shuffle_hash")
+    over = context.overloaded(edges).hint("shuffle_hash")
     mine = edges.join(over, "parent", "inner")
-    draw = draws.bits(forest.config.seed, "shed", "group", "parent", "child")
-    kernel, lan_us = forest.overlay.underlay.kernel, forest.overlay.underlay.lan_us
-    config = forest.config
+    draw = draws.bits(context.seed, "shed", "group", "parent", "child")
+    kernel, lan_us = context.overlay.underlay.kernel, context.overlay.underlay.lan_us
+    rules = context.rules
 
     def shed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = blocks.read_partition(batches)
+        rows = read_partition(batches)
         if rows is not None:
             columns = _columns(rows)
-            drops = _choose(columns, config)
+            drops = _choose(columns, rules)
             if drops.child:
                 yield _join_siblings(columns, drops, kernel, lan_us)
 
-    return mine.withColumn("draw", draw).mapInArrow(shed, _DELTA)
+    return mine.withColumn("draw", draw).mapInArrow(shed, _CHANGE)
 
 
 # --- a round, at its nodes
@@ -156,10 +181,10 @@ def _join_siblings(
     return _deltas(columns, drops, sibling[best], probed[best])
 
 
-def _choose(columns: dict[str, np.ndarray], config: RunConfig) -> _Drops:
+def _choose(columns: dict[str, np.ndarray], rules: TreesConfig) -> _Drops:
     """What each overloaded node drops, one child after the other."""
     delay, draw = columns["delay_us"], columns["draw"]
-    rank = {"farthest": -delay, "nearest": delay, "random": draw}[config.shed_child]
+    rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
     # children of a table in the order in which they would be dropped
     order = np.lexsort((columns["child"], rank, columns["group"], columns["parent"]))
     parent, group = columns["parent"][order], columns["group"][order]
@@ -169,7 +194,7 @@ def _choose(columns: dict[str, np.ndarray], config: RunConfig) -> _Drops:
     drops = _Drops([], [])
     nodes = np.flatnonzero(np.r_[True, parent[starts][1:] != parent[starts][:-1]])
     for first, end in zip(nodes, np.r_[nodes[1:], len(starts)], strict=True):
-        _drop_at_node(tables[first:end], columns, draw, config, drops)
+        _drop_at_node(tables[first:end], columns, draw, rules, drops)
     return drops
 
 
@@ -177,7 +202,7 @@ def _drop_at_node(
     tables: list[np.ndarray],
     columns: dict[str, np.ndarray],
     draw: np.ndarray,
-    config: RunConfig,
+    rules: TreesConfig,
     drops: _Drops,
 ) -> None:
     """Drop children of one node, whose `tables` are in order of group, until it is at its limit."""
@@ -187,7 +212,7 @@ def _drop_at_node(
     def urgency(table: int) -> tuple[int, int]:
         at = tables[table]
         left = len(at) - dropped[table]
-        by_draw = config.shed_group == "random"
+        by_draw = rules.shed_group == "random"
         return (int(draw[at[dropped[table]]]) if by_draw else -left, table)
 
     queue = [urgency(t) for t, rows in enumerate(tables) if len(rows) > 1]
@@ -197,7 +222,7 @@ def _drop_at_node(
             return
         _, table = heapq.heappop(queue)
         rows, done = tables[table], dropped[table]
-        left = rows[done + 1 :] if config.shed_table == "remaining" else np.delete(rows, done)
+        left = rows[done + 1 :] if rules.shed_table == "remaining" else np.delete(rows, done)
         drops.child.append(int(rows[done]))
         drops.sent.append(left[np.argsort(columns["child"][left])])
         dropped[table] += 1

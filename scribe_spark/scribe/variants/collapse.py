@@ -13,21 +13,21 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.scribe.variants.context import EDGE, Forest, Variant, bigints, timed_edges
+from scribe_spark.scribe.variants.context import EDGE, Variant, VariantContext, bigints, timed_edges
 from scribe_spark.scribe.variants.tree_arrays import Trees, whole_trees
 
 __all__ = ["collapse"]
 
 
-def collapse(forest: Forest) -> Variant:
+def collapse(context: VariantContext) -> Variant:
     """Remove non-members with a single child, repeatedly, until none is left.
 
     The parent of a node that leaves has as many children as before, so who leaves is known
     beforehand: each other node goes up to the first that stays.
     """
-    trees = whole_trees(forest.edges, forest.members)
-    kept = timed_edges(trees.mapInArrow(_cut, bigints(EDGE)), forest.overlay.underlay)
-    return Variant(kept, held=[kept])
+    trees = whole_trees(context.edges, context.members)
+    kept = timed_edges(trees.mapInArrow(_cut, bigints(EDGE)), context.overlay.underlay)
+    return Variant(kept, owned=[kept])
 
 
 def _cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

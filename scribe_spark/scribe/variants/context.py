@@ -1,4 +1,4 @@
-"""What a tree variant starts from, and what it hands back."""
+"""What a variant of the trees is built from, and what it hands back."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.config import RunConfig
+from scribe_spark.config import TreesConfig
 from scribe_spark.pastry import PastryOverlay
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.underlay.matrices import Underlay
 
-__all__ = ["EDGE", "Forest", "Variant", "bigints", "timed_edges"]
+__all__ = ["EDGE", "VariantContext", "Variant", "bigints", "timed_edges"]
 
 #: A tree edge and where its ends are.
 EDGE = ["group", "parent", "child", "parent_router", "child_router"]
@@ -26,8 +26,8 @@ def bigints(columns: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Forest:
-    """Scribe's trees, and all they were built from.
+class VariantContext:
+    """Scribe's own trees, and what they were built from.
 
     Attributes
     ----------
@@ -38,8 +38,10 @@ class Forest:
         ``group, node, router``, partitioned by node.
     edges : DataFrame
         ``group, parent, child, parent_router, child_router, delay_us``, partitioned by parent.
-    config : RunConfig
-        The limit, what is shed, the seed.
+    rules : TreesConfig
+        The limit, and what an overloaded node drops.
+    seed : int
+        Key of every draw.
     capacities : DataFrame or None
         ``node, limit``, partitioned by node: every node's own limit.
     """
@@ -48,14 +50,15 @@ class Forest:
     groups: DataFrame
     members: DataFrame
     edges: DataFrame
-    config: RunConfig
+    rules: TreesConfig
+    seed: int
     progress: Progress
     capacities: DataFrame | None = None
 
     def with_limit(self, frame: DataFrame, node: str) -> DataFrame:
         """`frame`, partitioned by `node`, and the ``limit`` (BIGINT) of that node."""
         if self.capacities is None:
-            return frame.withColumn("limit", F.lit(self.config.limit).cast("bigint"))
+            return frame.withColumn("limit", F.lit(self.rules.limit).cast("bigint"))
         limits = self.capacities.withColumnRenamed("node", node)
         return frame.hint("shuffle_hash").join(limits, node, "inner")
 
@@ -73,22 +76,24 @@ class Variant:
     Attributes
     ----------
     edges : DataFrame
-        As `Forest.edges`.
+        As `VariantContext.edges`.
     joins : DataFrame or None
         JOINs sent beyond those of Scribe's own trees: ``group, parent, child, parent_router,
         child_router, probes``.
     overloaded : int or None
-        Nodes that have more children than their limit; None where limits are not heeded.
+        Nodes that have more children than their limit; None where the variant has no limits.
+    owned : list of DataFrame
+        Materialised tables that :meth:`release` frees.
     """
 
     edges: DataFrame
     joins: DataFrame | None = None
     overloaded: int | None = None
-    held: list[DataFrame] = field(default_factory=list)
+    owned: list[DataFrame] = field(default_factory=list)
 
     def release(self) -> None:
         """Free what was kept in memory for it."""
-        for table in self.held:
+        for table in self.owned:
             release(table)
 
 

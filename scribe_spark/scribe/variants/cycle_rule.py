@@ -1,4 +1,4 @@
-"""The loop rule: a JOIN from a node on the path to the root is refused, and routed anew.
+"""The cycle rule: a JOIN from a node on the path to the root is refused, and routed anew.
 
 References
 ----------
@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 
 from scribe_spark.pastry.randomised import randomised
 from scribe_spark.pastry.trace import trace
-from scribe_spark.runtime import blocks
-from scribe_spark.scribe.variants.context import EDGE, Forest, bigints
-from scribe_spark.superstep import Rounds
+from scribe_spark.runtime.blocks import materialise, union_tables
+from scribe_spark.scribe.variants.context import EDGE, VariantContext, bigints
+from scribe_spark.superstep import Finished
 
-__all__ = ["Refusals", "path", "rejoin"]
+__all__ = ["Refusals", "ancestors", "rejoin"]
 
 #: All nodes that a child can route by may hang on the child itself.  After so many randomised
 #: routes it sends its JOIN to the root, which it knows from the path that it has been told.
@@ -40,13 +40,13 @@ class Refusals:
 
     def refuses(self, child: int, sibling: int) -> bool:
         """Whether `sibling` refuses the JOIN of `child`; if not, it is its parent from now on."""
-        if child in path(self._parent, sibling):
+        if child in ancestors(self._parent, sibling):
             return True
         self._parent[child] = sibling
         return False
 
 
-def path(parents: dict[int, int], node: int) -> Iterator[int]:
+def ancestors(parents: dict[int, int], node: int) -> Iterator[int]:
     """A node and those above it, as far as `parents` tells."""
     at: int | None = node
     while at is not None:
@@ -54,7 +54,9 @@ def path(parents: dict[int, int], node: int) -> Iterator[int]:
         at = parents.get(at)
 
 
-def rejoin(forest: Forest, edges: DataFrame, refused: DataFrame) -> DataFrame | None:
+def rejoin(
+    context: VariantContext, edges: DataFrame, refused: DataFrame
+) -> tuple[DataFrame, DataFrame]:
     """Children whose JOIN was refused route one to the root with randomisation.
 
     They do so at once, and are answered in the order of (group, child).  The first node of the tree
@@ -65,44 +67,40 @@ def rejoin(forest: Forest, edges: DataFrame, refused: DataFrame) -> DataFrame | 
     Parameters
     ----------
     edges : DataFrame
-        All trees as they stand, `Forest.edges`; the refused have no parent in them.
+        All trees as they stand, `VariantContext.edges`; the refused have no parent in them.
     refused : DataFrame
-        ``group, child``; a message's deltas.
+        ``group, child, child_router, refused``.
 
     Returns
     -------
-    DataFrame or None
-        Deltas that add what the JOINs made; None if there was nobody to rejoin.
+    DataFrame
+        Messages that add what the JOINs made, with the columns of the remover's.
+    DataFrame
+        The materialised table that these are read from, to be released.
     """
     waiting = refused.where("refused").select("group", "child", "child_router")
-    if waiting.isEmpty():
-        return None
     concerned = F.broadcast(waiting.select("group").distinct())
     trees = edges.join(concerned, "group", "left_semi").select("group", "parent", "child")
-    asking = waiting.join(F.broadcast(forest.groups), "group", "inner")
-    rounds = _randomised(forest, asking)
-    routes = rounds.union().select(_STEP).unionByName(_direct(asking))
+    asking = waiting.join(F.broadcast(context.groups), "group", "inner")
+    traced = _randomised(context, asking)
+    steps = [_direct(asking), traced.outcomes()]
+    routes = union_tables([frame.select(_STEP) for frame in steps if frame is not None])
     answered = (
         trees.groupBy("group")
         .cogroup(routes.groupBy("group"))
         .applyInPandas(_answer, bigints(EDGE))
     )
-    added, _ = blocks.materialise(answered)
-    rounds.release()
-    timed = forest.overlay.underlay.delay(added, "parent_router", "child_router")
-    return timed.withColumns(
-        {
-            "change": F.lit(1),
-            "probes": F.lit(0).cast("bigint"),
-            "refused": F.lit(False),
-        }
-    )
+    added, _ = materialise(answered)
+    traced.release()
+    timed = context.overlay.underlay.delay(added, "parent_router", "child_router")
+    extra = {"change": F.lit(1), "probes": F.lit(0).cast("bigint"), "refused": F.lit(False)}
+    return timed.withColumns(extra), added
 
 
 _STEP = ["group", "child", "attempt", "hop", "node", "router"]
 
 
-def _randomised(forest: Forest, asking: DataFrame) -> Rounds:
+def _randomised(context: VariantContext, asking: DataFrame) -> Finished:
     """Where the JOIN of each attempt would come by: :func:`trace`.
 
     Routes depend on draws alone, so those of all attempts are found together.
@@ -112,8 +110,8 @@ def _randomised(forest: Forest, asking: DataFrame) -> Rounds:
     sent = asking.select(
         "group", "child", F.col("child").alias("node"), "key_hi", "key_lo", attempts
     )
-    overlay = randomised(forest.overlay, forest.config.seed, *key)
-    return trace(overlay, sent, "JOIN, randomised", forest.progress)
+    overlay = randomised(context.overlay, context.seed, *key)
+    return trace(overlay, sent, "JOIN, randomised", context.progress)
 
 
 def _direct(asking: DataFrame) -> DataFrame:
@@ -140,7 +138,7 @@ def _answer(edges: pd.DataFrame, routes: pd.DataFrame) -> pd.DataFrame:
         steps = list(zip(route["node"].tolist(), route["router"].tolist(), strict=True))
         nodes = [node for node, _ in steps]
         first = next((i for i in range(1, len(nodes)) if nodes[i] in tree), len(nodes) - 1)
-        if child in path(parents, nodes[first]):
+        if child in ancestors(parents, nodes[first]):
             continue
         joined.add(child)
         for (low, low_router), (high, high_router) in itertools.pairwise(steps[: first + 1]):

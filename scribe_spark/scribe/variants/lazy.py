@@ -9,7 +9,7 @@ JSAC 2002, Section IV.F: "an alternative algorithm that grows trees less eagerly
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -17,51 +17,86 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, superstep
-from scribe_spark.runtime import blocks
-from scribe_spark.scribe.variants.context import EDGE, Forest, Variant, bigints, timed_edges
+from scribe_spark.runtime.blocks import materialise, release
+from scribe_spark.scribe.variants.context import (
+    EDGE,
+    Variant,
+    VariantContext,
+    bigints,
+    timed_edges,
+)
 from scribe_spark.scribe.variants.tree_arrays import Trees, whole_trees
+from scribe_spark.superstep import Round, Step, Table
 
 __all__ = ["grow_lazily"]
 
 _GROUP = ["group", "node"]
 
 
-def grow_lazily(forest: Forest) -> Variant:
+def grow_lazily(context: VariantContext) -> Variant:
     """Members join in waves, each as large as all before it together.
 
     A wave's JOINs see the tree and the loads that the waves before it left.  At the first node p in
     the tree, as many as it has room for become its children; the others become children of the node
     before p on their route, which p takes in their stead.
+
+    The messages of a round are the edges that a wave has made; each goes to both ends.
     """
-    trees = whole_trees(forest.edges, _joining(forest))
+    trees = whole_trees(context.edges, _joining(context))
     steps = trees.mapInArrow(_routes, bigints(_STEP)).repartition("node")
-    routes, any_step = blocks.materialise(steps)
+    routes, any_step = materialise(steps)
     if not any_step:
-        return Variant(forest.edges.limit(0), overloaded=0)
-    roots = forest.groups.select("group", F.col("root").alias("node"))
+        return Variant(context.edges.limit(0), overloaded=0)
+    roots = context.groups.select("group", F.col("root").alias("node")).repartition("node")
+    tree = Table(_GROUP, append_only=True, initial=roots)
+    children = Table(["group", "node", "child"], ["router", "child_router"], append_only=True)
 
-    log = superstep.Log()
+    def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
+        edges = inbox.where(F.col("parent").isNotNull())
+        # 1. the lower end of an edge is in the tree from now on; the upper end has a child more
+        joined = edges.where(F.col("node") == F.col("child")).select(_GROUP)
+        taken = edges.where(F.col("node") == F.col("parent")).select(
+            *_GROUP, "child", F.col("parent_router").alias("router"), "child_router"
+        )
+        # 2. the next wave
+        made = _wave(
+            context, _steps(routes, round.number + 1), tree.after(joined), children.after(taken)
+        )
+        return Step(_to_both_ends(made), {"tree": joined, "children": taken})
 
-    def step(table: DataFrame, past: Sequence[DataFrame]) -> DataFrame:
-        made = log.add(table).where(F.col("parent").isNotNull())
-        inside = made.select("group", F.col("child").alias("node"))
-        return _wave(forest, _steps(routes, len(past)), roots.unionByName(inside), made)
+    first = _to_both_ends(_wave(context, _steps(routes, 0), tree, children))
+    superstep.run(
+        "lazy growth",
+        first,
+        step,
+        state={"tree": tree, "children": children},
+        progress=context.progress,
+    )
+    release(routes)
+    tree.release()
+    grown = children.rows()
+    edges = timed_edges(
+        context.edges.limit(0)
+        if grown is None
+        else grown.withColumnsRenamed({"node": "parent", "router": "parent_router"}),
+        context.overlay.underlay,
+    )
+    children.release()
+    return Variant(edges, overloaded=context.overloaded(edges).count(), owned=[edges])
 
-    first = _wave(forest, _steps(routes, 0), roots, None)
-    waves = superstep.run("lazy growth", first, step, progress=forest.progress)
-    blocks.release(routes)
-    log.release()
-    edges = timed_edges(waves.union().where(F.col("parent").isNotNull()), forest.overlay.underlay)
-    waves.release()
-    return Variant(edges, overloaded=forest.overloaded(edges).count(), held=[edges])
+
+def _to_both_ends(edges: DataFrame) -> DataFrame:
+    """Each edge as a message to its child and one to its parent, if it has one."""
+    node = F.explode(F.array_distinct(F.array_compact(F.array("child", "parent")))).alias("node")
+    return edges.select(*EDGE, node).repartition("node")
 
 
-def _joining(forest: Forest) -> DataFrame:
+def _joining(context: VariantContext) -> DataFrame:
     """Every member and the wave that it joins in: ``group, node, router, wave``."""
-    draw = draws.bits(forest.config.seed, "arrival", *_GROUP)
+    draw = draws.bits(context.seed, "arrival", *_GROUP)
     place = F.row_number().over(Window.partitionBy("group").orderBy(draw, "node"))
     wave = F.length(F.bin(place)) - 1  # place 1; 2, 3; 4 to 7; ...
-    return forest.members.select(*_GROUP, "router", wave.cast("bigint").alias("wave"))
+    return context.members.select(*_GROUP, "router", wave.cast("bigint").alias("wave"))
 
 
 _STEP = ["group", "member", "member_router", "wave", "hop"]
@@ -99,23 +134,25 @@ def _steps(routes: DataFrame, wave: int) -> DataFrame:
     return routes.where(F.col("wave") == wave)
 
 
-def _wave(forest: Forest, steps: DataFrame, tree: DataFrame, made: DataFrame | None) -> DataFrame:
+def _wave(context: VariantContext, steps: DataFrame, tree: Table, children: Table) -> DataFrame:
     """What the JOINs of a wave make: `EDGE` rows, with no parent for a member that sends none.
 
     Parameters
     ----------
     steps : DataFrame
         Every step of the wave's JOINs, partitioned by node.
-    tree : DataFrame
+    tree : Table
         ``group, node`` of all in the trees.
-    made : DataFrame or None
-        The edges so far.
+    children : Table
+        ``group, node, child`` of all edges so far.
     """
-    here = tree.repartition("node").withColumn("inside", F.lit(True)).hint("shuffle_hash")
+    inside = tree.rows()
+    assert inside is not None  # a root for every group
+    here = inside.withColumn("inside", F.lit(True)).hint("shuffle_hash")
     at = F.struct("hop", "node", "router", "previous", "previous_router")
     first = F.min(F.when(F.col("inside"), at)).alias("at")
     found = steps.join(here, _GROUP, "left").groupBy("group", "member", "member_router")
-    asked = _with_room(forest, found.agg(first).select("*", "at.*"), made)
+    asked = _with_room(context, found.agg(first).select("*", "at.*"), children.rows())
     # at hop 0 the member itself is in the tree, and sends no JOIN
     idle = F.col("hop") == 0
     turn = F.row_number().over(Window.partitionBy("node").orderBy(idle, "group", "member"))
@@ -139,11 +176,11 @@ def _edge(parent: tuple[Column, Column], child: tuple[Column, Column]) -> Column
     return F.struct(*[c.alias(name) for c, name in zip(columns, EDGE[1:], strict=True)])
 
 
-def _with_room(forest: Forest, asked: DataFrame, made: DataFrame | None) -> DataFrame:
+def _with_room(context: VariantContext, asked: DataFrame, children: DataFrame | None) -> DataFrame:
     """`asked`, partitioned by node, and how many children more the node takes (``room``)."""
-    at_nodes = forest.with_limit(asked.repartition("node"), "node")
-    if made is None:
+    at_nodes = context.with_limit(asked.repartition("node"), "node")
+    if children is None:
         return at_nodes.withColumnRenamed("limit", "room")
-    load = made.groupBy(F.col("parent").alias("node")).agg(F.count("*").alias("n"))
+    load = children.groupBy("node").agg(F.count("*").alias("n"))
     joined = at_nodes.join(load.hint("shuffle_hash"), "node", "left")
     return joined.withColumn("room", F.col("limit") - F.coalesce("n", F.lit(0)))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.runtime import blocks
+from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.scribe.variants.context import EDGE
 
 __all__ = ["Trees", "whole_trees"]
@@ -56,7 +56,7 @@ class Trees:
     @classmethod
     def of(cls, batches: Iterable[pa.RecordBatch]) -> Trees | None:
         """The trees of a partition of :func:`whole_trees`; None if there are none."""
-        rows = blocks.read_partition(batches)
+        rows = read_partition(batches)
         if rows is None:
             return None
         edge = rows.column("parent").is_valid().to_numpy()

@@ -1,0 +1,243 @@
+"""The one loop of the simulation, as in Pregel: vertex state beside messages, round by round.
+
+A superstep reads the messages that have arrived (the *inbox*) and the state of the nodes that they
+are at, and makes changes of state and new messages (the *outbox*).  The loop owns everything that
+makes this cheap and flat in memory: it materialises, counts and releases; no other module persists
+or checkpoints in a loop.
+
+References
+----------
+G. Malewicz et al.: Pregel: a system for large-scale graph processing, SIGMOD 2010.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark import SparkContext
+from pyspark.sql import Column, DataFrame
+
+from scribe_spark.progress import Progress, Silent
+from scribe_spark.runtime.blocks import (
+    count_and_materialise,
+    describe_jobs,
+    materialise,
+    release,
+    union_tables,
+)
+from scribe_spark.superstep.table import Table
+
+__all__ = ["Finished", "Round", "Step", "run"]
+
+
+@dataclass(frozen=True)
+class Round:
+    """The round that a step belongs to.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    messages : int
+        Rows of the inbox.
+    counts : dict of int
+        Of the inbox's rows, those that satisfy each condition that :func:`run` was given.
+    """
+
+    number: int
+    messages: int
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a superstep does, all of it lazily.
+
+    Attributes
+    ----------
+    outbox : DataFrame or None
+        Messages, partitioned by the node where they arrive; the next round's inbox.
+    changes : dict of DataFrame
+        Per table of the state: rows to write, as :meth:`Table.prepare` takes them.
+    outcomes : DataFrame or None
+        Rows that leave the loop, for example messages that were delivered; of the same columns in
+        every round.
+    temporary : sequence of DataFrame
+        Tables that the step has materialised, for example the outcomes of a loop inside it, and
+        that the three above are computed from; the loop releases them when the round is over.
+    """
+
+    outbox: DataFrame | None = None
+    changes: Mapping[str, DataFrame] = field(default_factory=dict)
+    outcomes: DataFrame | None = None
+    temporary: Sequence[DataFrame] = ()
+
+
+State = Mapping[str, Table]
+#: step(state, inbox, round): the state is that before the round.
+StepFunction = Callable[[State, DataFrame, Round], Step]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a loop leaves, besides the state that it was given.
+
+    Attributes
+    ----------
+    messages : tuple of int
+        Messages of each round.
+    """
+
+    messages: tuple[int, ...]
+    _outcomes: Table | None
+
+    def outcomes(self) -> DataFrame | None:
+        """The outcomes of all rounds; None if there were none."""
+        return self._outcomes.rows() if self._outcomes is not None else None
+
+    def release(self) -> None:
+        """Free the outcomes' blocks."""
+        if self._outcomes is not None:
+            self._outcomes.release()
+
+
+def run(
+    name: str,
+    first: DataFrame,
+    step: StepFunction,
+    *,
+    state: State | None = None,
+    external: Callable[[int], DataFrame | None] | None = None,
+    counts: Mapping[str, Column] | None = None,
+    limit: int = 10_000,
+    progress: Progress | None = None,
+) -> Finished:
+    """Run supersteps until no message is left.
+
+    Parameters
+    ----------
+    name : str
+        What the progress report calls the loop; its jobs are ``NAME round N`` in Spark's UI.
+    first : DataFrame
+        The messages of round 0, partitioned by node.
+    step : callable
+        ``step(state, inbox, round) -> Step``.
+    state : dict of Table, optional
+        The vertex state.  The loop writes a round's changes into it; it is the caller's to read
+        and to release.
+    external : callable, optional
+        ``external(number)``: messages that enter the loop in that round from outside, of the
+        inbox's columns and partitioned like it; None once there will be none any more.
+    counts : dict of Column, optional
+        Conditions on the inbox's rows; how many satisfy each is known to the step.
+    limit : int
+        More rounds than this mean that the messages never end.
+
+    Raises
+    ------
+    RuntimeError
+        `limit` rounds were not enough.
+    """
+    loop = _Loop(name, state or {}, counts or {}, first.sparkSession.sparkContext)
+    progress = progress or Silent()
+    outbox: DataFrame | None = first
+    messages: list[int] = []
+    started = time.perf_counter()
+    try:
+        for number in range(limit):
+            entering = external(number) if external is not None else None
+            # 1. materialise the inbox: one job computes it, cuts its lineage and counts it
+            inbox, round = loop.receive(number, outbox, entering)
+            # 2. stop
+            if inbox is None or (round.messages == 0 and entering is None):
+                loop.close()
+                return Finished(tuple(messages), loop.outcomes)
+            # 3. step
+            done = step(loop.state, inbox, round)
+            # 4. materialise what changes and what leaves the loop
+            loop.apply(done, inbox, round)
+            # 5. report
+            messages.append(round.messages)
+            now = time.perf_counter()
+            progress.round(name, number, round.messages, now - started)
+            started, outbox = now, done.outbox
+        raise RuntimeError(f"{name}: messages still on their way after {limit} rounds")
+    except BaseException:
+        loop.abandon()
+        raise
+
+
+class _Loop:
+    """The blocks of a loop: which are needed still, and when they are freed."""
+
+    def __init__(
+        self, name: str, state: State, counts: Mapping[str, Column], context: SparkContext
+    ) -> None:
+        self.name, self.state, self.counts, self.context = name, state, counts, context
+        self.outcomes: Table | None = None
+        self._inbox: tuple[DataFrame, int] | None = None
+        self._keep_inbox = False
+        self._changes: dict[str, tuple[DataFrame, int]] = {}
+        self._temporary: list[DataFrame] = []
+
+    def receive(
+        self, number: int, outbox: DataFrame | None, entering: DataFrame | None
+    ) -> tuple[DataFrame | None, Round]:
+        """The inbox of a round; what the round before has left is settled and freed.
+
+        The outbox is computed from the inbox and the state of the round before, so both stay as
+        they were until it is materialised.
+        """
+        arriving = [frame for frame in (outbox, entering) if frame is not None]
+        inbox, rows, counted = None, 0, dict.fromkeys(self.counts, 0)
+        with describe_jobs(self.context, f"{self.name} round {number}"):
+            if arriving:
+                inbox, rows, counted = count_and_materialise(union_tables(arriving), self.counts)
+            self.close()
+        self._inbox = None if inbox is None else (inbox, rows)
+        return inbox, Round(number, rows, counted)
+
+    def apply(self, done: Step, inbox: DataFrame, round: Round) -> None:
+        """Materialise a step's changes and outcomes."""
+        self._temporary.extend(done.temporary)
+        with describe_jobs(self.context, f"{self.name} round {round.number}"):
+            for table, changes in done.changes.items():
+                self._changes[table] = materialise(self.state[table].prepare(changes))
+            if done.outcomes is None:
+                return
+            if self.outcomes is None:
+                self.outcomes = Table(done.outcomes.columns, append_only=True)
+            if done.outcomes is inbox:  # materialised already
+                self._keep_inbox = True
+            else:
+                self.outcomes.write(*materialise(self.outcomes.prepare(done.outcomes)))
+
+    def close(self) -> None:
+        """Write the changes of the last round into the state, free its messages."""
+        changes, self._changes = self._changes, {}
+        for table, segment in changes.items():
+            self.state[table].write(*segment)
+        inbox, self._inbox = self._inbox, None
+        if inbox is not None and self._keep_inbox and self.outcomes is not None:
+            self.outcomes.write(*inbox)
+        elif inbox is not None:
+            release(inbox[0])
+        self._keep_inbox = False
+        self._release_temporary()
+
+    def _release_temporary(self) -> None:
+        for table in self._temporary:
+            release(table)
+        self._temporary.clear()
+
+    def abandon(self) -> None:
+        """Free all that the loop made, but for the state."""
+        for segment, _ in self._changes.values():
+            release(segment)
+        if self._inbox is not None:
+            release(self._inbox[0])
+        if self.outcomes is not None:
+            self.outcomes.release()
+        self._release_temporary()
