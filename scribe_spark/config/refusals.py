@@ -56,7 +56,7 @@ def _remedy(complaint: str, context: Mapping[str, Any], field: FieldInfo) -> str
     if complaint == "literal_error":
         return "must be one of " + ", ".join(map(str, kind_of(field.annotation).choices))
     if complaint == "multiple_of" and context["multiple_of"] == 2:
-        return "must be even"
+        return f"must be even, for example {field.default}"
     for bound, words in _BOUNDS.items():
         if bound in context:
             limit = context[bound]
