@@ -76,9 +76,9 @@ def stack_tables(tables: Sequence[DataFrame], like: DataFrame) -> DataFrame:
     Parameters
     ----------
     tables : sequence of DataFrame
-        Tables that :func:`materialise` made, of the columns of `like`, their rows hashed to
-        partitions by the values that the rows of `like` are. Where tables differ in columns or in
-        the number of partitions, or are not materialised, the result is :func:`union_tables`.
+        Tables that :func:`materialise` made. Where they differ from `like` in columns, in the
+        columns that their rows are partitioned by, or in the number of partitions, or are not
+        materialised, the result is :func:`union_tables`.
     like : DataFrame
         A materialised table with the columns and the partitioning wanted. Its rows are not part of
         the result.
@@ -89,10 +89,11 @@ def stack_tables(tables: Sequence[DataFrame], like: DataFrame) -> DataFrame:
     alike = all(_same_columns(table.schema, like.schema) for table in tables)
     if not alike or len(partitions) > 1 or None in partitions:
         return union_tables(tables)
+    ((count, _),) = (each for each in partitions if each is not None)
     rows = getattr(spark._jvm, "org.apache.spark.rdd.SQLPartitioningAwareUnionRDD")(
         spark._jsc.sc(),
         spark._jvm.PythonUtils.toSeq([one.rdd() for one in plans]),  # type: ignore[union-attr]
-        *partitions,
+        count,
         getattr(spark._jvm, "scala.reflect.ClassTag").Object(),
     )
     return _dataframe_of_rdd(spark, plan, rows)
@@ -156,10 +157,17 @@ def _same_columns(rows: StructType, columns: StructType) -> bool:
     )
 
 
-def _hash_partitions(leaf: JavaObject) -> int | None:
-    """The number of partitions of a leaf whose rows are partitioned by a hash, else None."""
+def _hash_partitions(leaf: JavaObject) -> tuple[int, str] | None:
+    """The number of partitions of a leaf, and the columns whose hash its rows are partitioned by.
+
+    None where rows are not partitioned by a hash.
+    """
     found = leaf.outputPartitioning()
-    return found.numPartitions() if found.getClass().getSimpleName() == "HashPartitioning" else None
+    if found.getClass().getSimpleName() != "HashPartitioning":
+        return None
+    hashed = found.expressions()
+    names = [hashed.apply(place).name() for place in range(hashed.size())]
+    return found.numPartitions(), ", ".join(names)
 
 
 def _dataframe_of_rdd(spark: SparkSession, like: JavaObject, rdd: JavaObject) -> DataFrame:

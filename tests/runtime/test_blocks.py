@@ -43,7 +43,7 @@ def partitioned(spark, by: str, partitions: int, *rows: tuple[int, int]):
 
 
 def test_stacked_tables_are_one_leaf_partitioned_like_the_other(spark):
-    own = partitioned(spark, "source", 3, *((n, n) for n in range(50)))  # by `node` all the same
+    own = partitioned(spark, "node", 3, *((n, n) for n in range(50)))
     later = partitioned(spark, "node", 3, *((n, 7) for n in range(0, 50, 3)))
     like = partitioned(spark, "node", 3, (1, 1), (5, 1), (49, 2))
     both = blocks.stack_tables([own, later], like)
@@ -55,7 +55,7 @@ def test_stacked_tables_are_one_leaf_partitioned_like_the_other(spark):
     assert sorted(row["node"] for row in joined.collect()) == [1, 5, 49]
 
 
-@pytest.mark.parametrize("other", ["partitions", "unpartitioned", "no table", "order"])
+@pytest.mark.parametrize("other", ["partitions", "unpartitioned", "no table", "order", "column"])
 def test_stack_tables_is_a_union_where_tables_are_not_alike(spark, other):
     like = partitioned(spark, "node", 3, *((n, 1) for n in range(20)))
     rows = spark.createDataFrame([(n, 2) for n in range(20)], "node bigint, source bigint")
@@ -64,6 +64,7 @@ def test_stack_tables_is_a_union_where_tables_are_not_alike(spark, other):
         "unpartitioned": rows,
         "no table": rows,
         "order": rows.repartition(3, "node").select("source", "node"),
+        "column": rows.repartition(3, "source"),
     }[other]
     odd = odd if other == "no table" else blocks.materialise(odd)[0]
     both = blocks.stack_tables([odd, like], like)

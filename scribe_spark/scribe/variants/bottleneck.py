@@ -54,7 +54,7 @@ def remove_bottlenecks(context: VariantContext) -> Variant:
         if round.counts["refused"]:
             tables = _rows(children.after(_changes(inbox)), context)
             rejoined, made = rejoin(context, tables, inbox)
-            arrived, temporary = inbox.unionByName(rejoined), [made]
+            arrived, temporary = inbox.unionByName(rejoined.repartition("parent")), [made]
         changes = _changes(arrived)
         # 2. who got no child since it last was within its limit, is within it still
         receivers = arrived.where("change > 0").select("parent").distinct()
