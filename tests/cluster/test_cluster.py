@@ -1,0 +1,128 @@
+"""Runs of a standalone cluster into HDFS and S3, complete, killed, resumed and overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import FLAGS
+from .outcome import Outcome, download, outcome, phases
+from .processes import environment, shell
+from .standalone import PATIENCE, ROOT, Cluster, no_isolation
+from .storage import Storage
+
+PHASES = ["topology", "overlay", "trees", "measures", "report"]
+
+
+def submit(
+    cluster: Cluster, storage: Storage, job: str, *flags: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """``spark-submit jobs/JOB.py FLAGS``, which has to succeed."""
+    script = ROOT / "jobs" / f"{job}.py"
+    done = cluster.submit(script, list(flags), [*storage.options, *options])
+    assert done.returncode == 0, done.stdout
+    return done
+
+
+def manifest_phases(storage: Storage, out: str) -> list[str]:
+    return phases(storage.read(f"{out}/manifest.json"))
+
+
+def check(storage: Storage, out: str, expected: Outcome, folder: Path) -> None:
+    """The run in `out` is complete, left what a local one leaves, and nothing else."""
+    assert manifest_phases(storage, out) == PHASES
+    found = outcome(download(storage, out, folder))
+    assert found.passing == []
+    assert found.names == expected.names
+    assert found.tables == expected.tables
+    assert found.metrics == expected.metrics
+
+
+@pytest.fixture(scope="module")
+def finished(cluster: Cluster, storage: Storage) -> str:
+    """A complete run, by its path in the storage; not to be changed."""
+    submit(cluster, storage, "run", *FLAGS, "--out", storage.url("finished"))
+    return "finished"
+
+
+def test_workers_share_no_disk_with_the_driver(cluster):
+    """What the other tests rest on."""
+    if not cluster.isolated:
+        pytest.skip(no_isolation())
+    paths = [cluster.driver / "secret.txt", ROOT / "README.md", cluster.driver.parent / "workers"]
+    assert all(path.exists() for path in paths)
+    probe = Path(__file__).with_name("probe.py")
+    done = cluster.submit(probe, [str(path) for path in paths], [])
+    assert done.returncode == 0, done.stdout
+    (line,) = [text for text in done.stdout.splitlines() if text.startswith("EXECUTORS ")]
+    one, other = json.loads(line.removeprefix("EXECUTORS "))
+    assert one["folder"] != other["folder"]
+    for executor in (one, other):
+        assert executor["seen"] == []
+        assert "scribe_spark.zip" in executor["package"]
+
+
+def test_a_run(storage, finished, local, tmp_path):
+    check(storage, finished, local, tmp_path / "copy")
+
+
+def test_a_complete_run_is_left_as_it_is(cluster, storage, finished):
+    before = storage.files(f"{finished}/tables")
+    submit(cluster, storage, "run", *FLAGS, "--resume", "--out", storage.url(finished))
+    assert storage.files(f"{finished}/tables") == before
+    assert manifest_phases(storage, finished) == PHASES
+
+
+def test_a_report_is_drawn_again(cluster, storage, finished):
+    def drawn() -> dict[str, bytes]:
+        names = [n for n in storage.files(finished) if n.startswith(("report.html", "figures/"))]
+        return {name: storage.read(f"{finished}/{name}") for name in names}
+
+    before = drawn()
+    assert len(before) > 5
+    for name in before:
+        storage.delete(f"{finished}/{name}")
+    submit(cluster, storage, "report", "--resume", *FLAGS, "--out", storage.url(finished))
+    assert drawn() == before
+
+
+def test_killed_and_resumed(cluster, storage, local, tmp_path):
+    flags = [*FLAGS, "--out", storage.url("killed")]
+    log = tmp_path / "killed.log"
+    program = cluster.start(ROOT / "jobs" / "run.py", flags, list(storage.options), log)
+    try:
+        program.wait_for("^trees: ", PATIENCE)
+    finally:
+        program.kill()
+    assert manifest_phases(storage, "killed") == ["topology", "overlay"]
+    before = {n: c for n, c in storage.files("killed/tables").items() if n.startswith("nodes/")}
+    assert before
+    submit(cluster, storage, "run", *flags, "--resume")
+    check(storage, "killed", local, tmp_path / "copy")
+    after = storage.files("killed/tables")
+    assert {name: after[name] for name in before} == before
+
+
+def test_overwrite_deletes_only_what_a_run_left(cluster, storage, local, tmp_path):
+    flags = [*FLAGS, "--out", storage.url("replaced")]
+    submit(cluster, storage, "topology", *flags, "--seed", "2")
+    assert manifest_phases(storage, "replaced") == PHASES[:1]
+    storage.write("replaced/notes.txt", b"mine")
+    submit(cluster, storage, "run", *flags, "--overwrite")
+    assert storage.read("replaced/notes.txt") == b"mine"
+    storage.delete("replaced/notes.txt")
+    check(storage, "replaced", local, tmp_path / "copy")
+
+
+def test_a_local_session(hdfs, local, tmp_path):
+    """Where blocks are on the very host of the session, which once made it wait for ever."""
+    program = str(Path(sys.executable).parent / "scribe-spark")
+    out = ["--master", "local[2]", "--out", hdfs.url("local")]
+    done = shell([program, "run", *FLAGS, *out], tmp_path, environment(), PATIENCE)
+    assert done.returncode == 0, done.stdout
+    check(hdfs, "local", local, tmp_path / "copy")
