@@ -28,7 +28,7 @@ args = $(if $(ARGS),$$SCRIBE_ARGS)
 help: ## This list
 	@echo 'make TARGET [VARIABLE=value ...]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo 'Variables of run and sweep (each is the flag of that name; unset means the default):'
 	@echo '  NODES=100000    overlay nodes'
@@ -68,6 +68,15 @@ report: setup ## Draw the report of OUT again from its tables
 .PHONY: test
 test: setup $(VENV)/.test ## Run the tests (ARGS= goes to pytest)
 	@set -f; $(BIN)/python -m pytest $(args)
+
+.PHONY: test-cluster
+test-cluster: java wheel $(VENV)/.cluster .cluster/ready ## Test HDFS, S3 and a cluster without a shared disk: fetches 1.4 GB
+	@set -f; $(BIN)/python -m pytest -n 0 tests/cluster $(args)
+
+# two folders of jars, 1.4 GB, from Maven Central by Spark's own Ivy; again when Spark may be another
+.cluster/ready: tests/cluster/fetch.py $(VENV)/.cluster
+	$(BIN)/python tests/cluster/fetch.py .cluster
+	@touch $@
 
 .PHONY: bench
 bench: setup $(VENV)/.test ## Seconds, memory, rows and shuffled bytes, phase by phase
@@ -127,9 +136,10 @@ graphframes: java $(VENV)/.run ## Look for GraphFrames' jar again
 # One stamp a set of extras; they are installed again when setup.cfg changes.
 EXTRAS.run := topohub
 EXTRAS.test := test
+EXTRAS.cluster := test,cluster
 EXTRAS.lint := lint,test
 
-$(VENV)/.run $(VENV)/.test $(VENV)/.lint: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
+$(VENV)/.run $(VENV)/.test $(VENV)/.cluster $(VENV)/.lint: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS.$*)]'
 	@touch $@
 

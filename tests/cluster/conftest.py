@@ -25,7 +25,9 @@ def ready() -> None:
     """Everything is there that ``make test-cluster`` sets up."""
     for needed in (JARS / "ready", ROOT / "dist" / "scribe_spark.zip"):
         if not needed.exists():
-            pytest.skip(f"no {needed.relative_to(ROOT)}: these tests are run by `make test-cluster`")
+            pytest.skip(
+                f"no {needed.relative_to(ROOT)}: these tests are run by `make test-cluster`"
+            )
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,13 +41,14 @@ def s3a() -> str:
 
 
 def fetch(coordinates: str, folder: Path) -> None:
-    """Fetch an artifact and what it needs; the jars are in ``folder/jars`` afterwards.
+    """Fetch an artifact and what it needs; ``folder/jars`` has these jars alone afterwards.
 
     Raises
     ------
     subprocess.CalledProcessError
         It cannot be had; what Ivy says of that has been printed.
     """
+    shutil.rmtree(folder / "jars", ignore_errors=True)
     subprocess.run(
         [
             str(SPARK_HOME / "bin" / "spark-submit"),

@@ -16,6 +16,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from .fetch import SPARK_HOME
 from .processes import Program, environment, running, shell
 
@@ -27,6 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 600
 
 WORKERS = 2
+
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 #: The tests' virtual environment (which has Spark), here and where an isolated worker sees it.
 VENV, SEEN_VENV = Path(sys.prefix), Path("/tmp/worker/venv")
@@ -82,6 +86,12 @@ class Cluster:
         """Start a script; the caller ends it."""
         command = self.command(script, flags, options)
         return Program(command, log, self.driver, self.environment())
+
+    def kill_an_executor(self) -> None:
+        """End an executor of the first worker as if its machine had gone."""
+        below = psutil.Process(self.workers[0].process.pid).children(recursive=True)
+        (executor,) = [p for p in below if _EXECUTOR in p.cmdline()]
+        executor.kill()
 
 
 @functools.cache

@@ -119,6 +119,22 @@ def test_overwrite_deletes_only_what_a_run_left(cluster, storage, local, tmp_pat
     check(storage, "replaced", local, tmp_path / "copy")
 
 
+def test_an_executor_lost_with_a_checkpoint_directory(cluster, hdfs, local, tmp_path):
+    """What was materialised on it is read from the directory, and the run goes on."""
+    flags = [*FLAGS, "--out", hdfs.url("lossy")]
+    options = [*hdfs.options, "--conf", f"spark.checkpoint.dir={hdfs.url('checkpoints')}"]
+    script, log = ROOT / "jobs" / "run.py", tmp_path / "lossy.log"
+    program = cluster.start(script, flags, options, log)
+    try:
+        program.wait_for(r"^trees: started$[\s\S]*: round 1, ", PATIENCE)
+        cluster.kill_an_executor()
+        program.wait_for("^trees: done", PATIENCE)
+        assert program.process.wait(PATIENCE) == 0, program.output()
+    finally:
+        program.kill()
+    check(hdfs, "lossy", local, tmp_path / "copy")
+
+
 def test_a_local_session(hdfs, local, tmp_path):
     """Where blocks are on the very host of the session, which once made it wait for ever."""
     program = str(Path(sys.executable).parent / "scribe-spark")
