@@ -14,10 +14,15 @@ from .standalone import PATIENCE, ROOT, Cluster, standalone
 from .storage import JARS, Storage, hdfs_server, s3_server
 
 #: 28 routers, 200 nodes, 8 groups.
-FLAGS = (
-    "--nodes 200 --groups 8 --transit-domains 2 --transit-size 2 --stubs-per-transit 2"
-    " --stub-size 3 --write-routing-table"
-).split()
+SMALL = {
+    "--nodes": "200",
+    "--groups": "8",
+    "--transit-domains": "2",
+    "--transit-size": "2",
+    "--stubs-per-transit": "2",
+    "--stub-size": "3",
+}
+FLAGS = [*(word for flag in SMALL.items() for word in flag), "--write-routing-table"]
 
 
 @pytest.fixture(scope="session", autouse=True)

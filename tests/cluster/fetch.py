@@ -1,8 +1,8 @@
 """Fetch the jars that the tests of real storage need: ``python tests/cluster/fetch.py FOLDER``.
 
-Spark's own Ivy does it, as ``spark-submit --packages`` does for a user.  HDFS and the S3 client each
-get an Ivy folder of their own below FOLDER, because the tests put all jars of the first on one class
-path and name the second in ``spark.jars.ivy``.
+Spark's own Ivy does it, as ``spark-submit --packages`` does for a user.  HDFS and the S3 client
+each get an Ivy folder of their own below FOLDER, because the tests put all jars of the first on one
+class path and name the second in ``spark.jars.ivy``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A standalone Spark cluster whose two workers share no disk with the driver or with each other.
 
-Each worker runs in a mount namespace in which the clone, the driver's folder and the other worker's
-folder cannot be seen (``worker.sh``): the network and the machine's programs are all that is shared.
+Each worker runs in a mount namespace in which the clone, the driver's folder and the other
+worker's folder cannot be seen (``worker.sh``): network and installed programs are all they share.
 """
 
 from __future__ import annotations
