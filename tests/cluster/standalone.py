@@ -26,9 +26,11 @@ __all__ = ["ROOT", "Cluster", "no_isolation", "standalone"]
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Seconds that a small run may take.
-PATIENCE = 600
+PATIENCE = 1800
 
 WORKERS = 2
+
+ANY_PORTS = ("--port", "0", "--webui-port", "0")
 
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
@@ -133,7 +135,7 @@ def standalone(folder: Path) -> Iterator[Cluster]:
     (driver / "secret.txt").write_text("only the driver can read this")
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder / "workers", ignore_errors=True)
-        master = _spark_class("master.Master", "--port", "0", "--webui-port", "0")
+        master = _spark_class("master.Master", "--host", "localhost", *ANY_PORTS)
         started = stack.enter_context(running(master, folder / "master.log", driver))
         url = started.wait_for(r"Starting Spark master at (spark://\S+)")[1]
         workers = [
@@ -150,7 +152,7 @@ def standalone(folder: Path) -> Iterator[Cluster]:
 def _spark_class(name: str, *arguments: str, venv: Path = VENV) -> list[str]:
     home = venv / SPARK_HOME.relative_to(VENV)
     program = ["env", f"SPARK_HOME={home}", str(home / "bin" / "spark-class")]
-    return [*program, f"org.apache.spark.deploy.{name}", "--host", "localhost", *arguments]
+    return [*program, f"org.apache.spark.deploy.{name}", *arguments]
 
 
 def _worker(folder: Path, number: int, master: str) -> list[str]:
@@ -158,7 +160,9 @@ def _worker(folder: Path, number: int, master: str) -> list[str]:
     own.mkdir(parents=True)
     isolated = not no_isolation()
     seen = Path("/tmp/worker") if isolated else own
-    flags = ["--cores", "1", "--memory", "2g", "--port", "0", "--webui-port", "0"]
+    # executors of one host read each other's shuffled blocks from the disk
+    host = f"127.0.0.{2 + number}" if isolated else "localhost"
+    flags = ["--host", host, *ANY_PORTS, "--cores", "1", "--memory", "2g"]
     spark = _spark_class(
         "worker.Worker", *flags, "--work-dir", str(seen / "work"), master,
         venv=SEEN_VENV if isolated else VENV,
