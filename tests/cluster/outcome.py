@@ -72,9 +72,6 @@ def download(storage: Storage, path: str, into: Path) -> Path:
         copy = into / name
         if name.endswith("/"):
             copy.mkdir(parents=True, exist_ok=True)
-        elif name.endswith("(unfinished upload)"):
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.touch()
         else:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(storage.read(f"{path}/{name}"))

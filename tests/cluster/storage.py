@@ -1,17 +1,15 @@
-"""HDFS and S3 on this machine, and a look into them that owes nothing to Spark."""
+"""HDFS and S3 on this machine, and a look into them that owes nothing to the project."""
 
 from __future__ import annotations
 
-import json
 import sys
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from xml.etree import ElementTree
+
+from pyspark.java_gateway import launch_gateway
 
 from .fetch import s3a
 from .processes import running
@@ -20,9 +18,6 @@ __all__ = ["Hdfs", "S3", "Storage", "hdfs_server", "s3_server"]
 
 #: Where the jars are (`fetch`).
 JARS = Path(__file__).resolve().parents[2] / ".cluster"
-
-#: Seconds that a server may take to answer.
-PATIENCE = 60
 
 
 class Storage(Protocol):
@@ -51,164 +46,164 @@ class Storage(Protocol):
         """Delete a file."""
 
 
-def _ask(url: str, method: str = "GET", content: bytes | None = None) -> bytes:
-    request = urllib.request.Request(url, data=content, method=method)
-    # never through a proxy: the servers are on this machine
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=PATIENCE) as answer:
-        return answer.read()
-
-
 # ------------------------------------------------------------------------------------ HDFS
 
 
 @dataclass(frozen=True)
 class Hdfs:
-    """HDFS through WebHDFS.
+    """HDFS, through the Hadoop client that comes with Spark.
 
     Attributes
     ----------
-    port : int
-        Of the name node's protocol.
-    web : str
-        Host and port of the name node's pages.
+    address : str
+        Its URL, without a path.
+    hadoop : object
+        The Java package ``org.apache.hadoop`` of a JVM.
     """
 
-    port: int
-    web: str
+    address: str
+    hadoop: Any
 
     options: tuple[str, ...] = ()
 
     def url(self, path: str) -> str:
-        return f"hdfs://localhost:{self.port}/{path}"
+        return f"{self.address}/{path}"
 
     def files(self, path: str) -> dict[str, str]:
         return {name.removeprefix(f"{path}/"): change for name, change in self._walk(path)}
 
     def _walk(self, path: str) -> Iterator[tuple[str, str]]:
-        entries = json.loads(self._call(path, "LISTSTATUS"))["FileStatuses"]["FileStatus"]
+        entries = self._file_system.listStatus(self._path(path))
         if not entries:
             yield f"{path}/", "empty folder"
         for entry in entries:
-            below = f"{path}/{entry['pathSuffix']}"
-            if entry["type"] == "DIRECTORY":
+            below = f"{path}/{entry.getPath().getName()}"
+            if entry.isDirectory():
                 yield from self._walk(below)
             else:
-                yield below, f"{entry['fileId']} {entry['modificationTime']} {entry['length']}"
+                yield below, f"{entry.getModificationTime()} {entry.getLen()}"
 
     def read(self, path: str) -> bytes:
-        return self._call(path, "OPEN")
+        stream = self._file_system.open(self._path(path))
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
 
     def write(self, path: str, content: bytes) -> None:
-        where = json.loads(self._call(path, "CREATE&noredirect=true", "PUT"))["Location"]
-        _ask(where, "PUT", content)
+        stream = self._file_system.create(self._path(path))
+        try:
+            stream.write(bytearray(content))
+        finally:
+            stream.close()
 
     def delete(self, path: str) -> None:
-        self._call(path, "DELETE", "DELETE")
+        self._file_system.delete(self._path(path), False)
 
-    def _call(self, path: str, operation: str, method: str = "GET") -> bytes:
-        place = urllib.parse.quote(path)
-        return _ask(f"http://{self.web}/webhdfs/v1/{place}?op={operation}&user.name=root", method)
+    def _path(self, path: str) -> Any:
+        return self.hadoop.fs.Path(self.url(path))
+
+    @property
+    def _file_system(self) -> Any:
+        # Hadoop keeps one for each address
+        return self._path("").getFileSystem(self.hadoop.conf.Configuration())
 
 
 @contextmanager
 def hdfs_server(folder: Path) -> Iterator[Hdfs]:
     """A name node and a data node in a JVM of their own: Hadoop's classes are not Spark's."""
-    settings = folder / "hdfs-site.xml"
     command = [
         *("java", "-Xmx512m", f"-Dtest.build.data={folder / 'data'}"),
         *("-cp", str(JARS / "hdfs" / "jars" / "*"), "org.apache.hadoop.test.MiniDFSClusterManager"),
-        *("-format", "-datanodes", "1", "-writeConfig", str(settings)),
+        *("-format", "-datanodes", "1", "-writeDetails", "/dev/stdout"),
         # drivers and executors may be any user
         *("-D", "dfs.permissions.enabled=false"),
-        *("-writeDetails", "/dev/stdout"),
     ]
     with running(command, folder / "hdfs.log", folder) as program:
-        port = int(program.wait_for(r'"namenode_port":(\d+)')[1])
-        found = {
-            entry.findtext("name"): entry.findtext("value")
-            for entry in ElementTree.parse(settings).getroot()
-        }
-        yield Hdfs(port, str(found["dfs.namenode.http-address"]))
+        port = program.wait_for(r'"namenode_port":(\d+)')[1]
+        gateway = launch_gateway()
+        try:
+            yield Hdfs(f"hdfs://localhost:{port}", gateway.jvm.org.apache.hadoop)
+        finally:
+            gateway.shutdown()
+            gateway.proc.stdin.close()  # at which the JVM ends
+            gateway.proc.wait()
 
 
 # ------------------------------------------------------------------------------------ S3
 
 
+REGION, KEY, BUCKET = "us-east-1", "test", "bucket"
+
+#: What the name of a file ends in that is only partly there.
+UNFINISHED = "(unfinished upload)"
+
+
 @dataclass(frozen=True)
 class S3:
-    """A bucket through S3's own protocol; this server asks for no signature.
+    """A bucket, through AWS's own client.
 
     Attributes
     ----------
     address : str
         The server's URL.
-    bucket : str
     """
 
     address: str
-    bucket: str = "bucket"
 
     @property
     def options(self) -> tuple[str, ...]:
         settings = {
             "endpoint": self.address,
-            "endpoint.region": "us-east-1",
+            "endpoint.region": REGION,
             "path.style.access": "true",
-            "access.key": "test",
-            "secret.key": "test",
+            "access.key": KEY,
+            "secret.key": KEY,
         }
         conf = [f"spark.hadoop.fs.s3a.{name}={value}" for name, value in settings.items()]
         conf.append(f"spark.jars.ivy={JARS / 's3a'}")
         return ("--packages", s3a(), *(word for text in conf for word in ("--conf", text)))
 
-    def create(self) -> None:
-        """Make the bucket."""
-        _ask(f"{self.address}/{self.bucket}", "PUT")
+    @property
+    def client(self) -> Any:
+        """AWS's client of this server."""
+        import boto3
+        from botocore.config import Config
+
+        return boto3.client(
+            "s3", endpoint_url=self.address, region_name=REGION, aws_access_key_id=KEY,
+            aws_secret_access_key=KEY, config=Config(proxies={}),
+        )  # fmt: skip
 
     def url(self, path: str) -> str:
-        return f"s3a://{self.bucket}/{path}"
+        return f"s3a://{BUCKET}/{path}"
 
     def files(self, path: str) -> dict[str, str]:
-        prefix = f"{path}/"
+        where = {"Bucket": BUCKET, "Prefix": f"{path}/"}
+        objects = {
+            entry["Key"]: f"{entry['ETag']} {entry['LastModified']}"
+            for page in self.client.get_paginator("list_objects_v2").paginate(**where)
+            for entry in page.get("Contents", [])
+        }
+        uploads = {  # no listing of files shows these, but they are stored and paid for
+            f"{entry['Key']} {UNFINISHED}": entry["UploadId"]
+            for page in self.client.get_paginator("list_multipart_uploads").paginate(**where)
+            for entry in page.get("Uploads", [])
+        }
         return {
-            _text(entry, "Key").removeprefix(prefix): f"{_text(entry, 'ETag')} "
-            f"{_text(entry, 'LastModified')}"
-            for page in self._pages({"list-type": "2", "prefix": prefix})
-            for entry in page.iterfind("{*}Contents")
-        } | {
-            # nobody sees these, but they cost
-            f"{_text(entry, 'Key').removeprefix(prefix)} (unfinished upload)": ""
-            for page in self._pages({"uploads": "", "prefix": prefix})
-            for entry in page.iterfind("{*}Upload")
+            name.removeprefix(f"{path}/"): change for name, change in (objects | uploads).items()
         }
 
-    def _pages(self, query: dict[str, str]) -> Iterator[Any]:
-        more: dict[str, str] = {}
-        while True:
-            text = _ask(f"{self.address}/{self.bucket}?{urllib.parse.urlencode(query | more)}")
-            page = ElementTree.fromstring(text)
-            yield page
-            following = page.findtext("{*}NextContinuationToken")
-            if not following:
-                return
-            more = {"continuation-token": following}
-
     def read(self, path: str) -> bytes:
-        return _ask(self._at(path))
+        if path.endswith(UNFINISHED):
+            return b""
+        return self.client.get_object(Bucket=BUCKET, Key=path)["Body"].read()
 
     def write(self, path: str, content: bytes) -> None:
-        _ask(self._at(path), "PUT", content)
+        self.client.put_object(Bucket=BUCKET, Key=path, Body=content)
 
     def delete(self, path: str) -> None:
-        _ask(self._at(path), "DELETE")
-
-    def _at(self, path: str) -> str:
-        return f"{self.address}/{self.bucket}/{urllib.parse.quote(path)}"
-
-
-def _text(entry: Any, name: str) -> str:
-    return str(entry.findtext(f"{{*}}{name}"))
+        self.client.delete_object(Bucket=BUCKET, Key=path)
 
 
 @contextmanager
@@ -219,5 +214,5 @@ def s3_server(folder: Path) -> Iterator[S3]:
     with running(command, folder / "s3.log", folder) as server:
         address = server.wait_for(r"Running on (http://[\d.:]+)")[1]
         storage = S3(address)
-        storage.create()
+        storage.client.create_bucket(Bucket=BUCKET)
         yield storage
