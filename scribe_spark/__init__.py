@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from scribe_spark.config import Execution, RunConfig
     from scribe_spark.errors import InputError
     from scribe_spark.experiments import Run, Simulation
+    from scribe_spark.measures.measure import Measure, Metric
+    from scribe_spark.measures.metrics import register_measure
     from scribe_spark.overlay import Application, Overlay
     from scribe_spark.progress import Progress
     from scribe_spark.runtime.session import session
+    from scribe_spark.schemas import Multicast
     from scribe_spark.superstep import Step, Table
+    from scribe_spark.systems import System, register_system
     from scribe_spark.topology import Topology
 
 __all__ = [
@@ -38,6 +42,12 @@ __all__ = [
     "Step",
     "Table",
     "Topology",
+    "System",
+    "Multicast",
+    "register_system",
+    "Measure",
+    "Metric",
+    "register_measure",
 ]
 
 #: The module of each name.
@@ -52,6 +62,12 @@ _HOMES = {
     "Step": "superstep",
     "Table": "superstep",
     "Topology": "topology",
+    "System": "systems",
+    "Multicast": "schemas",
+    "register_system": "systems",
+    "Measure": "measures.measure",
+    "Metric": "measures.measure",
+    "register_measure": "measures.metrics",
     "session": "runtime.session",
 }
 

@@ -37,6 +37,7 @@ from scribe_spark.experiments.run import (
 from scribe_spark.experiments.run import run as run_one
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local
+from scribe_spark.measures.published import Published, published
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import difference, render
 from scribe_spark.report.means import average_deviations, mean_distributions, over_seeds
@@ -103,7 +104,7 @@ def run(
         manifest["runs"].append(_entry(name, done))
         folder.write_json(MANIFEST, manifest)
     with progress.phase("paper"):
-        return _write(spark, folder, manifest, measured)
+        return _write(spark, paper, folder, manifest, measured)
 
 
 def _runs(
@@ -182,11 +183,18 @@ def _entry(name: str, done: Run) -> dict[str, Any]:
 
 
 def _write(
-    spark: SparkSession, folder: Folder, manifest: dict[str, Any], measured: Mapping[str, _Measured]
+    spark: SparkSession,
+    paper: Paper,
+    folder: Folder,
+    manifest: dict[str, Any],
+    measured: Mapping[str, _Measured],
 ) -> str:
     """Numbers, their tidy table, figures and page; the page's location."""
     drawn = _drawn(measured)
-    metrics = [row for name, of in measured.items() for row in _rows(name, of, drawn[name])]
+    known = {name: published(config) for name, config in paper.runs()[1].items()}
+    metrics = [
+        row for name, of in measured.items() for row in _rows(name, of, drawn[name], known[name])
+    ]
     tidy = [
         (name, seed, row["name"], None if row["value"] is None else float(row["value"]))
         for name, of in measured.items()
@@ -218,8 +226,10 @@ def _drawn(measured: Mapping[str, _Measured]) -> dict[str, list[pd.DataFrame]]:
     return drawn
 
 
-def _rows(name: str, of: _Measured, drawn: list[pd.DataFrame]) -> Iterator[dict[str, Any]]:
+def _rows(
+    name: str, of: _Measured, drawn: list[pd.DataFrame], known: Mapping[str, Published]
+) -> Iterator[dict[str, Any]]:
     """An experiment's rows of `metrics.json`, with the differences in per cent."""
-    for row in (*over_seeds(of.metrics), *average_deviations(drawn)):
+    for row in (*over_seeds(of.metrics), *average_deviations(drawn, known)):
         apart = difference(row["value"], row["paper"])
         yield {"experiment": name, **row, "difference": apart and apart.percent}

@@ -15,12 +15,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import pastry, schemas
-from scribe_spark.experiments.numbers import metrics_of
 from scribe_spark.experiments.scope import Scope
-from scribe_spark.experiments.simulation import Simulation, system_of_variant, systems
-from scribe_spark.measures import metrics
-from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.measures.delay import first_copies, group_delay
+from scribe_spark.measures.link_stress import link_stress
+from scribe_spark.measures.measure import RunTables
+from scribe_spark.measures.metrics import collect, find, measure_distributions, metric_rows
+from scribe_spark.measures.node_stress import node_loads, node_stress
+from scribe_spark.measures.published import published, replaced_figures
+from scribe_spark.report import preload
+from scribe_spark.runtime.blocks import materialise, union_tables
+from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
 from scribe_spark.schemas import Multicast, to_ms
+from scribe_spark.systems import system_of_variant, systems_of_run
 
 __all__ = ["PHASES", "REPORT", "TABLE_PHASES", "Phase"]
 
@@ -83,30 +90,37 @@ def _trees(simulation: Simulation) -> Tables:
 
 
 def _measures(simulation: Simulation) -> Tables:
-    saved, underlay = simulation.saved, simulation.underlay
-    with Scope() as scope:
-        load = scope.persist(metrics.loads(saved["tree_edges"]))
-        names = systems(simulation.config)
-        yield "node_stress", metrics.node_stress(load, saved["nodes"], names)
-        yield "link_stress", metrics.link_stress(saved["tree_edges"], load, underlay)
-    yield "group_delay", metrics.group_delay(saved["deliveries"], saved["groups"])
-    joining = None
-    if "extra_joins" in saved:
-        joining = metrics.join_stress(saved["extra_joins"], saved["link_stress"], underlay)
-    spread = metrics.distributions(
-        saved["groups"],
-        saved["deliveries"],
-        saved["group_delay"],
-        saved["node_stress"],
-        saved["link_stress"],
-        joining,
-        equal_groups=simulation.config.groups.size is not None,
-    )
-    yield "distributions", schemas.held(simulation.spark, spread, schemas.DISTRIBUTIONS)
+    saved, run = simulation.saved, _run_tables(simulation)
+    preload()  # what the report will be drawn with
+    # what depends on nothing made here runs beside the jobs for the large tables
+    with Scope() as scope, concurrent_jobs(simulation.spark) as submit:
+        delays = submit(materialise, group_delay(saved["deliveries"], saved["groups"]))
+        collected = submit(collect, run, early=True)
+        loads = scope.persist(node_loads(saved["tree_edges"]))
+        names = [system.name for system in run.systems]
+        yield "node_stress", node_stress(loads, saved["nodes"], names)
+        yield "link_stress", link_stress(saved["tree_edges"], loads, simulation.underlay)
+        yield "group_delay", scope.own_table(delays.result()[0])
+        spread = measure_distributions(run, replaced_figures(simulation.config))
+        yield "distributions", schemas.held(simulation.spark, spread, schemas.DISTRIBUTIONS)
+        simulation.stages["collected"] = collected.result()
 
 
 def _metrics(simulation: Simulation) -> dict[str, Any]:
-    return {"metrics.json": metrics_of(simulation.saved, simulation.config)}
+    config, run = simulation.config, _run_tables(simulation)
+    early = simulation.stages.pop("collected", None) or collect(run, early=True)
+    found = find(run, early | collect(run, early=False), run["distributions"].toPandas())
+    rows = metric_rows(found, run.systems, published(config), replaced_figures(config))
+    return {"metrics.json": rows}
+
+
+def _run_tables(simulation: Simulation) -> RunTables:
+    """What measures collect from."""
+    config = simulation.config
+    systems = systems_of_run(config.trees.variants)
+    return RunTables(
+        simulation.saved, systems, config.overlay.nodes, config.overlay.b, simulation.underlay
+    )
 
 
 # --- tables out of stages
@@ -135,7 +149,8 @@ def _edges(system: Multicast) -> DataFrame:
 
 
 def _deliveries(system: Multicast) -> DataFrame:
-    return system.deliveries.select(
+    first = first_copies(system.deliveries) if system.repeats else system.deliveries
+    return first.select(
         F.lit(system.system).alias("system"), "group", "node", "hops", to_ms("delay_us")
     )
 

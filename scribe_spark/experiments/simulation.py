@@ -15,25 +15,13 @@ from scribe_spark.experiments.scope import Scope, stage
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.schemas import MICROSECONDS, Multicast
+from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
 from scribe_spark.underlay.hops import HopUnderlay
 from scribe_spark.underlay.matrices import MatrixUnderlay, Underlay, compute_routes
 
-__all__ = ["Simulation", "system_of_variant", "systems"]
-
-
-def systems(config: RunConfig) -> list[str]:
-    """The multicast systems of an experiment, in the order of its tables."""
-    variants = [
-        system_of_variant(name) for name in scribe.STRATEGIES if name in config.trees.variants
-    ]
-    return ["scribe", *variants, "ip_multicast", "naive_unicast"]
-
-
-def system_of_variant(variant: str) -> str:
-    """What the measures call the trees of a variant."""
-    return f"scribe_{variant}"
+__all__ = ["Simulation"]
 
 
 class Simulation:
@@ -222,16 +210,26 @@ class Simulation:
         return {name: self._memory.own(build(context)) for name, build in chosen.items()}
 
     @stage
-    def systems(self) -> list[Multicast]:
-        """What every multicast system hands over, in the order of :func:`systems`."""
-        edges = {"scribe": self.children}
-        edges |= {system_of_variant(name): trees.edges for name, trees in self.variants.items()}
-        trees = [self._multicast(system, tree) for system, tree in edges.items()]
+    def unicasts(self) -> DataFrame:
+        """The unicast routes from each group's source to its members, with delays."""
         star = baselines.unicasts(self.multicast_groups, self.members, self.underlay)
-        star = self._memory.persist(star)
-        return [*trees, baselines.ip_multicast(star), baselines.naive_unicast(star)]
+        return self._memory.persist(star)
 
-    def _multicast(self, system: str, edges: DataFrame) -> Multicast:
+    @stage
+    def systems(self) -> list[Multicast]:
+        """What every multicast system hands over, in the order of their registry."""
+        return [system.build(self) for system in systems_of_run(self.config.trees.variants)]
+
+    def multicast(self, system: str, edges: DataFrame) -> Multicast:
+        """Each group's source multicasts a message along trees of Scribe's kind.
+
+        Parameters
+        ----------
+        system : str
+            What the measures call these trees.
+        edges : DataFrame
+            As :attr:`children`.
+        """
         multicast, loops = scribe.multicast(
             self.overlay,
             self.multicast_groups,

@@ -34,7 +34,7 @@ from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
 from scribe_spark.experiments.run import check, former, new_manifest, run
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local
-from scribe_spark.measures.published import NUMBERS
+from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import render_sweep
 
@@ -118,7 +118,7 @@ class Sweep:
 
     def __post_init__(self) -> None:
         _check_grid(self.grid)
-        check_names(dict.fromkeys(self.show), [*NUMBERS, *_COSTS], "show")
+        check_names(dict.fromkeys(self.show), [*metric_definitions(), *_COSTS], "show")
         assert self.points  # each is checked as it is made
 
     @classmethod
@@ -298,7 +298,7 @@ def run_sweep(
         [tuple(row[name] for name in schema.names) for row in rows], columns=schema.names
     )
     table = folder.write_rows("sweep", schemas.held(spark, cells, schema))
-    units = {name: NUMBERS[name].unit for name in NUMBERS} | _COSTS
+    units = {name: metric.unit for name, metric in metric_definitions().items()} | _COSTS
     page = render_sweep(
         cells,
         sweep.grid,

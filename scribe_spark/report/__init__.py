@@ -4,7 +4,9 @@ Of a sweep: small multiples.
 Pure functions of plain values; nothing here knows Spark.
 """
 
-from scribe_spark.report.page import Report, difference, render
+from scribe_spark.report.comparison import difference
+from scribe_spark.report.page import Report, render
+from scribe_spark.report.preload import preload
 from scribe_spark.report.sweep import render_sweep
 
-__all__ = ["Report", "difference", "render", "render_sweep"]
+__all__ = ["Report", "difference", "preload", "render", "render_sweep"]

@@ -15,7 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scribe_spark.report.figures import FIGURES, FigureSpec, Histogram, Series, histogram
+from scribe_spark.measures.published import Published
+from scribe_spark.report.catalogue import FIGURES
+from scribe_spark.report.figure_spec import FigureSpec
+from scribe_spark.report.histograms import Histogram, read_histogram
+from scribe_spark.report.series import Series, series_of
 
 __all__ = ["average_deviation", "average_deviations", "mean_distributions", "over_seeds"]
 
@@ -80,34 +84,49 @@ def _heights(curve: Histogram, x: np.ndarray, cumulative: bool) -> np.ndarray:
     return heights
 
 
-def average_deviations(tables: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
+def average_deviations(
+    tables: Sequence[pd.DataFrame], published: Mapping[str, Published]
+) -> list[dict[str, Any]]:
     """Rows as of `metrics.json`: the average standard deviation of every curve there is.
 
     Parameters
     ----------
     tables : sequence of DataFrame
         As of :func:`mean_distributions`.
+    published : mapping of str to Published
+        What the paper publishes of this experiment, by the metric's name.
     """
+    together = pd.concat(tables, ignore_index=True)
     rows = []
     for spec in FIGURES:
-        for series in spec.series:
-            curves = [histogram(table, spec, series) for table in tables]
+        for series in series_of(spec, together):
+            curves = [
+                read_histogram(t, spec.number, series.system, series.measure, positive=spec.log_x)
+                for t in tables
+            ]
             if any(curves):
-                rows.append(_deviation_row(spec, series, curves))
+                rows.append(_deviation_row(spec, series, curves, published))
     return rows
 
 
-def _deviation_row(spec: FigureSpec, series: Series, curves: Sequence[Histogram]) -> dict[str, Any]:
+def _deviation_row(
+    spec: FigureSpec,
+    series: Series,
+    curves: Sequence[Histogram],
+    published: Mapping[str, Published],
+) -> dict[str, Any]:
+    name = series.deviation_name
     return {
-        "name": series.deviation_name,
+        "name": name,
         "value": average_deviation(curves, spec.kind == "cumulative"),
         "unit": spec.thing,
         "figure": spec.number,
-        "paper": series.deviation,
+        "paper": published.get(name, Published()).paper,
         "check": None,
         "std": None,
         "seeds": {},
         "note": None,
+        "fitted": False,
     }
 
 

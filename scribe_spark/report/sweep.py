@@ -14,20 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from scribe_spark.report.figures import _RC, STYLES, _short, _svg
-from scribe_spark.report.page import (
-    _duration,
-    _fill,
-    _is_number,
-    _origin,
-    _readable,
-    _settings,
-    _text,
-)
+from scribe_spark.report.page import fill_template
+from scribe_spark.report.provenance import origin, settings
+from scribe_spark.report.style import RC, curve_style, short_number
+from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.text import as_duration, as_text, is_number, readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["render_sweep"]
 
@@ -79,13 +73,13 @@ def render_sweep(
 
     columns = [rows[name] for name in (*grid, "metric", "value")]
     found = {tuple(cells[:-1]): cells[-1] for cells in zip(*columns, strict=True)}
-    value = {key: cell if _is_number(cell) else None for key, cell in found.items()}
+    value = {key: cell if is_number(cell) else None for key, cell in found.items()}
     there = [m for m in show if any(value.get((*at, m)) is not None for at in points.values())]
     axis = next((name for name, values in grid.items() if len(values) > 1), next(iter(grid)))
     panels = []
     for number, metric in enumerate(there):
         lines = _lines(value, grid, axis, metric)
-        what, words = _readable(metric), _describe(lines, axis, grid[axis])
+        what, words = readable(metric), _describe(lines, axis, grid[axis])
         drawn = _draw(f"panel-{number}", what, words, lines, axis, grid[axis])
         panels.append(_Panel(metric, what, show[metric], words, Markup(drawn)))
     legend = [
@@ -94,7 +88,7 @@ def render_sweep(
         if line.label
     ]
     varied = [name for name, values in grid.items() if len(values) > 1] or [axis]
-    return _fill(
+    return fill_template(
         "sweep.html",
         facts=_facts(value, grid, points),
         axis=axis,
@@ -105,11 +99,11 @@ def render_sweep(
             (name, _label(dict(zip(grid, at, strict=True)), varied)) for name, at in points.items()
         ],
         table=[
-            (panel, [_text(value.get((*at, panel.metric))) for at in points.values()])
+            (panel, [as_text(value.get((*at, panel.metric))) for at in points.values()])
             for panel in panels
         ],
-        settings=_settings({part: _typed(manifest.get(part)) for part in ("config", "resolved")}),
-        origin=_origin(manifest),
+        settings=settings({part: _typed(manifest.get(part)) for part in ("config", "resolved")}),
+        origin=origin(manifest),
         phases=[],
     )
 
@@ -132,7 +126,7 @@ def _facts(
     swept = [(name, ", ".join(map(_word, values))) for name, values in grid.items()]
     took = [value.get((*at, "cost.seconds")) for at in points.values()]
     seconds = sum(cost for cost in took if cost is not None)
-    return [*swept, ("Points", f"{len(points):,}"), ("Time", _duration(seconds))]
+    return [*swept, ("Points", f"{len(points):,}"), ("Time", as_duration(seconds))]
 
 
 def _lines(
@@ -169,30 +163,20 @@ def _describe(lines: Sequence[_Line], axis: str, values: Sequence[Any]) -> str:
         if not known:
             continue
         (first, low), (last, high) = known[0], known[-1]
-        text = f"{_text(low)} at {axis} {_word(first)}"
+        text = f"{as_text(low)} at {axis} {_word(first)}"
         if len(known) > 1:
-            text += f", {_text(high)} at {_word(last)}"
+            text += f", {as_text(high)} at {_word(last)}"
         sentences.append(f"{line.label}: {text}." if line.label else f"{text}.")
     return " ".join(sentences)
 
 
-# Drawing ------------------------------------------------------------------------------------------
-
-
-def _figure(width: float, height: float) -> Figure:
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height))
-    FigureCanvasSVG(figure)
-    return figure
+# --- drawing
 
 
 def _style(number: int) -> dict[str, Any]:
-    colour, dashes = STYLES[number % len(STYLES)]
     marker = _MARKERS[number % len(_MARKERS)]
     size = max(3.0, 5.5 - number)  # of lines that run over one another all are seen
-    return {"color": colour, "linestyle": dashes, "marker": marker, "markersize": size}
+    return {**curve_style(number), "marker": marker, "markersize": size}
 
 
 def _draw(
@@ -200,11 +184,11 @@ def _draw(
 ) -> str:
     from matplotlib import style
 
-    numeric = all(_is_number(x) for x in values)
+    numeric = all(is_number(x) for x in values)
     order = sorted(range(len(values)), key=values.__getitem__) if numeric else range(len(values))
     x = [float(values[i]) if numeric else float(i) for i in order]
-    with style.context(["default", _RC]):
-        figure = _figure(3.1, 2.1)
+    with style.context(["default", RC]):
+        figure = new_figure(3.1, 2.1)
         axes = figure.add_axes((0.16, 0.2, 0.8, 0.75))
         for number, line in enumerate(lines):
             y = [math.nan if (at := line.values[i]) is None else at for i in order]
@@ -212,7 +196,7 @@ def _draw(
         axes.set_xlabel(axis)
         _scale_y(axes, [y for line in lines for y in line.values if y is not None])
         _scale_x(axes, x, [_tick(values[i]) for i in order], numeric)
-        return _svg(figure, name, what, words)
+        return svg_element(figure, name, what, words)
 
 
 def _sample(name: str, number: int, label: str) -> str:
@@ -220,16 +204,16 @@ def _sample(name: str, number: int, label: str) -> str:
     from matplotlib import style
     from matplotlib.lines import Line2D
 
-    with style.context(["default", _RC]):
-        figure = _figure(0.42, 0.16)
+    with style.context(["default", RC]):
+        figure = new_figure(0.42, 0.16)
         line = Line2D([0.02, 0.5, 0.98], [0.5, 0.5, 0.5], markevery=[1], **_style(number))
         figure.add_artist(line)
-        return _svg(figure, name, label, "The line of this label.")
+        return svg_element(figure, name, label, "The line of this label.")
 
 
 def _tick(value: Any) -> str:
-    if _is_number(value):
-        return _short(value)
+    if is_number(value):
+        return short_number(value)
     text = _word(value)
     return text if len(text) <= 12 else "\N{HORIZONTAL ELLIPSIS}" + text[-11:]
 
@@ -259,4 +243,4 @@ def _scale_y(axes: Axes, y: Sequence[float]) -> None:
         if min(y) >= 0:
             axes.set_ylim(0, max(y) * 1.08 or 1)
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(round(value, 9))))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(round(value, 9))))

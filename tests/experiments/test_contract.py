@@ -150,7 +150,6 @@ def test_every_variant_is_a_tree_and_reaches_every_member_once(grown):
 
 def test_numbers_of_the_variants(grown):
     values = {row["name"]: row["value"] for row in grown.metrics()}
-    papers = {row["name"]: row["paper"] for row in grown.metrics()}
     extra = grown.table("extra_joins").toPandas()
     joins = grown.table("members").count() + len(extra)
     assert values["scribe_bottleneck.extra_joins"] == len(extra) > 0
@@ -161,9 +160,8 @@ def test_numbers_of_the_variants(grown):
     assert values["scribe_collapse.children_entries.mean"] < values["scribe.children_entries.mean"]
     for kind in ("mean", "max"):
         assert values[f"scribe_lazy.depth.{kind}"] <= values[f"scribe.depth.{kind}"]
-    assert papers["scribe_bottleneck.children_entries.max"] == 64
-    assert papers["scribe_bottleneck.join_stress.max"] == 4728
-    assert "scribe_lazy.rad.median" in papers
+    assert "scribe_lazy.rad.median" in values
+    assert values["scribe_lazy.overloaded"] is not None
     figures = [path.name for path in sorted(Path(grown.out, "figures").iterdir())]
     assert figures[-1] == "figure-11-bottleneck-remover.svg"
     assert len(figures) == 6
@@ -202,19 +200,8 @@ def test_metrics(small):
         assert isinstance(row["unit"], str)
     names = [row["name"] for row in rows]
     assert len(names) == len(set(names))
-    papers = {row["name"]: row["paper"] for row in rows}
-    for name, paper in {
-        "groups.size.sum": 395_247,
-        "scribe.rad.median": 1.68,
-        "scribe.rmd.median": 1.69,
-        "scribe.rdp.mean": 1.81,
-        "scribe.messages": 2_489_824,
-        "ip_multicast.messages": 758_853,
-        "scribe.link_stress.max": 4031,
-        "ip_multicast.link_stress.max": 950,
-        "naive_unicast.messages": None,
-    }.items():
-        assert papers[name] == paper
+    # the run is none of the paper's experiments (those that are: test_published.py)
+    assert {row["paper"] for row in rows} == {None}
     assert not [name for name in names if name.startswith("scribe_")]
     values = {row["name"]: row["value"] for row in rows}
     assert values["groups.size.sum"] == small.table("members").count()

@@ -1,367 +1,49 @@
-"""Every measure of all three systems, case by case, against the oracle."""
+"""The registry of measures, and metrics from what was found, without Spark."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from statistics import fmean, median
+from statistics import median
 
 import numpy as np
 import pandas as pd
 import pytest
-import worlds
 from oracle import measures
-from pyspark.sql import functions as F
 
-from scribe_spark import baselines, schemas, scribe
-from scribe_spark.measures import metrics
-from scribe_spark.measures.metrics import Size
-from scribe_spark.runtime import blocks
+from scribe_spark.measures.distributions import read_histograms
+from scribe_spark.measures.measure import Found, Histogram, Measure, Metric, Size
+from scribe_spark.measures.metrics import (
+    metric_definitions,
+    metric_rows,
+    register_measure,
+    unregister_measure,
+)
+from scribe_spark.measures.published import Published
+from scribe_spark.systems import systems_of_run
 
-SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What the oracle says of one case; the root sends."""
-
-    one: worlds.World
-
-    @cached_property
-    def naive_edges(self) -> set[measures.Edge]:
-        members = self.one.case.members
-        return {
-            edge
-            for group, root in self.one.roots.items()
-            for edge in measures.unicast_edges(group, root, members[group])
-        }
-
-    @cached_property
-    def links(self) -> dict[str, dict[measures.StressLink, int]]:
-        one, router, routes = self.one, self.one.case.router, self.one.routes
-        members = one.case.members
-        return {
-            "scribe": measures.link_stress(one.grown.edges(), router, routes),
-            "ip_multicast": measures.ip_link_stress(one.roots, members, router, routes),
-            "naive_unicast": measures.link_stress(self.naive_edges, router, routes),
-        }
-
-    @cached_property
-    def nodes(self) -> dict[str, dict[int, tuple[int, int]]]:
-        nodes = self.one.case.ids
-        return {
-            "scribe": measures.node_stress(nodes, self.one.grown.edges()),
-            "ip_multicast": measures.node_stress(nodes, set()),
-            "naive_unicast": measures.node_stress(nodes, self.naive_edges),
-        }
-
-    @cached_property
-    def delays(self) -> dict[int, tuple[dict, dict]]:
-        """group -> deliveries by Scribe and by IP."""
-        one = self.one
-        return {
-            group: (
-                one.grown.multicast(group),
-                measures.unicast_deliveries(one.overlay, root, one.case.members[group]),
-            )
-            for group, root in one.roots.items()
-        }
-
-    @property
-    def size(self) -> Size:
-        case = self.one.case
-        return Size(len(case.ids), len(case.routers), len(case.links))
+PLAIN = systems_of_run(["plain"])
+ALL = systems_of_run(["bottleneck", "collapse", "lazy"])
 
 
-@pytest.fixture(scope="module")
-def expected() -> list[Expected]:
-    assert len(worlds.worlds()) >= 200
-    return [Expected(one) for one in worlds.worlds()]
+def values(found: Found, systems=PLAIN) -> dict[str, float | None]:
+    return {row["name"]: row["value"] for row in metric_rows(found, systems, {}, {})}
 
 
-@dataclass(frozen=True)
-class Tables:
-    """What a run's measures phase makes, all cases in one."""
-
-    edges: object
-    deliveries: object
-    load: object
-    nodes: object
-    links: object
-    delay: object
-
-
-@pytest.fixture(scope="module")
-def tables(spark):
-    groups, members, underlay = (
-        worlds.groups(spark), worlds.members(spark), worlds.underlay(spark),
-    )  # fmt: skip
-    groups = groups.withColumns({"source": groups.root, "source_router": groups.root_router})
-    overlay = worlds.overlay(spark, 4)
-    ours, to_release = scribe.multicast(overlay, groups, members, worlds.edges(spark))
-    star = baselines.unicasts(groups, members, underlay).persist()
-    systems = [ours, baselines.ip_multicast(star), baselines.naive_unicast(star)]
-    ends = ["group", "parent", "child", "parent_router", "child_router"]
-    edges = [
-        s.tree_edges.select(F.lit(s.system).alias("system"), *ends, F.lit(s.merged).alias("merged"))
-        for s in systems
-    ]
-    delivered = [
-        s.deliveries.select(
-            F.lit(s.system).alias("system"), "group", "node", "hops", schemas.to_ms("delay_us")
-        )
-        for s in systems
-    ]
-    edges = blocks.union_tables(edges).persist()
-    deliveries = blocks.union_tables(delivered).persist()
-    load = metrics.loads(edges).persist()
-    made = Tables(
-        edges,
-        deliveries,
-        load,
-        metrics.node_stress(load, worlds.nodes(spark), SYSTEMS).persist(),
-        metrics.link_stress(edges, load, underlay).persist(),
-        metrics.group_delay(deliveries, groups).persist(),
-    )
-    yield made
-    for table in (edges, deliveries, load, made.nodes, made.links, made.delay, star):
-        table.unpersist()
-    for one in to_release:
-        one.release()
-
-
-def by_system(rows: dict[int, list[tuple]], seed: int, system: str) -> list[tuple]:
-    return [row[1:] for row in rows[seed] if row[0] == system]
-
-
-def test_node_stress_equals_the_oracle(tables, expected):
-    assert [f.name for f in tables.nodes.schema] == [f.name for f in schemas.NODE_STRESS]
-    found = worlds.by_seed(map(tuple, tables.nodes.collect()), 1)
-    for one in expected:
-        for system in SYSTEMS:
-            stress = {node: held for node, *held in by_system(found, one.one.case.seed, system)}
-            assert stress == {node: list(held) for node, held in one.nodes[system].items()}
-
-
-def test_link_stress_equals_the_oracle(tables, expected):
-    assert [f.name for f in tables.links.schema] == [f.name for f in schemas.LINK_STRESS]
-    found = worlds.by_seed(map(tuple, tables.links.collect()), 2, 3)
-    total = 0
-    for one in expected:
-        for system in SYSTEMS:
-            rows = by_system(found, one.one.case.seed, system)
-            stress = {tuple(link): packets for *link, packets in rows}
-            assert len(stress) == len(rows)  # a link is there once
-            assert stress == one.links[system], (one.one.case.seed, system)
-            total += len(rows)
-    assert total > 10_000
-
-
-def test_rad_and_rmd_equal_the_oracle(tables, expected):
-    assert [f.name for f in tables.delay.schema] == [f.name for f in schemas.GROUP_DELAY]
-    found = worlds.by_seed(map(tuple, tables.delay.collect()), 1)
-    none = 0
-    for one in expected:
-        mine = {g: row for g, *row in by_system(found, one.one.case.seed, "scribe")}
-        for group, (ours, ip) in one.delays.items():
-            if not ip:
-                none += 1
-                assert group not in mine
-                continue
-            size, rad, rmd = mine.pop(group)
-            assert size == len(one.one.case.members[group])
-            assert rad == pytest.approx(measures.rad(ours, ip), rel=1e-12)
-            assert rmd == pytest.approx(measures.rmd(ours, ip), rel=1e-12)
-        assert mine == {}
-        for system in SYSTEMS[1:]:
-            rows = by_system(found, one.one.case.seed, system)
-            assert all(row[2:] == (1.0, 1.0) for row in rows)
-    assert none > 20  # groups of the root alone
-
-
-def penalties(expected: list[Expected]) -> list[float]:
-    """RDP of all members of the cases' first groups."""
-    first = [one.delays[1] for one in expected if one.delays]
-    return [value for ours, ip in first for value in measures.rdp(ours, ip).values()]
-
-
-def check_rdp(found: dict[str, float], values: list[float]) -> None:
-    assert found["mean"] == pytest.approx(fmean(values), abs=1e-9)
-    assert found["median"] == pytest.approx(median(values), abs=1e-9)
-    for name, bound in (("below_1", 1), ("below_2_25", 2.25), ("below_4", 4)):
-        share = sum(value < bound for value in values) / len(values)
-        assert found[name] == pytest.approx(share, abs=1e-12), name
-
-
-def test_rdp_of_the_first_groups_of_all_cases_equals_the_oracle(tables, expected):
-    """Nodes differ between cases, so the groups of rank 1 of all of them make one large group."""
-    group = F.col("group")
-    first = tables.deliveries.withColumn("group", F.when(group % worlds.STRIDE == 1, 1))
-    values = penalties(expected)
-    assert len(values) > 1000
-    found = metrics.rdp(first)
-    assert set(found) == {"scribe"}
-    check_rdp(found["scribe"], values)
-
-
-def test_rdp_of_one_group(tables, expected):
-    for one in [one for one in expected if one.delays and one.delays[1][1]][:3]:
-        found = metrics.rdp(tables.deliveries, one.one.base + 1)
-        check_rdp(found["scribe"], penalties([one]))
-    assert metrics.rdp(tables.deliveries, -1) == {}
-
-
-def test_rdp_by_hand(spark):
-    """Below, at and above the bounds; other groups and systems do not count."""
-    by_scribe = {1: 5.0, 2: 10.0, 3: 22.5, 4: 40.0, 5: 100.0}
-    rows = [("scribe", 1, node, 2, delay) for node, delay in by_scribe.items()]
-    rows += [(system, 1, node, 1, 10.0) for system in SYSTEMS[1:] for node in by_scribe]
-    rows += [("scribe", 2, 1, 1, 99.0), ("ip_multicast", 2, 1, 1, 1.0)]
-    found = metrics.rdp(spark.createDataFrame(rows, schemas.DELIVERIES))
-    shares = {"below_1": 0.2, "below_2_25": 0.4, "below_4": 0.6}
-    assert found == {"scribe": {"mean": 3.55, "median": 2.25, **shares}}
-
-
-# --- distributions and numbers --------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def spreads(tables, spark) -> dict[int, pd.DataFrame]:
-    """seed -> `distributions` of that case: cases are told apart by the system's name."""
-
-    def named(table, number: str):
-        case = F.floor(F.col(number) / worlds.STRIDE).cast("string")
-        return table.withColumn("system", F.concat_ws("/", "system", case))
-
-    router = F.when(F.col("kind") == schemas.LAN_UP, F.col("dst")).otherwise(F.col("src"))
-    links = named(tables.links.withColumn("router", router), "router").drop("router")
-    none = tables.delay.limit(0)
-    no_delivery = spark.createDataFrame([], schemas.DELIVERIES)
-    groups = worlds.groups(spark).where("group < 0")
-    spread = metrics.distributions(groups, no_delivery, none, named(tables.nodes, "node"), links)
-    parts = spread["system"].str.split("/", n=1, expand=True)
-    spread = spread.assign(system=parts[0], seed=parts[1].astype(int))
-    return {seed: part.drop(columns="seed") for seed, part in spread.groupby("seed")}
-
-
-NO_ROUTES = pd.DataFrame({"hops": [], "delay_ms": [], "direct_ms": []}, dtype=float)
-
-
-def test_numbers_of_every_case_equal_the_oracle(spreads, expected):
-    """Node stress and link stress: mean, median and maximum, over links and over slots."""
-    medians = set()
-    for one in expected:
-        size, b = one.size, one.one.case.b
-        told = metrics.numbers(size, spreads[one.one.case.seed], {}, NO_ROUTES, {}, b)
-        found = {row["name"]: row["value"] for row in told}
-        assert len(found) == len(told)
-        for system in SYSTEMS:
-            if not one.links[system]:
-                continue
-            expect = measures.summarise_link_stress(
-                one.links[system], size.core_links, size.nodes, size.routers
-            )
-            name = f"{system}.link_stress"
-            assert found[f"{system}.messages"] == expect.packets
-            assert found[f"{name}.max"] == expect.maximum
-            assert found[f"{name}.mean"] == pytest.approx(expect.mean_slots)
-            assert found[f"{name}.median"] == expect.median_slots
-            assert found[f"{name}.mean_existing"] == pytest.approx(expect.mean_existing)
-            assert found[f"{name}.median_existing"] == expect.median_existing
-            assert found["links.existing"] == expect.existing_links
-            assert found["links.paper_slots"] == expect.slots
-            medians.add(expect.median_existing)
-        for system in ("scribe", "naive_unicast"):
-            for place, measure in enumerate(("children_tables", "children_entries")):
-                values = [held[place] for held in one.nodes[system].values()]
-                name = f"{system}.{measure}"
-                assert found[f"{name}.mean"] == pytest.approx(fmean(values))
-                assert found[f"{name}.median"] == median(values)
-                assert found[f"{name}.max"] == max(values)
-    assert len(medians) > 4
-
-
-def test_distributions_of_groups_and_delays(tables, spark, expected):
-    groups = worlds.groups(spark)
-    every = (tables.deliveries, tables.delay, tables.nodes, tables.links)
-    spread = metrics.distributions(groups, *every)
-    assert list(spread.columns) == ["figure", "system", "measure", "value", "count"]
-    assert set(spread["figure"]) == set("6789") | {"10", "III"}
-    sizes = spread[spread["figure"] == "6"]
-    assert dict(zip(sizes["value"], sizes["count"], strict=True)) == {
-        float(one.one.base + group): len(members)
-        for one in expected
-        for group, members in one.one.case.members.items()
-    }
-    told = metrics.numbers(Size(9, 1, 0), spread, {}, NO_ROUTES, {}, 4)
-    found = {row["name"]: row["value"] for row in told}
-    pairs = [pair for one in expected for pair in one.delays.values() if pair[1]]
-    for name, measure in (("rad", measures.rad), ("rmd", measures.rmd)):
-        values = [measure(*pair) for pair in pairs]
-        mine = spread[(spread["measure"] == name)]
-        assert set(mine["system"]) == {"scribe"}
-        assert mine["count"].sum() == len(values)
-        assert found[f"scribe.{name}.median"] == pytest.approx(median(values))
-        assert found[f"scribe.{name}.max"] == pytest.approx(max(values))
-    depths = [hops for ours, _ in pairs for hops, _ in ours.values()]
-    assert found["scribe.depth.mean"] == pytest.approx(fmean(depths))
-    assert found["scribe.depth.max"] == max(depths)
-    members = [len(m) for one in expected for m in one.one.case.members.values()]
-    assert found["groups.size.sum"] == sum(members)
-    assert (found["groups.size.max"], found["groups.size.min"]) == (max(members), min(members))
-
-
-def test_stress_of_joining_is_the_trees_and_the_added_joins(tables, spark, expected):
-    """Every tree edge of some groups as a JOIN sent again: their links carry twice the packets."""
-    again = [
-        ("scribe_bottleneck", *edge, 1)
-        for edge in worlds.edges(spark)
-        .select("group", "parent", "child", "parent_router", "child_router")
-        .where("group % 2 = 0")
-        .collect()
-    ]
-    extra = spark.createDataFrame(again, schemas.EXTRA_JOINS)
-    found = metrics.join_stress(extra, tables.links, worlds.underlay(spark))
-    assert {row["system"] for row in found.select("system").distinct().collect()} == {
-        "scribe_bottleneck"
-    }
-    half = tables.edges.where("system = 'scribe' AND group % 2 = 0")
-    once = metrics.link_stress(half, metrics.loads(half), worlds.underlay(spark))
-    counts = {tuple(row[:3]): row[3] for row in told(found)}
-    base = {tuple(row[:3]): row[3] for row in told(tables.links.where("system = 'scribe'"))}
-    added = {tuple(row[:3]): row[3] for row in told(once)}
-    assert added
-    assert counts == {link: base[link] + added.get(link, 0) for link in base}
-
-
-def told(links) -> list:
-    return links.select("kind", "src", "dst", "packets").collect()
-
-
-def test_small_groups_have_figures_of_their_own(tables, spark):
-    none = tables.delay.limit(0)
-    groups = worlds.groups(spark).where("group < 0")
-    removed = tables.nodes.limit(9).withColumn("system", F.lit("scribe_bottleneck"))
-    every = (tables.deliveries.limit(0), none, tables.nodes.unionByName(removed), tables.links)
-    for equal, figures in ((False, ["8", "9", "10"]), (True, ["12", "13", "14"])):
-        spread = metrics.distributions(groups, *every, equal_groups=equal)
-        pairs = {tuple(pair) for pair in spread[["measure", "figure"]].to_numpy()}
-        assert pairs == {
-            *zip(["children_tables", "children_entries", "link_stress"], figures, strict=True),
-            ("children_entries", "11"),
-        }
+def histograms(*rows: tuple[str, str, float, int]) -> dict[tuple[str, str], Histogram]:
+    """Of rows ``system, measure, value, count``."""
+    return read_histograms(pd.DataFrame(rows, columns=["system", "measure", "value", "count"]))
 
 
 def test_numbers_of_routes_and_topology():
-    routes = pd.DataFrame({"hops": [0, 2, 4], "delay_ms": [0.0, 9.0, 6.0], "direct_ms": [0, 4, 6]})
-    nothing = pd.DataFrame({"figure": [], "system": [], "measure": [], "value": [], "count": []})
-    rdps = {"scribe": {"mean": 1.5, "median": 1.25, "below_1": 0.0}}
-    size = Size(nodes=1000, routers=10, core_links=30)
-    told = metrics.numbers(size, nothing, rdps, routes, {"topology.core_delay.mean": 40.5}, 4)
-    found = {row["name"]: row["value"] for row in told}
+    collected = {
+        "network": {"core_delay_ms": 40.5},
+        "overlay": {"hops": 2.0, "stretch": 1.5, "table_entries": 7.25},
+        "delay": {"scribe": {"mean": 1.5, "median": 1.25, "below_1": 0.0}},
+    }
+    found = values(Found(Size(nodes=1000, routers=10, core_links=30), 4, {}, collected))
     assert found["pastry.hops.mean"] == 2
     assert found["pastry.hops.bound"] == 3
     assert found["pastry.stretch"] == 1.5
+    assert found["pastry.table_entries.mean"] == 7.25
     assert found["topology.core_delay.mean"] == 40.5
     assert found["topology.core_links"] == 30
     assert found["links.existing"] == 30 + 2 * 1000
@@ -370,18 +52,102 @@ def test_numbers_of_routes_and_topology():
     assert found["groups.size.sum"] == 0
     assert found["groups.size.max"] is None
     assert found["scribe.rad.median"] is None
-    for nodes, b, bound in ((1, 4, 0), (2, 4, 1), (16, 4, 1), (17, 4, 2), (4096, 4, 3), (8, 1, 3)):
-        told = metrics.numbers(Size(nodes, 1, 0), nothing, {}, NO_ROUTES, {}, b)
-        assert {row["name"]: row["value"] for row in told}["pastry.hops.bound"] == bound
+
+
+@pytest.mark.parametrize(
+    ("nodes", "b", "bound"), [(1, 4, 0), (2, 4, 1), (16, 4, 1), (17, 4, 2), (4096, 4, 3), (8, 1, 3)]
+)
+def test_the_bound_of_hops(nodes, b, bound):
+    assert values(Found(Size(nodes, 1, 0), b))["pastry.hops.bound"] == bound
+
+
+def test_a_mean_per_slot_needs_a_slot_for_each_link():
+    """A million nodes on the paper's 5,050 routers have more links than the paper has slots."""
+    packets = histograms(("scribe", "link_stress", 1.0, 900_000), ("scribe", "link_stress", 3.0, 1))
+    few, many = (Size(n, 5_050, 25_294) for n in (100_000, 1_000_000))
+    assert many.paper_slots < many.existing_links
+    mean, median_ = "scribe.link_stress.mean", "scribe.link_stress.median"
+    found = values(Found(many, 4, packets))
+    assert (found[mean], found[median_]) == (None, None)
+    assert found[f"{mean}_existing"] == 900_003 / many.existing_links
+    assert found["links.paper_slots"] == many.paper_slots
+    found = values(Found(few, 4, packets))
+    assert found[mean] == 900_003 / few.paper_slots
+    assert found[median_] == 1
+
+
+def test_what_is_not_published_is_there_all_the_same():
+    names = set(values(Found(Size(9, 1, 0), 4), ALL))
+    assert {"ip_multicast.link_stress.mean_existing", "scribe_lazy.overloaded"} <= names
+    assert "scribe_bottleneck.join_stress.max" in names
+    # and only what makes sense of a system
+    assert not names & {"ip_multicast.children_tables.max", "naive_unicast.rad.max"}
+    assert not names & {"scribe_collapse.overloaded", "scribe_lazy.join_stress.max"}
+    assert names == set(metric_definitions(ALL))
+
+
+def test_published_values_are_put_beside_the_numbers():
+    known = {"scribe.rad.max": Published(2.0, "2.8-3.9", "a note", fitted=True)}
+    rows = {r["name"]: r for r in metric_rows(Found(Size(9, 1, 0), 4), PLAIN, known, {"7": "99"})}
+    assert rows["scribe.rad.max"] == {
+        "name": "scribe.rad.max",
+        "value": None,
+        "unit": "x",
+        "figure": "99",
+        "paper": 2.0,
+        "check": "2.8-3.9",
+        "note": "a note",
+        "fitted": True,
+    }
+    other = rows["scribe.rmd.max"]
+    assert (other["paper"], other["check"], other["note"], other["fitted"]) == (
+        *(None, None, None),
+        False,
+    )
+
+
+def test_every_metric_says_what_it_is():
+    for name, metric in metric_definitions().items():
+        assert metric.definition.endswith("."), name
+        assert metric.definition[0].isupper() or metric.definition.startswith("ceil"), name
+        assert metric.unit, name
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_median_of_a_histogram_is_that_of_its_values(seed):
     rng = np.random.default_rng(seed)
-    values = rng.integers(1, 6, rng.integers(1, 30))
-    rows = pd.Series(values).value_counts().rename_axis("value").reset_index(name="count")
-    rows = rows.sample(frac=1, random_state=seed)
-    assert metrics._median(rows) == median(values.tolist())
-    for total in (len(values), len(values) + 1, 2 * len(values), 2 * len(values) + 1):
-        expected = measures.mean_and_median(values.tolist(), total)[1]
-        assert metrics._median(rows, total) == expected
+    drawn = rng.integers(1, 6, rng.integers(1, 30))
+    rows = pd.Series(drawn).value_counts().rename_axis("value").reset_index(name="count")
+    rows = rows.sample(frac=1, random_state=seed).assign(system="scribe", measure="x")
+    of = read_histograms(rows)["scribe", "x"]
+    assert of.median() == median(drawn.tolist())
+    for total in (len(drawn), len(drawn) + 1, 2 * len(drawn), 2 * len(drawn) + 1):
+        mean, middle = measures.mean_and_median(drawn.tolist(), total)
+        assert (of.mean(total), of.median(total)) == (pytest.approx(mean), middle)
+
+
+# --- a measure of one's own
+
+
+@pytest.fixture
+def own() -> Measure:
+    metric = Metric("nodes_twice", "nodes", None, "Twice N.", lambda found: 2 * found.size.nodes)
+    measure = register_measure(Measure("own", (metric,)))
+    yield measure
+    unregister_measure("own")
+
+
+def test_a_measure_of_ones_own_is_among_the_numbers(own):
+    (row,) = [
+        row
+        for row in metric_rows(Found(Size(9, 1, 0), 4), PLAIN, {}, {"10": "14"})
+        if row["name"] == "nodes_twice"
+    ]
+    assert (row["value"], row["unit"], row["figure"], row["paper"]) == (18, "nodes", None, None)
+
+
+def test_a_name_is_registered_once(own):
+    with pytest.raises(ValueError, match="'own' is registered already"):
+        register_measure(own)
+    with pytest.raises(ValueError, match="'nodes_twice' is of the measure 'own' already"):
+        register_measure(Measure("other", own.metrics))

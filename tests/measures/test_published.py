@@ -1,20 +1,33 @@
-"""What a run's numbers are held against: Section IV.A-E's values, IV.F's for equal groups."""
+"""A number is put beside the paper's only where the run is the paper's experiment."""
 
 from __future__ import annotations
 
+import pandas as pd
+import pytest
+
 from scribe_spark.config import EXPERIMENTS, Paper, RunConfig
-from scribe_spark.measures.published import NUMBERS, published
+from scribe_spark.measures.metrics import metric_definitions
+from scribe_spark.measures.published import (
+    _sections,
+    check_range,
+    main_figures,
+    published,
+    replaced_figures,
+)
+from scribe_spark.report.catalogue import FIGURES
+from scribe_spark.report.series import series_of
 
-PLAIN = ["scribe", "ip_multicast", "naive_unicast"]
+SMALL_GROUPS = {"8": "12", "9": "13", "10": "14"}
 
 
-def papers(config: RunConfig, *variants: str) -> dict[str, float | None]:
-    return {name: row.paper for name, row in published(config, [*PLAIN, *variants]).items()}
+def papers(config: RunConfig) -> dict[str, float]:
+    """Metric -> the published value."""
+    return {name: row.paper for name, row in published(config).items() if row.paper is not None}
 
 
 def test_the_table_of_the_measures():
     """Binding: the paper's numbers as `measures.md` has them."""
-    found = papers(RunConfig(), "scribe_bottleneck")
+    found = papers(EXPERIMENTS["main"].config)
     for name, paper in {
         "groups.size.sum": 395_247,
         "scribe.rad.median": 1.68,
@@ -37,15 +50,23 @@ def test_the_table_of_the_measures():
         "scribe_bottleneck.join_stress.mean": 2.7,
         "scribe_bottleneck.join_stress.max": 4728,
         "scribe_bottleneck.probes_per_join": 3,
+        # under the figures
+        "scribe.rad.average_std": 62,
+        "scribe.rmd.average_std": 21,
+        "scribe.children_tables.average_std": 58,
+        "scribe.children_entries.average_std": 3.2,
+        "scribe.link_stress.average_std": 1.4,
+        "ip_multicast.link_stress.average_std": 1.9,
+        "scribe_bottleneck.children_entries.average_std": 57,
     }.items():
         assert found[name] == paper, name
 
 
-def test_equal_groups_are_section_iv_f():
-    small = EXPERIMENTS["small_groups"].config
-    found = papers(small, "scribe_collapse", "scribe_lazy")
-    told = {n: p for n, p in found.items() if p is not None and n.split(".")[0] not in HELD}
-    assert told == {
+def test_small_groups_are_section_iv_f():
+    found = papers(EXPERIMENTS["small_groups"].config)
+    network = {name for name in found if name.split(".")[0] in ("topology", "links")}
+    assert network == {"topology.core_delay.mean", "topology.core_links", "links.paper_slots"}
+    assert {name: found[name] for name in found.keys() - network} == {
         "scribe.children_entries.mean": 21.2,
         "naive_unicast.children_entries.mean": 6.6,
         "scribe_collapse.children_entries.mean": 8.5,
@@ -54,29 +75,113 @@ def test_equal_groups_are_section_iv_f():
         "naive_unicast.link_stress.mean": 2.9,
         "scribe_collapse.link_stress.mean": 3.3,
     }
-    figures = {name: row.figure for name, row in published(small, PLAIN).items()}
-    assert figures["scribe.children_tables.max"] == "12"
-    assert figures["scribe.children_entries.max"] == "13"
-    assert figures["links.existing"] == figures["scribe.link_stress.max"] == "14"
 
 
-HELD = {"topology", "links"}  # the network is the same
+def test_the_papers_second_topology_has_no_numbers_but_group_sizes():
+    found = papers(EXPERIMENTS["internet"].config)
+    assert set(found) == {"groups.size.sum", "groups.size.max", "groups.size.min"}
 
 
-def test_only_the_systems_of_the_run_are_told():
-    assert not [name for name in papers(RunConfig()) if name.startswith("scribe_")]
-    one = papers(RunConfig(), "scribe_lazy")
-    assert {name.split(".")[0] for name in one if name.startswith("scribe_")} == {"scribe_lazy"}
-    every = papers(RunConfig(), "scribe_bottleneck", "scribe_collapse", "scribe_lazy")
-    assert list(every) == list(NUMBERS)
+def test_a_published_number_is_a_metric_of_a_run():
+    series = [s for spec in FIGURES for s in series_of(spec, pd.DataFrame())]
+    known = {*metric_definitions(), *(s.deviation_name for s in series)}
+    for section in _sections():
+        assert set(section.configs) <= set(EXPERIMENTS)
+        assert set(section.values) <= known
 
 
-def test_another_network_is_not_held_against_the_papers():
-    found = papers(RunConfig(topology="power-law"))
-    assert {found[name] for name in found if name.split(".")[0] in HELD} == {None}
-    stress = {value for name, value in found.items() if "_stress." in name}
-    assert stress | {found["scribe.messages"]} == {None}
-    assert found["scribe.rad.median"] == 1.68
+def test_what_the_figures_quote_is_published():
+    every = {name for section in _sections() for name in section.values}
+    quoted = {name for spec in FIGURES for mark in spec.marks for name in mark.metrics}
+    assert "scribe.rad.max" in quoted
+    assert quoted <= every
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"nodes": 50_000},
+        {"groups": 100},
+        {"b": 2},
+        {"leaf_set": 32},
+        {"stub_size": 11},
+        {"tie": "seeded"},
+        {"lan_delay_ms": 2.0},
+        {"source": "routed"},
+        {"group_ids": "creator"},
+        {"zipf_exponent": 1.0},
+        {"members": "members.csv"},
+        {"topology": "topohub:backbone/north_america"},
+        # the presets of sweeps
+        {"groups": 100, "group_size": 10},
+        {"group_size": 11},
+        {"nodes": 50_000, "groups": 300, "group_size": 11},
+    ],
+    ids=str,
+)
+def test_a_run_that_is_no_experiment_has_no_published_numbers(changes):
+    config = RunConfig(**changes)
+    assert not published(config)
+
+
+def test_what_changes_no_number_does_not_matter():
+    main = papers(EXPERIMENTS["main"].config)
+    for changes in ({"seed": 7}, {"variants": "plain"}, {"write_routing_table": True}):
+        assert papers(EXPERIMENTS["main"].config.replace(**changes)) == main
+    # the limit matters to the remover's trees, not to Scribe's
+    limited = papers(EXPERIMENTS["main"].config.replace(limit=32))
+    assert main.items() - limited.items() == {
+        (name, value) for name, value in main.items() if name.startswith("scribe_bottleneck.")
+    }
+    assert limited
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.5, 2.0])
+def test_a_scaled_paper_is_none(scale):
+    for config in Paper(seeds=1, scale=scale).runs()[1].values():
+        assert not published(config)
+
+
+def test_figures_12_to_14_are_those_of_groups_as_small_as_the_papers():
+    small = EXPERIMENTS["small_groups"].config
+    trial = Paper(seeds=1, scale=0.01).runs()[1]["small_groups"]
+    elsewhere = RunConfig(nodes=30, group_size=11, topology="power-law")
+    for one in (small, trial, elsewhere):
+        assert replaced_figures(one) == SMALL_GROUPS
+    for other in (
+        RunConfig(),
+        RunConfig(groups=100, group_size=10_000),
+        small.replace(group_size=12),
+    ):
+        assert replaced_figures(other) == {}
+    assert main_figures() == {other: main for main, other in SMALL_GROUPS.items()}
+
+
+def test_fitted_numbers_are_marked():
+    """What depends on the network alone: its parameters were fitted to it."""
+    marked = {n for section in _sections() for n, row in section.values.items() if row.fitted}
+    assert {"topology.core_delay.mean", "topology.core_links", "ip_multicast.messages"} <= marked
+    assert not {name for name in marked if name.startswith("scribe")}
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("1.46-1.50", (1.455, 1.48, 1.504), (1.454, 1.51)),
+        ("2", (2, 1.6), (1, 3)),
+        ("395,247", (395_247,), (395_246, 395_248)),
+        ("2.21-2.23 M", (2.206e6, 2.234e6), (2.204e6, 2.24e6)),
+        ("757-760 k", (756_600, 760_400), (756_000, 761_000)),
+    ],
+)
+def test_a_range_takes_in_what_is_rounded_to_its_ends(text, inside, outside):
+    low, high = check_range(text)
+    assert all(low <= value <= high for value in inside)
+    assert not any(low <= value <= high for value in outside)
+
+
+def test_what_is_no_range():
+    assert check_range("about 3") is None
 
 
 def test_the_internet_is_run_once_and_scaled_with_the_rest():

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from scribe_spark.report import Report, render
-from scribe_spark.report.page import Difference
+from scribe_spark.report.comparison import Difference, check_verdict
 
 from . import sample
 
@@ -162,6 +162,57 @@ def test_differences():
     assert str(Difference(0.04)) == "0\N{NO-BREAK SPACE}%"
     assert not Difference(-10.0).notable
     assert Difference(10.1).words == "over 10\N{NO-BREAK SPACE}% above"
+
+
+def test_a_page_without_published_numbers_says_so(report):
+    metrics = [{**metric, "paper": None, "check": None} for metric in sample.metrics()]
+    html = render(metrics, {}, sample.distributions(nodes=2_000, groups=60)).html
+    said = "This is none of the paper's experiments"
+    assert said in html
+    assert said not in report.html
+    assert "published numbers are met" not in html
+    assert "<text" in html
+    assert "paper: " not in html.partition("</style>")[2].partition('<h2 id="comparison"')[0]
+
+
+def test_a_fitted_number_is_marked():
+    rows = [{"name": n, "value": 1, "paper": 1, "fitted": f} for n, f in (("a", True), ("b", 0))]
+    html = render(rows, {}, NOTHING).html
+    page = Page(html)
+    assert measured(page, "a")[2] == "1 fitted"
+    assert measured(page, "b")[2] == "1"
+    assert "confirms nothing" in html
+    assert "confirms nothing" not in render(rows[1:], {}, NOTHING).html
+
+
+@pytest.mark.parametrize(
+    ("metric", "verdict"),
+    [
+        ({"value": 1.48}, ""),
+        ({"value": 1.504}, ""),  # 1.50
+        ({"value": 1.51}, "outside"),
+        ({"value": None}, ""),
+        ({"value": 1.48, "std": 0.01, "seeds": {"1": 1.47, "2": 1.49}}, ""),
+        (
+            {"value": 1.48, "std": 0.04, "seeds": {"1": 1.45, "2": 1.51}},
+            "2 of 2 topologies outside, their mean inside",
+        ),
+        (
+            {"value": 1.525, "std": 0.02, "seeds": {"1": 1.5, "2": 1.55, "3": None}},
+            "1 of 2 topologies outside, their mean 0.02 above: 1.0 standard deviations",
+        ),
+        (
+            {"value": 1.435, "std": None, "seeds": {"1": 1.435}},
+            "1 of 1 topologies outside, their mean 0.02 below",
+        ),
+    ],
+)
+def test_what_exceeds_the_independent_checks_range_is_said(metric, verdict):
+    metric = {"name": "a", "check": "1.46-1.50", **metric}
+    assert check_verdict(metric) == verdict
+    assert measured(Page(render([metric], {}, NOTHING).html), "a")[4] == (
+        f"1.46-1.50 {verdict}".strip()
+    )
 
 
 def test_headlines_are_the_first_compared_number_of_each_figure(report):

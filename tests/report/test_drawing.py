@@ -11,15 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.report.figures import (
-    FIGURES,
-    Drawing,
-    Histogram,
-    _with_gaps,
-    draw,
-    histogram,
-    shown,
-)
+from scribe_spark.report.catalogue import FIGURES, shown_figures
+from scribe_spark.report.comparison import published_of_figure
+from scribe_spark.report.drawing import Drawing, draw, with_gaps
+from scribe_spark.report.histograms import Histogram, read_histogram
+from scribe_spark.report.series import series_of
+from scribe_spark.systems import TREE, System, register_system, unregister_system
 
 from . import sample
 
@@ -29,7 +26,12 @@ COLUMNS = ["figure", "system", "measure", "value", "count"]
 @pytest.fixture(scope="module")
 def drawings() -> dict[str, Drawing]:
     table = sample.distributions(nodes=2_000, groups=60)
-    return {spec.number: draw(spec, table) for spec in FIGURES}
+    return {spec.number: drawn(spec, table) for spec in FIGURES}
+
+
+def drawn(spec, table) -> Drawing:
+    """A figure of the paper's experiment."""
+    return draw(spec, table, published_of_figure(spec, sample.metrics()))
 
 
 def texts(svg: str) -> list[str]:
@@ -48,7 +50,7 @@ def test_figures_6_to_14_in_order():
 def test_an_experiment_shows_the_figures_it_has_and_the_main_ones_that_none_replaces():
     def numbers(*there: str) -> list[str]:
         table = pd.DataFrame({"figure": there}) if there else pd.DataFrame()
-        return [spec.number for spec in shown(table)]
+        return [spec.number for spec in shown_figures(table)]
 
     main = ["6", "7", "8", "9", "10"]
     assert numbers() == main
@@ -60,14 +62,14 @@ def test_an_experiment_shows_the_figures_it_has_and_the_main_ones_that_none_repl
 
 def test_equal_data_give_equal_bytes_whatever_the_order_of_rows(drawings):
     table = sample.distributions(nodes=2_000, groups=60).sample(frac=1, random_state=7)
-    assert {spec.number: draw(spec, table) for spec in FIGURES} == drawings
+    assert {spec.number: drawn(spec, table) for spec in FIGURES} == drawings
 
 
 def test_the_users_matplotlib_settings_do_not_matter(drawings):
     import matplotlib
 
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "black", "svg.hashsalt": "x"}):
-        again = draw(FIGURES[3], sample.distributions(nodes=2_000, groups=60))
+        again = drawn(FIGURES[3], sample.distributions(nodes=2_000, groups=60))
     assert again == drawings["9"]
 
 
@@ -103,6 +105,22 @@ def test_what_the_paper_quotes_is_marked(drawings):
     assert "paper: max 1,059" in texts(drawings["9"].svg)
 
 
+def test_nothing_is_quoted_of_a_run_that_is_no_experiment_of_the_papers(drawings):
+    table = sample.distributions(nodes=2_000, groups=60)
+    for spec in FIGURES[:5]:
+        assert any("paper" in text for text in texts(drawings[spec.number].svg))
+        assert not [text for text in texts(draw(spec, table).svg) if "paper" in text]
+
+
+def test_a_line_needs_all_that_it_quotes():
+    median, *_ = FIGURES[1].marks
+    assert median.metrics == ["scribe.rad.median", "scribe.rmd.median"]
+    assert not median.is_published({"scribe.rad.median": 1.68})
+    assert median.text({"scribe.rad.median": 1.5, "scribe.rmd.median": 1234}) == (
+        "paper: median RAD 1.5, RMD 1,234"
+    )
+
+
 def test_words_say_what_is_drawn():
     rows = [("7", "scribe", "rad", 1.25, 3), ("7", "scribe", "rad", 1.5, 1)]
     rows += [("6", "all", "group_size", 1, 20), ("6", "all", "group_size", 2, 8)]
@@ -129,15 +147,21 @@ def test_without_data_it_says_so(spec, table):
 @pytest.mark.parametrize("spec", FIGURES, ids=lambda spec: spec.name)
 @pytest.mark.parametrize("value", [0, 1, 7, 2_500_000])
 def test_one_value_is_enough(spec, value):
-    rows = [(spec.number, s.system, s.measure, value, 5) for s in spec.series]
+    series = series_of(spec, pd.DataFrame())
+    rows = [(spec.number, s.system, s.measure, value, 5) for s in series]
     drawing = draw(spec, pd.DataFrame(rows, columns=COLUMNS))
     assert ("no data" in texts(drawing.svg)) == (value == 0 and spec.log_x)
+
+
+def tables_per_node(rows) -> Histogram:
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    return read_histogram(table, "8", "scribe", "children_tables")
 
 
 def test_histogram_adds_up_equal_values_and_leaves_out_what_is_no_number():
     rows = [("8", "scribe", "children_tables", value, 2) for value in (3, 1, 3, np.nan, np.inf)]
     rows += [("8", "other", "children_tables", 9, 1), (8, "scribe", "children_tables", 5, 0)]
-    data = histogram(pd.DataFrame(rows, columns=COLUMNS), FIGURES[2], FIGURES[2].series[0])
+    data = tables_per_node(rows)
     assert data.values.tolist() == [1, 3]
     assert data.counts.tolist() == [2, 4]
     assert data.at_most.tolist() == [2, 6]
@@ -147,18 +171,67 @@ def test_histogram_adds_up_equal_values_and_leaves_out_what_is_no_number():
 
 def test_a_gap_between_values_is_drawn_as_zero():
     data = Histogram(np.array([0.0, 1, 4, 6]), np.array([5.0, 2, 1, 1]))
-    x, y = _with_gaps(data)
+    x, y = with_gaps(data)
     assert x.tolist() == [0, 1, 2, 3, 4, 5, 6]
     assert y.tolist() == [5, 2, 0, 0, 1, 0, 1]
 
 
 def test_median_against_numpy():
     values = np.random.default_rng(3).integers(0, 30, 501)
-    rows = [("8", "scribe", "children_tables", value, 1) for value in values]
-    data = histogram(pd.DataFrame(rows, columns=COLUMNS), FIGURES[2], FIGURES[2].series[0])
+    data = tables_per_node([("8", "scribe", "children_tables", value, 1) for value in values])
     assert data.median == np.median(values)
+
+
+def test_curves_are_of_the_systems_that_a_figure_is_about():
+    def labels(number: str) -> list[str]:
+        (spec,) = [spec for spec in FIGURES if spec.number == number]
+        return [series.label for series in series_of(spec, pd.DataFrame())]
+
+    assert labels("6") == ["Group size"]
+    assert labels("7") == ["RAD", "RMD"]
+    assert labels("9") == ["Scribe"]
+    assert labels("10") == ["Scribe", "IP multicast", "Naive unicast"]
+    assert labels("11") == ["Scribe, bottleneck remover"]
+    trees = ["Scribe", "Collapse", "Lazy growth"]
+    assert labels("13") == trees
+    assert labels("14") == [*trees, "IP multicast", "Naive unicast"]
+
+
+def test_a_system_that_the_paper_does_not_have_is_drawn_too():
+    """By its label where its code is loaded, else by its name; after the paper's systems."""
+    rows = [("9", name, "children_entries", 3, 5) for name in ("scribe", "chain", "star_of_mine")]
+    rows += [("7", "chain", measure, 1.5, 5) for measure in ("rad", "rmd")]
+    rows += [("9", "scribe_bottleneck", "children_entries", 3, 5)]  # has a figure of its own
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    register_system(System("chain", "A chain of $members & <friends>$", TREE, lambda stages: None))
+    try:
+        nine, seven = draw(FIGURES[3], table), draw(FIGURES[1], table)
+    finally:
+        unregister_system("chain")
+    legend = ["Scribe", "A chain of $members & <friends>$", "Star of mine"]
+    assert [text for text in texts(nine.svg) if text in legend] == legend
+    assert "A chain of $members & <friends>$, RMD" in texts(seven.svg)
+    assert "bottleneck" not in nine.words
 
 
 def test_importing_the_report_does_not_import_matplotlib():
     code = "import sys, scribe_spark.report; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_drawing_takes_is_loaded_in_advance():
+    code = """
+import sys
+from scribe_spark.report import preload
+preload().join()
+before = {name for name in sys.modules if name.partition(".")[0] in ("matplotlib", "jinja2")}
+import pandas
+from scribe_spark.report import render
+render([], {}, pandas.DataFrame())
+print(sorted({name for name in sys.modules if name.startswith("matplotlib.")} - before))
+sys.exit(not before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    # locators and such may come with the first figure, the heavy part may not
+    assert "matplotlib.figure" not in done.stdout
+    assert "matplotlib.font_manager" not in done.stdout

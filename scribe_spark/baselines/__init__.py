@@ -1,0 +1,7 @@
+"""What Scribe is compared with: IP multicast and naive unicast over the same routes."""
+
+from scribe_spark.baselines.ip_multicast import ip_multicast
+from scribe_spark.baselines.naive_unicast import naive_unicast
+from scribe_spark.baselines.unicasts import unicasts
+
+__all__ = ["ip_multicast", "naive_unicast", "unicasts"]

@@ -1,0 +1,125 @@
+"""The histograms behind the figures: a few thousand rows for a run of any size.
+
+They are counted by Spark and brought to the driver together; figures and metrics are made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.measures.measure import Found, Histogram, Measure, Metric, RunTables
+from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.systems import System
+
+__all__ = ["distributions", "histogram_metrics", "read_histograms", "values_of"]
+
+#: Columns of the table `distributions`, in order.
+_COLUMNS = ["figure", "system", "measure", "value", "count"]
+
+
+def values_of(frame: DataFrame, column: str) -> DataFrame:
+    """A column as the values of a distribution: ``system, value``, a row for each row."""
+    return frame.select("system", F.col(column).cast("double").alias("value"))
+
+
+def distributions(
+    run: RunTables, measures: Iterable[Measure], figure_of: Callable[[str, str, str], str]
+) -> pd.DataFrame:
+    """Count every distribution of a run, in one Spark job.
+
+    Parameters
+    ----------
+    run : RunTables
+        With the tables ``node_stress``, ``link_stress`` and ``group_delay``.
+    measures : iterable of Measure
+    figure_of : callable
+        ``figure_of(figure, measure, system)``: the figure that shows a measure of a system in this
+        run, where `figure` is the one that usually does.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``figure, system, measure, value, count``, sorted by all of them; of Figure 6 value is the
+        rank and count the size.
+    """
+    figures: dict[str, str] = {}
+    in_spark, counted = [], []
+    for measure in measures:
+        for distribution in measure.distributions:
+            values = distribution.values(run)
+            name, figures[distribution.measure] = distribution.measure, distribution.figure
+            if isinstance(values, pd.DataFrame):
+                counted.append(values.assign(measure=name))
+            elif values is not None:
+                in_spark.append(values.select("system", F.lit(name).alias("measure"), "value"))
+    if in_spark:  # all of them in one aggregation: a stage for each costs more than its rows
+        every = union_tables(in_spark).groupBy("system", "measure", "value")
+        counted.append(every.agg(F.count(F.lit(1)).alias("count")).toPandas())
+    found = pd.concat([table for table in counted if len(table)] or counted[:1])
+    found["figure"] = [
+        figure_of(figures[measure], measure, system)
+        for measure, system in zip(found["measure"], found["system"], strict=True)
+    ]
+    return found[_COLUMNS].sort_values(_COLUMNS, ignore_index=True)
+
+
+def read_histograms(spread: pd.DataFrame) -> dict[tuple[str, str], Histogram]:
+    """(system, measure) -> its histogram.
+
+    Parameters
+    ----------
+    spread : pandas.DataFrame
+        ``system, measure, value, count``.
+    """
+    return {
+        (system, measure): Histogram(
+            (ordered := rows.sort_values("value"))["value"].to_numpy(float),
+            ordered["count"].to_numpy(np.int64),
+        )
+        for (system, measure), rows in spread.groupby(["system", "measure"])
+    }
+
+
+_NUMBERS: dict[str, tuple[str, Callable[[Histogram], float | None]]] = {
+    "mean": ("Mean", Histogram.mean),
+    "median": ("Median", Histogram.median),
+    "max": ("Maximum", lambda histogram: histogram.max),
+}
+
+
+def histogram_metrics(
+    measure: str,
+    unit: str,
+    figure: str,
+    what: str,
+    systems: Callable[[System], bool],
+    numbers: Iterable[str],
+) -> tuple[Metric, ...]:
+    """The metrics ``MEASURE.mean``, ``MEASURE.median`` and ``MEASURE.max`` of a distribution.
+
+    Parameters
+    ----------
+    what : str
+        For the definitions: what a value is, and over what things.
+    systems : callable
+        Which systems have these metrics.
+    numbers : iterable of str
+        Which of the three.
+    """
+
+    def of(number: Callable[[Histogram], float | None]):
+        def value(found: Found, system: str) -> float | None:
+            values = found.histograms.get((system, measure))
+            return None if values is None else number(values)
+
+        return value
+
+    return tuple(
+        Metric(f"{measure}.{name}", unit, figure, f"{words} {what}.", of(number), systems)
+        for name, (words, number) in ((name, _NUMBERS[name]) for name in numbers)
+    )

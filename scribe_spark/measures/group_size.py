@@ -1,0 +1,96 @@
+"""Group sizes, and the rank that a group has by its size.
+
+References
+----------
+JSAC 2002, Section IV.A, Figure 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.measures.measure import Distribution, Found, Histogram, Measure, Metric, RunTables
+
+__all__ = ["ALL_SYSTEMS", "GROUP_SIZE", "group_of_rank_1", "rank_groups"]
+
+#: The `system` of what is the same for all of them.
+ALL_SYSTEMS = "all"
+
+
+def rank_groups(groups: DataFrame) -> pd.DataFrame:
+    """Rank groups by size, the largest first; of equal size the least group number first.
+
+    A group's number is its rank where members are drawn; a user's members table has any numbers.
+
+    Parameters
+    ----------
+    groups : DataFrame
+        ``group, size``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``group, size, rank``, in order of rank, from 1.
+    """
+    table: pd.DataFrame = groups.select("group", "size").toPandas()
+    table = table.sort_values(["size", "group"], ascending=[False, True], ignore_index=True)
+    return table.assign(rank=range(1, len(table) + 1))
+
+
+def group_of_rank_1(groups: DataFrame) -> int | None:
+    """The largest group, of equal ones that of the least number; None of no group."""
+    largest = groups.orderBy(F.desc("size"), "group").select("group").head()
+    return None if largest is None else largest["group"]
+
+
+def _sizes(run: RunTables) -> pd.DataFrame:
+    """Rank as the value, size as the count."""
+    ranked = rank_groups(run["groups"])
+    return pd.DataFrame(
+        {
+            "system": pd.Series([ALL_SYSTEMS] * len(ranked), dtype=object),
+            "value": ranked["rank"].astype(float),
+            "count": ranked["size"],
+        }
+    )
+
+
+def _of_sizes(number: Callable[[Histogram], float | None]) -> Callable[[Found], float | None]:
+    def value(found: Found) -> float | None:
+        ranks = found.histograms.get((ALL_SYSTEMS, "group_size"))
+        return None if ranks is None else number(ranks)
+
+    return value
+
+
+GROUP_SIZE = Measure(
+    "group_size",
+    distributions=(Distribution("group_size", "6", _sizes),),
+    metrics=(
+        Metric(
+            "groups.size.sum",
+            "members",
+            "6",
+            "Members of all groups, a node counted once for each of its groups.",
+            lambda found: _of_sizes(lambda ranks: ranks.counts.sum())(found) or 0,
+        ),
+        Metric(
+            "groups.size.max",
+            "members",
+            "6",
+            "Members of the largest group.",
+            _of_sizes(lambda ranks: ranks.counts.max()),
+        ),
+        Metric(
+            "groups.size.min",
+            "members",
+            "6",
+            "Members of the smallest group.",
+            _of_sizes(lambda ranks: ranks.counts.min()),
+        ),
+    ),
+)

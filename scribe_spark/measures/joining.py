@@ -1,0 +1,148 @@
+"""The cost of joining in trees that start from another system's and send more JOINs.
+
+References
+----------
+JSAC 2002, Section IV.E (the bottleneck remover: stress of joining, probes per JOIN).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.measures.distributions import values_of
+from scribe_spark.measures.link_stress import link_stress, packet_metrics
+from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables
+from scribe_spark.measures.node_stress import node_loads
+from scribe_spark.systems import System
+from scribe_spark.underlay.matrices import Underlay
+
+__all__ = ["JOINING", "join_stress"]
+
+
+def join_stress(
+    extra: DataFrame, links: DataFrame, underlay: Underlay, joins_after: Mapping[str, str]
+) -> DataFrame:
+    """Packets per directed link when every member joins, with the JOINs that a system adds.
+
+    Joining puts the packets of a multicast on the links, the other way round; a JOIN that is added
+    counts on the links of the route from the node that it was sent to, as a tree edge does.
+
+    Parameters
+    ----------
+    extra : DataFrame
+        `schemas.EXTRA_JOINS`.
+    links : DataFrame
+        `schemas.LINK_STRESS`.
+    joins_after : mapping of str to str
+        System -> the one whose trees it starts from.
+
+    Returns
+    -------
+    DataFrame
+        `schemas.LINK_STRESS`, a row for each link and each of those systems that has sent any.
+    """
+    sent = extra.withColumn("merged", F.lit(False))
+    added = link_stress(sent, node_loads(sent), underlay)
+    started = F.create_map(*(F.lit(name) for pair in joins_after.items() for name in pair))
+    first = extra.select("system").distinct().withColumn("first", started[F.col("system")])
+    of_first = links.withColumnRenamed("system", "first").join(F.broadcast(first), "first", "inner")
+    both = added.unionByName(of_first.drop("first"))
+    return both.groupBy("system", "kind", "src", "dst").agg(F.sum("packets").alias("packets"))
+
+
+# --- what a run has of it
+
+
+def sends_more_joins(system: System) -> bool:
+    """Whether a system starts from another's trees and sends JOINs beyond theirs."""
+    return system.joins_after is not None
+
+
+def has_limit(system: System) -> bool:
+    """Whether nodes have a limit of children."""
+    return system.limited
+
+
+def _collect(run: RunTables) -> dict[str, dict[str, Any]]:
+    """System -> ``overloaded``, ``extra_joins`` and ``probes_per_join``."""
+    if "extra_joins" not in run:
+        return {}
+    over = {row["system"]: row["nodes"] for row in run["overloaded"].collect()}
+    members = run["members"].count()
+    sums = F.count(F.lit(1)).alias("joins"), F.sum("probes").alias("probes")
+    rows = run["extra_joins"].groupBy("system").agg(*sums).collect()
+    sent = {row["system"]: (row["joins"], row["probes"]) for row in rows}
+    found = {}
+    for system in run.systems:
+        joins, probes = sent.get(system.name, (0, 0))
+        all_joins = members + joins
+        found[system.name] = {
+            "overloaded": over.get(system.name),
+            "extra_joins": joins,
+            "probes_per_join": probes / all_joins if all_joins else None,
+        }
+    return found
+
+
+def _collected(name: str):
+    def value(found: Found, system: str) -> float | None:
+        return found.collected.get("joining", {}).get(system, {}).get(name)
+
+    return value
+
+
+def _packets(run: RunTables) -> DataFrame | None:
+    if "extra_joins" not in run or run.underlay is None:
+        return None
+    joins_after = {s.name: s.joins_after for s in run.systems if s.joins_after is not None}
+    if not joins_after:
+        return None
+    joining = join_stress(run["extra_joins"], run["link_stress"], run.underlay, joins_after)
+    return values_of(joining, "packets")
+
+
+JOINING = Measure(
+    "joining",
+    collect=_collect,
+    early=True,
+    distributions=(Distribution("join_stress", "IV.E", _packets),),
+    metrics=(
+        Metric(
+            "overloaded",
+            "nodes",
+            "IV.E",
+            "Nodes that have more children than their limit at the end.",
+            _collected("overloaded"),
+            has_limit,
+            note="have more children than their limit",
+        ),
+        Metric(
+            "extra_joins",
+            "messages",
+            "IV.E",
+            "JOINs of dropped children: to siblings, and those that a refusal led to.",
+            _collected("extra_joins"),
+            sends_more_joins,
+            note="JOINs to siblings, and those that a refusal led to",
+        ),
+        Metric(
+            "probes_per_join",
+            "probes",
+            "IV.E",
+            "Probes / (JOINs of members and of dropped children).",
+            _collected("probes_per_join"),
+            sends_more_joins,
+            note="probes / (JOINs of members and of dropped children)",
+        ),
+        *packet_metrics(
+            "join_stress",
+            "IV.E",
+            "packets on a directed link, when every member joins",
+            sends_more_joins,
+        ),
+    ),
+)

@@ -1,0 +1,166 @@
+"""Link stress: packets per directed link when one message is multicast to every group.
+
+References
+----------
+JSAC 2002, Section IV.D (Figure 10), IV.F (Figure 14).
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.measures.distributions import values_of
+from scribe_spark.measures.measure import (
+    Distribution,
+    Found,
+    Histogram,
+    Measure,
+    Metric,
+    RunTables,
+    Size,
+    every_system,
+)
+from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
+from scribe_spark.underlay.matrices import Underlay
+
+__all__ = ["LINK_STRESS", "link_stress", "packet_metrics"]
+
+
+def link_stress(tree_edges: DataFrame, loads: DataFrame, underlay: Underlay) -> DataFrame:
+    """`schemas.LINK_STRESS`: packets per directed link, one message multicast to every group.
+
+    Parameters
+    ----------
+    tree_edges : DataFrame
+        ``system, merged, group, parent, child, parent_router, child_router``.
+    loads : DataFrame
+        From :func:`~scribe_spark.measures.node_stress.node_loads`.
+    """
+    up = loads.select(
+        "system",
+        F.lit(LAN_UP).alias("kind"),
+        F.col("node").alias("src"),
+        F.col("router").alias("dst"),
+        F.col("copies").alias("packets"),
+    )
+    down = (
+        tree_edges.groupBy("system", "child")
+        .agg(F.count(F.lit(1)).alias("packets"), F.max("child_router").alias("child_router"))
+        .select(
+            "system",
+            F.lit(LAN_DOWN).alias("kind"),
+            F.col("child_router").alias("src"),
+            F.col("child").alias("dst"),
+            "packets",
+        )
+    )
+    tree = F.when(F.col("merged"), F.col("group")).alias("tree")
+    ends = [F.col("parent_router").alias("src"), F.col("child_router").alias("dst")]
+    crossing = tree_edges.where(F.col("parent_router") != F.col("child_router"))
+    routes = crossing.select("system", tree, *ends, F.lit(1).cast("bigint").alias("packets"))
+    core = underlay.packets(routes).withColumn("kind", F.lit(CORE))
+    return up.unionByName(down).unionByName(core.select(up.columns))
+
+
+def _packets(run: RunTables) -> DataFrame:
+    return values_of(run["link_stress"], "packets")
+
+
+def packet_metrics(measure: str, figure: str, what: str, systems) -> tuple[Metric, ...]:
+    """The five metrics of packets per directed link: over the paper's slots and over real links.
+
+    Parameters
+    ----------
+    measure : str
+        The distribution with the packets of every link that has some.
+    what : str
+        For the definitions: what the packets are.
+    systems : callable
+        Which systems have these metrics.
+    """
+
+    def metric(name, unit, definition, value) -> Metric:
+        def of(found: Found, system: str) -> float | None:
+            packets = found.histograms.get((system, measure))
+            return None if packets is None else value(packets, found.size)
+
+        return Metric(f"{measure}.{name}", unit, figure, definition, of, systems)
+
+    def per_slot(number):
+        def value(packets: Histogram, size: Size) -> float | None:
+            return number(packets, size.paper_slots) if size.has_slot_for_each_link else None
+
+        return value
+
+    slots = "the paper's link slots: core links and 100 LAN slots a router, in both directions"
+    none = "none where there are fewer slots than links"
+    return (
+        metric(
+            "mean",
+            "per slot",
+            f"Mean {what}, over {slots}; {none}.",
+            per_slot(Histogram.mean),
+        ),
+        metric(
+            "median",
+            "per slot",
+            f"Median {what}, over {slots}; {none}.",
+            per_slot(Histogram.median),
+        ),
+        metric(
+            "mean_existing",
+            "per link",
+            f"Mean {what}, over all directed links, those without a packet included.",
+            lambda packets, size: packets.mean(size.existing_links),
+        ),
+        metric(
+            "median_existing",
+            "per link",
+            f"Median {what}, over all directed links, those without a packet included.",
+            lambda packets, size: packets.median(size.existing_links),
+        ),
+        metric("max", "per link", f"Maximum {what}.", lambda packets, size: packets.max),
+    )
+
+
+def _messages(found: Found, system: str) -> float | None:
+    packets = found.histograms.get((system, "link_stress"))
+    return None if packets is None else packets.sum
+
+
+LINK_STRESS = Measure(
+    "link_stress",
+    distributions=(Distribution("link_stress", "10", _packets),),
+    metrics=(
+        *packet_metrics(
+            "link_stress",
+            "10",
+            "packets on a directed link, when one message is multicast to every group",
+            every_system,
+        ),
+        Metric(
+            "messages",
+            "packets",
+            "10",
+            "Packets on all links together, when one message is multicast to every group.",
+            _messages,
+            every_system,
+        ),
+        Metric(
+            "links.existing",
+            "directed links",
+            "10",
+            "Directed links that exist: core links, and two LAN links for each node.",
+            lambda found: found.size.existing_links,
+        ),
+        Metric(
+            "links.paper_slots",
+            "directed links",
+            "10",
+            "The paper's count of links: directed core links, and 100 LAN slots a router, in both "
+            "directions.",
+            lambda found: found.size.paper_slots,
+        ),
+    ),
+)

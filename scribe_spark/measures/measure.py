@@ -1,0 +1,275 @@
+"""What a measure is: what it reads, what it collects, and the metrics and figures that come of it.
+
+A measure has up to three steps.  *Collect* runs Spark jobs over a run's tables and brings something
+small to the driver; a *distribution* is a histogram per system, for the figures; a *metric* is one
+number of `metrics.json`, made from what was collected and from the histograms, without Spark.
+
+Nothing here loads Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scribe_spark.systems import IP, TREE, System
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+    from scribe_spark.underlay.matrices import Underlay
+
+__all__ = [
+    "Distribution",
+    "Found",
+    "Histogram",
+    "Measure",
+    "Metric",
+    "RunTables",
+    "Size",
+    "every_system",
+    "keeps_children",
+    "trees",
+]
+
+_SLOTS_PER_ROUTER = 200  # the paper's LAN slots: 100 per router, two directions
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the network has: nodes N, routers R, directed core links."""
+
+    nodes: int
+    routers: int
+    core_links: int
+
+    @property
+    def existing_links(self) -> int:
+        """Directed links that exist: core links and each node's two LAN links."""
+        return self.core_links + 2 * self.nodes
+
+    @property
+    def paper_slots(self) -> int:
+        """The paper's denominator: core links and 100 LAN slots a router, both directions."""
+        return self.core_links + _SLOTS_PER_ROUTER * self.routers
+
+    @property
+    def has_slot_for_each_link(self) -> bool:
+        """Whether a mean per slot means anything: with more nodes, links would share slots."""
+        return self.existing_links <= self.paper_slots
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many things have each value.
+
+    Attributes
+    ----------
+    values, counts : ndarray of float and int, shape (n,)
+        Values in ascending order.
+    """
+
+    values: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def sum(self) -> float:
+        """The sum of all things' values."""
+        return float((self.values * self.counts).sum())
+
+    @property
+    def max(self) -> float | None:
+        """The greatest value; None of nothing."""
+        return float(self.values.max()) if len(self.values) else None
+
+    @property
+    def min(self) -> float | None:
+        """The least value; None of nothing."""
+        return float(self.values.min()) if len(self.values) else None
+
+    def mean(self, things: int | None = None) -> float | None:
+        """The mean value; with `things`, of so many, those that are not counted having 0."""
+        total = int(self.counts.sum()) if things is None else things
+        return self.sum / total if total else None
+
+    def median(self, things: int | None = None) -> float | None:
+        """The median value; with `things`, as :meth:`mean`.
+
+        Parameters
+        ----------
+        things : int, optional
+            At least as many as are counted.
+        """
+        values, counts = self.values, self.counts
+        if things is not None:
+            zeros = things - int(counts.sum())
+            values, counts = np.r_[0.0, values], np.r_[zeros, counts]
+        n = int(counts.sum())
+        if not n:
+            return None
+        ends = np.cumsum(counts)
+        middle = [values[np.searchsorted(ends, at, side="right")] for at in ((n - 1) // 2, n // 2)]
+        return float(sum(middle) / 2)
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """What a measure collects from: the tables that a run has saved, and what it is a run of.
+
+    Attributes
+    ----------
+    tables : mapping of str to DataFrame
+        By name (see `schemas`); ``extra_joins`` and ``overloaded`` only in runs with variants.
+    systems : tuple of System
+        The multicast systems of the run.
+    nodes : int
+        N.
+    b : int
+        Pastry's digits are base 2**b.
+    underlay : Underlay
+        Routes between routers.
+    """
+
+    tables: Mapping[str, DataFrame]
+    systems: tuple[System, ...]
+    nodes: int
+    b: int
+    underlay: Underlay | None = None
+
+    def __getitem__(self, name: str) -> DataFrame:
+        return self.tables[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tables
+
+    def of_systems(self, table: str, among: Callable[[System], bool]) -> DataFrame:
+        """The rows of a table that are of certain systems."""
+        names = [system.name for system in self.systems if among(system)]
+        frame = self.tables[table]
+        return frame.where(frame["system"].isin(names))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What metrics are made from, all of it on the driver.
+
+    Attributes
+    ----------
+    size : Size
+    b : int
+        Pastry's digits are base 2**b.
+    histograms : mapping
+        (system, measure) -> Histogram; nothing where no thing has a value.
+    collected : mapping of str to Any
+        Name of a measure -> what its ``collect`` returned.
+    """
+
+    size: Size
+    b: int
+    histograms: Mapping[tuple[str, str], Histogram] = field(default_factory=dict)
+    collected: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: A run's metric gets what was found; a system's metric also the system's name.
+Value = Callable[..., float | None]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number of `metrics.json`, or one for each of some systems.
+
+    Attributes
+    ----------
+    name : str
+        Its name there; of a system's metric what follows the system's name and a dot.
+    unit : str
+    figure : str or None
+        The figure of the JSAC paper that shows it, or the section that tells it.
+    definition : str
+        What it is, exactly, in a sentence.
+    value : callable
+        ``value(found)``; of a system's metric ``value(found, system_name)``.  None: there is none.
+    systems : callable or None
+        Whether a :class:`System` has this metric; None for a metric of the run as a whole.
+    note : str or None
+        A few words beside the number in the report.
+    """
+
+    name: str
+    unit: str
+    figure: str | None
+    definition: str
+    value: Value
+    systems: Callable[[System], bool] | None = None
+    note: str | None = None
+
+    def name_of(self, system: System) -> str:
+        """The name of a system's metric in `metrics.json`."""
+        return f"{system.name}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How many groups, nodes, members or links have each value, for each of some systems.
+
+    Attributes
+    ----------
+    measure : str
+        Its name in the column ``measure`` of the table ``distributions``.
+    figure : str
+        The figure or section of the JSAC paper that it belongs to.
+    values : callable
+        ``values(run)`` gives a Spark DataFrame ``system, value (DOUBLE)``, a row for each thing; or
+        a pandas one ``system, value, count`` of what is on the driver anyway; or None where the run
+        has nothing of the kind.
+    """
+
+    measure: str
+    figure: str
+    values: Callable[[RunTables], DataFrame | pd.DataFrame | None]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something that is measured in every run.
+
+    Attributes
+    ----------
+    name : str
+        Under which `Found.collected` has what was collected.
+    metrics : tuple of Metric
+    distributions : tuple of Distribution
+    collect : callable or None
+        ``collect(run)`` runs what Spark jobs it takes; what it returns is small.
+    early : bool
+        It reads tables of the topology, overlay and trees phases only, so that it can run beside
+        the jobs that make the tables of the measures phase.
+    """
+
+    name: str
+    metrics: tuple[Metric, ...] = ()
+    distributions: tuple[Distribution, ...] = ()
+    collect: Callable[[RunTables], Any] | None = None
+    early: bool = False
+
+
+# --- which systems have a metric
+
+
+def every_system(system: System) -> bool:
+    """All of them."""
+    return True
+
+
+def trees(system: System) -> bool:
+    """Those where end nodes forward copies along a tree."""
+    return system.family == TREE
+
+
+def keeps_children(system: System) -> bool:
+    """Those where end nodes keep children: not where routers duplicate."""
+    return system.family != IP

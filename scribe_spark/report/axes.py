@@ -1,0 +1,41 @@
+"""Axes: logarithmic ones by decades, and those of whole numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from scribe_spark.report.style import short_number
+
+if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+__all__ = ["log_axis", "whole_numbers"]
+
+
+def log_axis(axes: Axes, which: str) -> None:
+    """Decades from 1, labelled 1, 10, 100, 1k, ..., the data well inside.
+
+    From below 1 where a mean over topologies is.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axes.dataLim.intervalx if which == "x" else axes.dataLim.intervaly
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    decades = max(1.0, math.log10(max(high, 1.0)))
+    (axes.set_xlim if which == "x" else axes.set_ylim)(0.85 * min(low, 1), 10 ** (decades * 1.04))
+    axis.set_major_locator(LogLocator(numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+    axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10)), numticks=20))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def whole_numbers(axis: Axis) -> None:
+    """A few ticks at whole numbers, with thousands separated."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value < 1e6 else short_number(value))
+    )

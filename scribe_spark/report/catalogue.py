@@ -1,0 +1,158 @@
+"""The figures of the paper.
+
+A figure is a row of :data:`FIGURES`; a new one that is drawn in a known way is a new row.  The
+systems that a figure shows are in their registry (`systems`), the values that the paper quotes come
+with the run's metrics, and only where the run is the paper's experiment.
+
+References
+----------
+Castro, Druschel, Kermarrec, Rowstron, "Scribe: a large-scale and decentralized application-level
+multicast infrastructure", JSAC 20(8), 2002, Section IV, Figures 6-14.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from scribe_spark.measures.published import main_figures
+from scribe_spark.report.figure_spec import FigureSpec, Mark
+
+__all__ = ["FIGURES", "shown_figures"]
+
+#: What figures of the same measure have in common.
+_TABLES: dict[str, Any] = {
+    "caption": "Nodes with exactly x non-empty children tables, nodes with none included; the "
+    "inset shows the tail, as the nodes with at least x, on log scales.",
+    "kind": "counts",
+    "x": "children tables",
+    "y": "nodes",
+    "thing": "nodes",
+    "measures": ("children_tables",),
+}
+_ENTRIES: dict[str, Any] = {
+    "caption": "Nodes with exactly x entries in all their children tables, nodes with none "
+    "included; the inset shows the tail, as the nodes with at least x, on log scales.",
+    "kind": "counts",
+    "x": "children-table entries",
+    "y": "nodes",
+    "thing": "nodes",
+    "measures": ("children_entries",),
+}
+_LINKS: dict[str, Any] = {
+    "caption": "Directed links that carry exactly x packets, links with none omitted; the inset "
+    "shows the tail, as the links with at least x, on log scales.",
+    "kind": "counts",
+    "x": "link stress (packets)",
+    "y": "directed links",
+    "thing": "links with traffic",
+    "measures": ("link_stress",),
+    "log_x": True,
+}
+
+FIGURES: tuple[FigureSpec, ...] = (
+    FigureSpec(
+        number="6",
+        slug="group-size",
+        title="Group size against group rank",
+        caption="Groups ranked by size; both axes logarithmic.",
+        kind="ranks",
+        x="group rank",
+        y="group size (members)",
+        thing="groups",
+        measures=("group_size",),
+        log_x=True,
+        marks=(
+            Mark("largest {groups.size.max}", axis="y"),
+            Mark("smallest {groups.size.min}", axis="y", side="left"),
+        ),
+    ),
+    FigureSpec(
+        number="7",
+        slug="delay-penalty",
+        title="Delay penalty relative to IP multicast",
+        caption="Groups whose RAD (ratio of mean delays) or RMD (ratio of maximum delays) is at "
+        "most x.",
+        kind="cumulative",
+        x="delay penalty (Scribe / IP multicast)",
+        y="groups with at most x (cumulative)",
+        thing="groups",
+        measures=("rad", "rmd"),
+        marks=(
+            Mark("median RAD {scribe.rad.median}, RMD {scribe.rmd.median}"),
+            Mark("max RAD {scribe.rad.max}", 0),
+            Mark("max RMD {scribe.rmd.max}", 1, side="left"),
+        ),
+    ),
+    FigureSpec(
+        number="8",
+        slug="children-tables",
+        title="Children tables per node",
+        **_TABLES,
+        marks=(
+            Mark("median {scribe.children_tables.median}"),
+            Mark("max {scribe.children_tables.max}", side="left", end="top"),
+        ),
+    ),
+    FigureSpec(
+        number="9",
+        slug="children-entries",
+        title="Children-table entries per node",
+        **_ENTRIES,
+        marks=(
+            Mark("median {scribe.children_entries.median}"),
+            Mark("max {scribe.children_entries.max}", side="left", end="top"),
+        ),
+    ),
+    FigureSpec(
+        number="10",
+        slug="link-stress",
+        title="Link stress, one message to every group",
+        **_LINKS,
+        unicast_in_inset=True,
+        marks=(
+            Mark("max {scribe.link_stress.max}", 0),
+            Mark("max {ip_multicast.link_stress.max}", 1, side="left", end="top"),
+        ),
+    ),
+    FigureSpec(
+        number="11",
+        slug="bottleneck-remover",
+        title="Children-table entries per node, with the bottleneck remover",
+        **_ENTRIES,
+        marks=(Mark("bound {scribe_bottleneck.children_entries.max}", side="left", end="top"),),
+    ),
+    FigureSpec(
+        number="12",
+        slug="small-groups-children-tables",
+        title="Many small groups: children tables per node",
+        **_TABLES,
+    ),
+    FigureSpec(
+        number="13",
+        slug="small-groups-children-entries",
+        title="Many small groups: children-table entries per node",
+        **_ENTRIES,
+        marks=(
+            Mark("mean {scribe.children_entries.mean}", 0),
+            Mark("mean {scribe_collapse.children_entries.mean}", 1, side="left", end="top"),
+        ),
+    ),
+    FigureSpec(
+        number="14",
+        slug="small-groups-link-stress",
+        title="Many small groups: link stress, one message to every group",
+        **_LINKS,
+    ),
+)
+
+#: The figures of the main experiment.
+_MAIN = ("6", "7", "8", "9", "10")
+
+
+def shown_figures(distributions: pd.DataFrame) -> list[FigureSpec]:
+    """The figures of an experiment: those with data, and the main ones that no other replaces."""
+    there = set(distributions["figure"].astype(str)) if "figure" in distributions else set()
+    replaced = {main for other, main in main_figures().items() if other in there}
+    return [spec for spec in FIGURES if spec.number in there | (set(_MAIN) - replaced)]

@@ -1,0 +1,214 @@
+"""Measured beside published: the rows of the page's table, and how far apart the two are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scribe_spark.measures.published import check_range
+from scribe_spark.report.catalogue import FIGURES
+from scribe_spark.report.figure_spec import FigureSpec
+from scribe_spark.report.provenance import as_mapping
+from scribe_spark.report.series import Series
+from scribe_spark.report.text import PERCENT, as_spread, as_text, is_number, readable
+
+__all__ = [
+    "NOTABLE",
+    "Difference",
+    "Row",
+    "Section",
+    "Topologies",
+    "check_verdict",
+    "deviation_words",
+    "difference",
+    "headline",
+    "published_of_figure",
+    "sections",
+    "topologies",
+]
+
+#: A difference from the paper beyond this many per cent is pointed out.
+NOTABLE = 10.0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far a measured number is from the published one, in per cent of the published."""
+
+    percent: float
+
+    @property
+    def notable(self) -> bool:
+        """Whether it is pointed out."""
+        return abs(self.percent) > NOTABLE
+
+    @property
+    def words(self) -> str:
+        """Such as ``over 10 % below``; empty where it is not notable."""
+        if not self.notable:
+            return ""
+        return f"over {NOTABLE:g}{PERCENT} {'above' if self.percent > 0 else 'below'}"
+
+    def __str__(self) -> str:
+        shown = f"{self.percent:+,.1f}".replace("-", "\N{MINUS SIGN}")
+        return ("0" if shown[1:] == "0.0" else shown) + PERCENT
+
+
+@dataclass(frozen=True)
+class Row:
+    """A number as the page shows it: all of it text."""
+
+    experiment: str
+    what: str
+    name: str
+    measured: str
+    spread: str
+    unit: str
+    paper: str
+    difference: Difference | None
+    check: str
+    verdict: str
+    note: str
+    fitted: bool
+
+
+@dataclass(frozen=True)
+class Section:
+    """The rows of one figure or section of the paper."""
+
+    title: str
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Topologies:
+    """The numbers of one experiment: for each a row, and its values in the order of `seeds`."""
+
+    title: str
+    seeds: list[str]
+    rows: list[tuple[Row, list[str]]]
+
+
+def sections(metrics: Iterable[Mapping[str, Any]]) -> list[Section]:
+    """The rows by experiment and figure, in the paper's order; those of no figure come last."""
+    grouped: dict[str, dict[str, list[Row]]] = {}
+    for metric in metrics:
+        figure = metric.get("figure")
+        of = grouped.setdefault(_experiment(metric), {})
+        of.setdefault("" if figure is None else str(figure), []).append(_row(metric))
+
+    def order(figure: str) -> tuple[bool, float]:
+        return figure == "", float(figure) if figure.isdecimal() else math.inf
+
+    return [
+        Section(f"{experiment}. {title}" if experiment else title, of[figure])
+        for experiment, of in grouped.items()
+        for figure, title in ((f, _section_title(f)) for f in sorted(of, key=order))
+    ]
+
+
+def _experiment(metric: Mapping[str, Any]) -> str:
+    """Its name for readers; empty for the rows of a single run."""
+    return readable(str(metric.get("experiment") or ""))
+
+
+def _section_title(figure: str) -> str:
+    titles = {spec.number: f"Figure {spec.number}: {spec.title}" for spec in FIGURES}
+    unnamed = f"Figure {figure}" if figure.isdecimal() else figure or "Other measures"
+    return titles.get(figure, unnamed)
+
+
+def deviation_words(
+    spec: FigureSpec, series: Iterable[Series], metrics: Iterable[Mapping[str, Any]]
+) -> str:
+    """The average standard deviations, as under the paper's figures; empty of a single run."""
+    figure = [metric for metric in metrics if str(metric.get("figure")) == spec.number]
+    known = {metric.get("name"): metric for metric in figure}
+    found = [(s.label, known[s.deviation_name]) for s in series if s.deviation_name in known]
+    words = [
+        f"{label} {as_text(row.get('value'))}"
+        + ("" if row.get("paper") is None else f" (paper: {as_text(row['paper'])})")
+        for label, row in found
+    ]
+    return f"Average standard deviation: {', '.join(words)}." if words else ""
+
+
+def topologies(metrics: Iterable[Mapping[str, Any]]) -> list[Topologies]:
+    """Each experiment's numbers, seed by seed; none of a single run."""
+    tables: dict[str, Topologies] = {}
+    for metric in metrics:
+        seeds = as_mapping(metric.get("seeds"))
+        if seeds:
+            title = _experiment(metric)
+            table = tables.setdefault(title, Topologies(title, [], []))
+            table.seeds.extend(seed for seed in seeds if seed not in table.seeds)
+            values = [as_text(seeds.get(seed)) for seed in table.seeds]
+            table.rows.append((_row(metric), values))
+    return list(tables.values())
+
+
+def _row(metric: Mapping[str, Any]) -> Row:
+    value, paper = metric.get("value"), metric.get("paper")
+    name = str(metric.get("name") or "")
+    return Row(
+        experiment=_experiment(metric),
+        what=readable(name),
+        name=name,
+        measured=as_text(value),
+        spread=as_spread(metric.get("std")),
+        unit=str(metric.get("unit") or ""),
+        paper=as_text(paper),
+        difference=difference(value, paper),
+        check=as_text(metric.get("check")),
+        verdict=check_verdict(metric),
+        note=str(metric.get("note") or ""),
+        fitted=metric.get("fitted") is True and paper is not None,
+    )
+
+
+def difference(value: Any, paper: Any) -> Difference | None:
+    """How far `value` is from the published one; None where they cannot be compared."""
+    if not (is_number(value) and is_number(paper)) or paper == 0:
+        return None
+    return Difference(100.0 * (value - paper) / abs(paper))
+
+
+def headline(section: Section) -> list[Row]:
+    """The section's first row with a difference, if it has one."""
+    return [row for row in section.rows if row.difference is not None][:1]
+
+
+def published_of_figure(spec: FigureSpec, metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """The paper's values of a figure's metrics, by name; none where the run is no experiment."""
+    figure = (metric for metric in metrics if str(metric.get("figure")) == spec.number)
+    return {str(m.get("name")): m["paper"] for m in figure if is_number(m.get("paper"))}
+
+
+def check_verdict(metric: Mapping[str, Any]) -> str:
+    """How a number lies to the independent check's range; empty where it is inside.
+
+    A mean over topologies is compared by its standard deviation over them.
+
+    Parameters
+    ----------
+    metric : mapping
+        ``value, check``; of several topologies also ``std`` and ``seeds``.
+    """
+    value, check = metric.get("value"), metric.get("check")
+    bounds = check_range(check) if isinstance(check, str) else None
+    if bounds is None or not is_number(value):
+        return ""
+    low, high = bounds
+    seeds = [v for v in as_mapping(metric.get("seeds")).values() if is_number(v)]
+    outside = sum(not low <= v <= high for v in seeds)
+    if not seeds:
+        return "" if low <= value <= high else "outside"
+    few = f"{outside} of {len(seeds)} topologies outside"
+    if low <= value <= high:
+        return f"{few}, their mean inside" if outside else ""
+    away, side = (value - high, "above") if value > high else (low - value, "below")
+    words = f"{few}, their mean {as_text(float(f'{away:.3g}'))} {side}"
+    std = metric.get("std")
+    return f"{words}: {away / std:.1f} standard deviations" if is_number(std) and std else words

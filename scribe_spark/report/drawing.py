@@ -1,0 +1,260 @@
+"""Ways to draw a figure of the paper.
+
+References
+----------
+JSAC 2002, Section IV, Figures 6-14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.report.axes import log_axis, whole_numbers
+from scribe_spark.report.figure_spec import FigureSpec, Mark
+from scribe_spark.report.histograms import Histogram, read_histogram
+from scribe_spark.report.series import Series, series_of
+from scribe_spark.report.style import RC, curve_style
+from scribe_spark.report.svg import new_figure, svg_element
+
+if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
+    from matplotlib.axes import Axes
+
+__all__ = ["Curve", "Drawing", "draw", "with_gaps"]
+
+_MARK_COLOUR = "#555555"
+_LEGEND_COLUMNS = 3
+#: Where the inset is in its axes: left, bottom, width, height.
+_INSET = (0.42, 0.3, 0.57, 0.63)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that is drawn: its SVG, and in words what it shows (its text alternative)."""
+
+    spec: FigureSpec
+    svg: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A series, its place among the series of its figure (for its colour), and its data."""
+
+    series: Series
+    place: int
+    data: Histogram
+
+
+#: A mark's value on its axis, its words, and how it looks.
+Quoted = Sequence[tuple[float, str, Mark]]
+
+
+def draw(
+    spec: FigureSpec, distributions: pd.DataFrame, published: Mapping[str, float] | None = None
+) -> Drawing:
+    """Draw one figure; without data it says so.
+
+    Parameters
+    ----------
+    spec : FigureSpec
+    distributions : DataFrame
+        ``figure, system, measure, value, count``.
+    published : mapping of str to float, optional
+        The paper's values by the metric's name: those that it quotes are drawn as lines.
+    """
+    from matplotlib import style
+
+    series = series_of(spec, distributions)
+    read = [
+        read_histogram(distributions, spec.number, one.system, one.measure, positive=spec.log_x)
+        for one in series
+    ]
+    pairs = enumerate(zip(series, read, strict=True))
+    curves = [Curve(one, place, data) for place, (one, data) in pairs if data]
+    quoted = [
+        (mark.value(published), mark.text(published), mark)
+        for mark in spec.marks
+        if published is not None and mark.is_published(published)
+    ]
+    words = _describe(spec, curves)
+    with style.context(["default", RC]):  # whatever the user's matplotlibrc says
+        figure = new_figure(4.5, 3.15)
+        several = len(series) > 1  # a legend is above the axes
+        rows = -(-len(series) // _LEGEND_COLUMNS) if several else 0
+        axes = figure.add_axes((0.165, 0.135, 0.815, 0.83 - 0.055 * rows))
+        axes.set_xlabel(spec.x)
+        axes.set_ylabel(spec.y)
+        if curves:
+            _KINDS[spec.kind](axes, spec, curves, quoted)
+            if several:
+                _legend(axes, curves)
+        else:
+            axes.set(xticks=[], yticks=[])
+            axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color="#555555")
+        heading = f"Figure {spec.number}: {spec.title}"
+        return Drawing(spec, svg_element(figure, spec.name, heading, words), words)
+
+
+# --- ways to draw
+
+
+def _ranks(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> None:
+    axes.set(xscale="log", yscale="log")
+    for curve in curves:
+        _line(axes, curve, curve.data.values, curve.data.counts)
+    _marks(axes, quoted)
+    log_axis(axes, "x")
+    log_axis(axes, "y")
+
+
+def _cumulative(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> None:
+    ends = [value for value, _, _ in quoted] + [curve.data.values[-1] for curve in curves]
+    right = max(ends) * 1.05 or 1.0
+    for curve in curves:
+        x = np.concatenate(([0.0], curve.data.values, [right]))
+        y = np.concatenate(([0.0], curve.data.at_most, [curve.data.total]))
+        _line(axes, curve, x, y, drawstyle="steps-post")
+    _marks(axes, quoted)
+    axes.set_xlim(0, right)
+    axes.set_ylim(bottom=0)
+    whole_numbers(axes.yaxis)
+
+
+def _counts(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> None:
+    # 1. The figure proper: how many have exactly x.
+    drawn = [(curve, *with_gaps(curve.data)) for curve in curves if not curve.series.inset_only]
+    for curve, x, y in drawn:
+        _line(axes, curve, x, y)
+    if spec.log_x:
+        axes.set_xscale("log")
+        log_axis(axes, "x")
+    else:
+        axes.set_xlim(left=0)
+        whole_numbers(axes.xaxis)
+    axes.set_ylim(bottom=0)
+    whole_numbers(axes.yaxis)
+    for _, x, y in drawn:
+        _keep_left(axes, x, y)
+
+    # 2. The tail: how many have at least x.
+    inset = axes.inset_axes(_INSET)
+    inset.set(xscale="log", yscale="log")
+    inset.tick_params(labelsize=6.5, length=2, pad=1.5)
+    inset.set_title(f"{spec.y} with at least x", fontsize=7, pad=3, color="#222222")
+    for curve in curves:
+        shown, data = curve.data.values > 0, curve.data
+        _line(inset, curve, data.values[shown], data.at_least[shown], linewidth=1.3)
+    _marks(inset, quoted, size=6.3)
+    log_axis(inset, "x")
+    log_axis(inset, "y")
+
+
+_KINDS = {"ranks": _ranks, "cumulative": _cumulative, "counts": _counts}
+
+
+# --- parts of a drawing
+
+
+def _line(axes: Axes, curve: Curve, x: np.ndarray, y: np.ndarray, **options: Any) -> None:
+    marker = "." if len(x) == 1 else None  # a line through one point is invisible
+    axes.plot(x, y, marker=marker, **curve_style(curve.place), **options)
+
+
+def with_gaps(data: Histogram) -> tuple[np.ndarray, np.ndarray]:
+    """Values and counts with the zeros on either side of a gap between whole values."""
+    values, top = data.values, data.values[-1]
+    x = np.unique(np.concatenate((values, values[:-1] + 1, (values - 1)[1:])))
+    y = np.zeros(len(x))
+    y[np.searchsorted(x, values)] = data.counts
+    return x[x <= top], y[x <= top]
+
+
+def _keep_left(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
+    """Lengthen the x axis until what is as high as the inset is left of it."""
+    high = np.flatnonzero(y > 0.7 * _INSET[1] * axes.get_ylim()[1])
+    if len(high) == 0:
+        return
+    transform = axes.transScale.transform
+    last = x[min(high[-1] + 1, len(x) - 1)]
+    (left, _), (edge, _) = transform([(axes.get_xlim()[0], 1.0), (last, 1.0)])
+    needed = left + (edge - left) / (_INSET[0] - 0.07)  # its tick labels need room too
+    (right, _) = axes.transScale.inverted().transform((needed, 1.0))
+    axes.set_xlim(right=max(right, axes.get_xlim()[1]))
+
+
+def _marks(axes: Axes, quoted: Quoted, size: float = 7) -> None:
+    for number, (value, text, mark) in enumerate(quoted):
+        colour = _MARK_COLOUR if mark.style is None else curve_style(mark.style)["color"]
+        line: dict[str, Any] = {"color": colour, "linewidth": 0.7, "linestyle": (0, (2, 1.5))}
+        left = mark.side == "left"
+        if mark.axis == "y":
+            axes.axhline(value, **line)
+            place: dict[str, Any] = {
+                "xy": (0.02 if left else 0.98, value),
+                "xycoords": axes.get_yaxis_transform(),
+                "xytext": (0, 2.5),
+                "ha": "left" if left else "right",
+            }
+        else:
+            axes.axvline(value, **line)
+            place = {
+                "xy": (value, 0.97 if mark.end == "top" else 0.04),
+                "xycoords": axes.get_xaxis_transform(),
+                "xytext": (-2 if left else 2, 0),
+                "ha": "right" if left else "left",
+                "va": mark.end,
+                "rotation": 90,
+            }
+        words: dict[str, Any] = {"color": colour, "fontsize": size, "textcoords": "offset points"}
+        axes.annotate(text, gid=f"mark-{number}", **place, **words)
+
+
+def _legend(axes: Axes, curves: Sequence[Curve]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D(
+            [],
+            [],
+            label=curve.series.label + (" (inset only)" if curve.series.inset_only else ""),
+            **curve_style(curve.place),
+        )
+        for curve in curves
+    ]
+    axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(-0.01, 0.99),
+        ncols=min(len(handles), _LEGEND_COLUMNS),
+        frameon=False,
+        handlelength=2.1,
+        columnspacing=1.1,
+    )
+
+
+def _describe(spec: FigureSpec, curves: Sequence[Curve]) -> str:
+    """What the curves show, in a sentence each."""
+    if not curves:
+        return "No data."
+    if spec.kind == "ranks":
+        sentences = [
+            f"{len(data.values):,} {spec.thing}, from {data.counts.max():,.0f} members down to "
+            f"{data.counts.min():,.0f}, {data.total:,.0f} in all."
+            for data in (curve.data for curve in curves)
+        ]
+    else:
+        sentences = [
+            f"{curve.series.label}: {curve.data.total:,.0f} {spec.thing}, "
+            f"median {_number(curve.data.median)}, maximum {_number(curve.data.values[-1])}."
+            for curve in curves
+        ]
+    return " ".join(sentences)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"

@@ -1,0 +1,66 @@
+"""Values as text: numbers, settings, seconds, and names that readers understand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeGuard
+
+__all__ = [
+    "ABSENT",
+    "PERCENT",
+    "as_duration",
+    "as_setting",
+    "as_spread",
+    "as_text",
+    "is_number",
+    "readable",
+]
+
+PERCENT = "\N{NO-BREAK SPACE}%"
+#: In the place of what is not there.
+ABSENT = "\N{EN DASH}"
+
+_ABBREVIATIONS = ("ip", "rad", "rmd", "rdp")
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a value is a finite number (true and false are none)."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def as_text(value: Any) -> str:
+    """A number to four digits, whole numbers in full; a dash for none."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ABSENT
+    if not is_number(value):
+        return str(value)
+    whole = value == int(value) or abs(value) >= 1000
+    return f"{value:,.0f}" if whole else f"{value:.4g}"
+
+
+def as_spread(std: Any) -> str:
+    """A standard deviation to three digits; empty for none."""
+    return as_text(float(f"{std:.3g}")) if is_number(std) else ""
+
+
+def as_setting(value: Any) -> str:
+    """A setting as it would be typed."""
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or ABSENT
+    return ABSENT if value is None else str(value)
+
+
+def as_duration(seconds: float) -> str:
+    """Such as ``2 min 5 s``."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes:,} min {rest} s" if minutes else f"{seconds:.1f} s"
+
+
+def readable(name: str) -> str:
+    """``ip_multicast.link_stress.max`` as ``IP multicast, link stress, max``."""
+    words = [
+        word.upper() if word in _ABBREVIATIONS else word
+        for word in name.replace(".", " , ").replace("_", " ").split()
+    ]
+    text = " ".join(words).replace(" ,", ",")
+    return text[:1].upper() + text[1:]

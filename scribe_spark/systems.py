@@ -1,0 +1,207 @@
+"""The registry of multicast systems: what each is called, what it is, and how it is built.
+
+A system turns groups and members into a :class:`~scribe_spark.schemas.Multicast`: tree edges and
+deliveries.  The measures read those two tables and what is said of the system here; they know no
+system by its name.  Add one from anywhere with :func:`register_system`.
+
+Nothing here loads Spark: the report reads the labels.
+
+References
+----------
+JSAC 2002, Section IV.A (IP multicast), IV.D (naive unicast), IV.E (bottleneck remover), IV.F
+(collapse, lazy growth).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scribe_spark.config import VARIANTS
+
+if TYPE_CHECKING:
+    from scribe_spark.schemas import Multicast
+
+__all__ = [
+    "IP",
+    "TREE",
+    "UNICAST",
+    "System",
+    "all_systems",
+    "baseline",
+    "find_system",
+    "register_system",
+    "system_of_variant",
+    "systems_of_run",
+    "unregister_system",
+]
+
+#: End nodes forward copies along a tree of their own.
+TREE = "tree"
+#: The source sends a copy of its own to each member.
+UNICAST = "unicast"
+#: Routers duplicate packets; end nodes keep no children.
+IP = "ip"
+
+_FAMILIES = (TREE, UNICAST, IP)
+
+
+@dataclass(frozen=True)
+class System:
+    """A multicast system.
+
+    Attributes
+    ----------
+    name : str
+        Its value in the column ``system`` of the tables, and the first part of its metrics' names:
+        lower-case letters, digits and underscores.
+    label : str
+        What figures call it.
+    family : str
+        :data:`TREE`, :data:`UNICAST` or :data:`IP`: which measures make sense for it.
+    build : callable
+        ``build(stages) -> Multicast``.  `stages` is the run's
+        :class:`~scribe_spark.experiments.Simulation`: ``multicast_groups``, ``members``,
+        ``underlay`` and the others.
+    figures : tuple of str or None
+        The figures of the paper that show it; None for all that show one of its measures.
+    own_figures : mapping of str to str
+        Measure -> the figure or section of the paper that has it for this system alone.
+    variant : str or None
+        The name in the config's ``variants`` that asks for it; None for every run.
+    joins_after : str or None
+        The system whose JOINs all come first: this one starts from its trees and sends more.
+    limited : bool
+        Nodes have a limit of children, which some may exceed.
+    """
+
+    name: str
+    label: str
+    family: str
+    build: Callable[[Any], Multicast]
+    figures: tuple[str, ...] | None = None
+    own_figures: Mapping[str, str] = field(default_factory=dict)
+    variant: str | None = None
+    joins_after: str | None = None
+    limited: bool = False
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
+            raise ValueError(f"{self.name!r} is no name of a system: use a-z, 0-9 and _")
+        if self.family not in _FAMILIES:
+            raise ValueError(f"family {self.family!r} must be one of {', '.join(_FAMILIES)}")
+
+
+# --- how the built-in systems are made
+
+
+def _scribe(stages: Any) -> Multicast:
+    return stages.multicast("scribe", stages.children)
+
+
+def _variant(name: str) -> Callable[[Any], Multicast]:
+    def build(stages: Any) -> Multicast:
+        return stages.multicast(system_of_variant(name), stages.variants[name].edges)
+
+    return build
+
+
+def _ip_multicast(stages: Any) -> Multicast:
+    from scribe_spark.baselines import ip_multicast
+
+    return ip_multicast(stages.unicasts)
+
+
+def _naive_unicast(stages: Any) -> Multicast:
+    from scribe_spark.baselines import naive_unicast
+
+    return naive_unicast(stages.unicasts)
+
+
+# --- the registry
+
+
+def system_of_variant(variant: str) -> str:
+    """Name the system whose trees are those of a variant of Scribe."""
+    return f"scribe_{variant}"
+
+
+#: What is said of some variants; others have the defaults.
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "bottleneck": {
+        "label": "Scribe, bottleneck remover",
+        "figures": ("11",),
+        "own_figures": {"children_entries": "11"},
+        "joins_after": "scribe",
+        "limited": True,
+    },
+    "collapse": {"label": "Collapse", "figures": ("12", "13", "14")},
+    "lazy": {
+        "label": "Lazy growth",
+        "figures": ("12", "13", "14"),
+        "own_figures": {"overloaded": "IV.F"},
+        "limited": True,
+    },
+}
+
+
+def _variant_system(name: str) -> System:
+    said = {"label": f"Scribe, {name}", **_VARIANTS.get(name, {})}
+    return System(
+        name=system_of_variant(name), family=TREE, build=_variant(name), variant=name, **said
+    )
+
+
+_SYSTEMS: dict[str, System] = {
+    system.name: system
+    for system in (
+        System("scribe", "Scribe", TREE, _scribe, ("7", "8", "9", "10", "12", "13", "14")),
+        *(_variant_system(name) for name in VARIANTS if name != "plain"),
+        System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
+        System("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),
+    )
+}
+
+
+def register_system(system: System) -> System:
+    """Add a system to every run from now on (or to those that ask for its variant).
+
+    Raises
+    ------
+    ValueError
+        A system of that name is there already, or a second one of family :data:`IP`.
+    """
+    if system.name in _SYSTEMS:
+        raise ValueError(f"a system {system.name!r} is registered already")
+    if system.family == IP:
+        raise ValueError(f"{baseline().name} is what delays are compared with; it is the only one")
+    _SYSTEMS[system.name] = system
+    return system
+
+
+def unregister_system(name: str) -> None:
+    """Take a system out again; nothing happens if there is none of that name."""
+    _SYSTEMS.pop(name, None)
+
+
+def all_systems() -> tuple[System, ...]:
+    """All systems, in the order of tables and metrics."""
+    return tuple(_SYSTEMS.values())
+
+
+def systems_of_run(variants: Iterable[str]) -> tuple[System, ...]:
+    """The systems of a run that asks for these variants, in the same order."""
+    asked = {None, *variants}
+    return tuple(system for system in _SYSTEMS.values() if system.variant in asked)
+
+
+def find_system(name: str) -> System | None:
+    """The system of that name; None where the code that registers it has not been loaded."""
+    return _SYSTEMS.get(name)
+
+
+def baseline() -> System:
+    """IP multicast: what delays are compared with."""
+    return next(system for system in _SYSTEMS.values() if system.family == IP)

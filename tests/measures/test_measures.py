@@ -1,0 +1,424 @@
+"""Every measure of all three systems, case by case, against the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean, median
+
+import pandas as pd
+import pytest
+import worlds
+from oracle import measures
+from pyspark.sql import functions as F
+
+from scribe_spark import baselines, schemas, scribe
+from scribe_spark.measures.delay import DELAY, first_copies, group_delay, rdp
+from scribe_spark.measures.distributions import read_histograms
+from scribe_spark.measures.group_size import group_of_rank_1, rank_groups
+from scribe_spark.measures.joining import join_stress
+from scribe_spark.measures.link_stress import link_stress
+from scribe_spark.measures.measure import Found, RunTables, Size
+from scribe_spark.measures.metrics import measure_distributions, metric_rows
+from scribe_spark.measures.node_stress import node_loads, node_stress
+from scribe_spark.runtime import blocks
+from scribe_spark.systems import systems_of_run
+
+SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
+
+#: What the paper's small groups have in the place of Figures 8 to 10.
+SMALL_GROUPS = {"8": "12", "9": "13", "10": "14"}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the oracle says of one case; the root sends."""
+
+    one: worlds.World
+
+    @cached_property
+    def naive_edges(self) -> set[measures.Edge]:
+        members = self.one.case.members
+        return {
+            edge
+            for group, root in self.one.roots.items()
+            for edge in measures.unicast_edges(group, root, members[group])
+        }
+
+    @cached_property
+    def links(self) -> dict[str, dict[measures.StressLink, int]]:
+        one, router, routes = self.one, self.one.case.router, self.one.routes
+        members = one.case.members
+        return {
+            "scribe": measures.link_stress(one.grown.edges(), router, routes),
+            "ip_multicast": measures.ip_link_stress(one.roots, members, router, routes),
+            "naive_unicast": measures.link_stress(self.naive_edges, router, routes),
+        }
+
+    @cached_property
+    def nodes(self) -> dict[str, dict[int, tuple[int, int]]]:
+        nodes = self.one.case.ids
+        return {
+            "scribe": measures.node_stress(nodes, self.one.grown.edges()),
+            "ip_multicast": measures.node_stress(nodes, set()),
+            "naive_unicast": measures.node_stress(nodes, self.naive_edges),
+        }
+
+    @cached_property
+    def delays(self) -> dict[int, tuple[dict, dict]]:
+        """group -> deliveries by Scribe and by IP."""
+        one = self.one
+        return {
+            group: (
+                one.grown.multicast(group),
+                measures.unicast_deliveries(one.overlay, root, one.case.members[group]),
+            )
+            for group, root in one.roots.items()
+        }
+
+    @property
+    def size(self) -> Size:
+        case = self.one.case
+        return Size(len(case.ids), len(case.routers), len(case.links))
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[Expected]:
+    assert len(worlds.worlds()) >= 200
+    return [Expected(one) for one in worlds.worlds()]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a run's measures phase makes, all cases in one."""
+
+    edges: object
+    deliveries: object
+    load: object
+    nodes: object
+    links: object
+    delay: object
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    groups, members, underlay = (
+        worlds.groups(spark), worlds.members(spark), worlds.underlay(spark),
+    )  # fmt: skip
+    groups = groups.withColumns({"source": groups.root, "source_router": groups.root_router})
+    overlay = worlds.overlay(spark, 4)
+    ours, to_release = scribe.multicast(overlay, groups, members, worlds.edges(spark))
+    star = baselines.unicasts(groups, members, underlay).persist()
+    systems = [ours, baselines.ip_multicast(star), baselines.naive_unicast(star)]
+    ends = ["group", "parent", "child", "parent_router", "child_router"]
+    edges = [
+        s.tree_edges.select(F.lit(s.system).alias("system"), *ends, F.lit(s.merged).alias("merged"))
+        for s in systems
+    ]
+    delivered = [
+        s.deliveries.select(
+            F.lit(s.system).alias("system"), "group", "node", "hops", schemas.to_ms("delay_us")
+        )
+        for s in systems
+    ]
+    edges = blocks.union_tables(edges).persist()
+    deliveries = blocks.union_tables(delivered).persist()
+    load = node_loads(edges).persist()
+    made = Tables(
+        edges,
+        deliveries,
+        load,
+        node_stress(load, worlds.nodes(spark), SYSTEMS).persist(),
+        link_stress(edges, load, underlay).persist(),
+        group_delay(deliveries, groups).persist(),
+    )
+    yield made
+    for table in (edges, deliveries, load, made.nodes, made.links, made.delay, star):
+        table.unpersist()
+    for one in to_release:
+        one.release()
+
+
+def by_system(rows: dict[int, list[tuple]], seed: int, system: str) -> list[tuple]:
+    return [row[1:] for row in rows[seed] if row[0] == system]
+
+
+def test_node_stress_equals_the_oracle(tables, expected):
+    assert [f.name for f in tables.nodes.schema] == [f.name for f in schemas.NODE_STRESS]
+    found = worlds.by_seed(map(tuple, tables.nodes.collect()), 1)
+    for one in expected:
+        for system in SYSTEMS:
+            stress = {node: held for node, *held in by_system(found, one.one.case.seed, system)}
+            assert stress == {node: list(held) for node, held in one.nodes[system].items()}
+
+
+def test_link_stress_equals_the_oracle(tables, expected):
+    assert [f.name for f in tables.links.schema] == [f.name for f in schemas.LINK_STRESS]
+    found = worlds.by_seed(map(tuple, tables.links.collect()), 2, 3)
+    total = 0
+    for one in expected:
+        for system in SYSTEMS:
+            rows = by_system(found, one.one.case.seed, system)
+            stress = {tuple(link): packets for *link, packets in rows}
+            assert len(stress) == len(rows)  # a link is there once
+            assert stress == one.links[system], (one.one.case.seed, system)
+            total += len(rows)
+    assert total > 10_000
+
+
+def test_rad_and_rmd_equal_the_oracle(tables, expected):
+    assert [f.name for f in tables.delay.schema] == [f.name for f in schemas.GROUP_DELAY]
+    found = worlds.by_seed(map(tuple, tables.delay.collect()), 1)
+    none = 0
+    for one in expected:
+        mine = {g: row for g, *row in by_system(found, one.one.case.seed, "scribe")}
+        for group, (ours, ip) in one.delays.items():
+            if not ip:
+                none += 1
+                assert group not in mine
+                continue
+            size, rad, rmd = mine.pop(group)
+            assert size == len(one.one.case.members[group])
+            assert rad == pytest.approx(measures.rad(ours, ip), rel=1e-12)
+            assert rmd == pytest.approx(measures.rmd(ours, ip), rel=1e-12)
+        assert mine == {}
+        for system in SYSTEMS[1:]:
+            rows = by_system(found, one.one.case.seed, system)
+            assert all(row[2:] == (1.0, 1.0) for row in rows)
+    assert none > 20  # groups of the root alone
+
+
+def penalties(expected: list[Expected]) -> list[float]:
+    """RDP of all members of the cases' first groups."""
+    first = [one.delays[1] for one in expected if one.delays]
+    return [value for ours, ip in first for value in measures.rdp(ours, ip).values()]
+
+
+def check_rdp(found: dict[str, float], values: list[float]) -> None:
+    assert found["mean"] == pytest.approx(fmean(values), abs=1e-9)
+    assert found["median"] == pytest.approx(median(values), abs=1e-9)
+    for name, bound in (("below_1", 1), ("below_2_25", 2.25), ("below_4", 4)):
+        share = sum(value < bound for value in values) / len(values)
+        assert found[name] == pytest.approx(share, abs=1e-12), name
+
+
+def test_rdp_of_the_first_groups_of_all_cases_equals_the_oracle(tables, expected):
+    """Nodes differ between cases, so the groups of rank 1 of all of them make one large group."""
+    group = F.col("group")
+    first = tables.deliveries.withColumn("group", F.when(group % worlds.STRIDE == 1, 1))
+    values = penalties(expected)
+    assert len(values) > 1000
+    found = rdp(first, 1, ["scribe"])
+    assert set(found) == {"scribe"}
+    check_rdp(found["scribe"], values)
+
+
+def test_rdp_of_one_group(tables, expected):
+    for one in [one for one in expected if one.delays and one.delays[1][1]][:3]:
+        found = rdp(tables.deliveries, one.one.base + 1, SYSTEMS)
+        check_rdp(found["scribe"], penalties([one]))
+    assert rdp(tables.deliveries, -1, SYSTEMS) == {}
+
+
+def test_rdp_by_hand(spark):
+    """Below, at and above the bounds; other groups and systems do not count."""
+    by_scribe = {1: 5.0, 2: 10.0, 3: 22.5, 4: 40.0, 5: 100.0}
+    rows = [("scribe", 1, node, 2, delay) for node, delay in by_scribe.items()]
+    rows += [(system, 1, node, 1, 10.0) for system in SYSTEMS[1:] for node in by_scribe]
+    rows += [("scribe", 2, 1, 1, 99.0), ("ip_multicast", 2, 1, 1, 1.0)]
+    found = rdp(spark.createDataFrame(rows, schemas.DELIVERIES), 1, ["scribe"])
+    shares = {"below_1": 0.2, "below_2_25": 0.4, "below_4": 0.6}
+    assert found == {"scribe": {"mean": 3.55, "median": 2.25, **shares}}
+
+
+# --- distributions and numbers --------------------------------------------------------------------
+
+
+def run_tables(**tables) -> RunTables:
+    """What a run of the three systems has saved."""
+    return RunTables(tables, systems_of_run(["plain"]), nodes=1, b=4)
+
+
+def values_of(found: Found) -> dict[str, float | None]:
+    """Every metric by name."""
+    rows = metric_rows(found, systems_of_run(["plain"]), {}, {})
+    values = {row["name"]: row["value"] for row in rows}
+    assert len(values) == len(rows)
+    return values
+
+
+@pytest.fixture(scope="module")
+def spreads(tables, spark) -> dict[int, pd.DataFrame]:
+    """seed -> `distributions` of that case: cases are told apart by the system's name."""
+
+    def named(table, number: str):
+        case = F.floor(F.col(number) / worlds.STRIDE).cast("string")
+        return table.withColumn("system", F.concat_ws("/", "system", case))
+
+    router = F.when(F.col("kind") == schemas.LAN_UP, F.col("dst")).otherwise(F.col("src"))
+    links = tables.links.withColumn("router", router)
+    run = run_tables(
+        groups=worlds.groups(spark).where("group < 0"),
+        deliveries=spark.createDataFrame([], schemas.DELIVERIES),
+        group_delay=tables.delay.limit(0),
+        node_stress=named(tables.nodes, "node"),
+        link_stress=named(links, "router"),
+    )
+    spread = measure_distributions(run, {})
+    parts = spread["system"].str.split("/", n=1, expand=True)
+    spread = spread.assign(system=parts[0], seed=parts[1].astype(int))
+    return {seed: part.drop(columns="seed") for seed, part in spread.groupby("seed")}
+
+
+def test_numbers_of_every_case_equal_the_oracle(spreads, expected):
+    """Node stress and link stress: mean, median and maximum, over links and over slots."""
+    medians = set()
+    for one in expected:
+        size, b = one.size, one.one.case.b
+        found = values_of(Found(size, b, read_histograms(spreads[one.one.case.seed])))
+        for system in SYSTEMS:
+            if not one.links[system]:
+                continue
+            expect = measures.summarise_link_stress(
+                one.links[system], size.core_links, size.nodes, size.routers
+            )
+            name = f"{system}.link_stress"
+            assert found[f"{system}.messages"] == expect.packets
+            assert found[f"{name}.max"] == expect.maximum
+            assert found[f"{name}.mean"] == pytest.approx(expect.mean_slots)
+            assert found[f"{name}.median"] == expect.median_slots
+            assert found[f"{name}.mean_existing"] == pytest.approx(expect.mean_existing)
+            assert found[f"{name}.median_existing"] == expect.median_existing
+            assert found["links.existing"] == expect.existing_links
+            assert found["links.paper_slots"] == expect.slots
+            medians.add(expect.median_existing)
+        for system in ("scribe", "naive_unicast"):
+            for place, measure in enumerate(("children_tables", "children_entries")):
+                values = [held[place] for held in one.nodes[system].values()]
+                name = f"{system}.{measure}"
+                assert found[f"{name}.mean"] == pytest.approx(fmean(values))
+                assert found[f"{name}.median"] == median(values)
+                assert found[f"{name}.max"] == max(values)
+    assert len(medians) > 4
+
+
+def test_distributions_of_groups_and_delays(tables, spark, expected):
+    run = run_tables(
+        groups=worlds.groups(spark),
+        deliveries=tables.deliveries,
+        group_delay=tables.delay,
+        node_stress=tables.nodes,
+        link_stress=tables.links,
+    )
+    spread = measure_distributions(run, {})
+    assert list(spread.columns) == ["figure", "system", "measure", "value", "count"]
+    assert set(spread["figure"]) == set("6789") | {"10", "III"}
+    sizes = spread[spread["figure"] == "6"]
+    largest_first = sorted(
+        (len(members) for one in expected for members in one.one.case.members.values()),
+        reverse=True,
+    )
+    assert sizes["value"].tolist() == list(range(1, len(largest_first) + 1))
+    assert sizes["count"].tolist() == largest_first
+    found = values_of(Found(Size(9, 1, 0), 4, read_histograms(spread)))
+    pairs = [pair for one in expected for pair in one.delays.values() if pair[1]]
+    for name, measure in (("rad", measures.rad), ("rmd", measures.rmd)):
+        values = [measure(*pair) for pair in pairs]
+        mine = spread[(spread["measure"] == name)]
+        assert set(mine["system"]) == {"scribe"}
+        assert mine["count"].sum() == len(values)
+        assert found[f"scribe.{name}.median"] == pytest.approx(median(values))
+        assert found[f"scribe.{name}.max"] == pytest.approx(max(values))
+    depths = [hops for ours, _ in pairs for hops, _ in ours.values()]
+    assert found["scribe.depth.mean"] == pytest.approx(fmean(depths))
+    assert found["scribe.depth.max"] == max(depths)
+    assert found["groups.size.sum"] == sum(largest_first)
+    assert (found["groups.size.max"], found["groups.size.min"]) == (
+        largest_first[0],
+        largest_first[-1],
+    )
+
+
+def test_stress_of_joining_is_the_trees_and_the_added_joins(tables, spark, expected):
+    """Every tree edge of some groups as a JOIN sent again: their links carry twice the packets."""
+    again = [
+        ("scribe_bottleneck", *edge, 1)
+        for edge in worlds.edges(spark)
+        .select("group", "parent", "child", "parent_router", "child_router")
+        .where("group % 2 = 0")
+        .collect()
+    ]
+    extra = spark.createDataFrame(again, schemas.EXTRA_JOINS)
+    after = {"scribe_bottleneck": "scribe"}
+    found = join_stress(extra, tables.links, worlds.underlay(spark), after)
+    assert {row["system"] for row in found.select("system").distinct().collect()} == {
+        "scribe_bottleneck"
+    }
+    half = tables.edges.where("system = 'scribe' AND group % 2 = 0")
+    once = link_stress(half, node_loads(half), worlds.underlay(spark))
+    counts = {tuple(row[:3]): row[3] for row in told(found)}
+    base = {tuple(row[:3]): row[3] for row in told(tables.links.where("system = 'scribe'"))}
+    added = {tuple(row[:3]): row[3] for row in told(once)}
+    assert added
+    assert counts == {link: base[link] + added.get(link, 0) for link in base}
+
+
+def told(links) -> list:
+    return links.select("kind", "src", "dst", "packets").collect()
+
+
+def test_small_groups_have_figures_of_their_own(tables, spark):
+    removed = tables.nodes.limit(9).withColumn("system", F.lit("scribe_bottleneck"))
+    run = run_tables(
+        groups=worlds.groups(spark).where("group < 0"),
+        deliveries=tables.deliveries.limit(0),
+        group_delay=tables.delay.limit(0),
+        node_stress=tables.nodes.unionByName(removed),
+        link_stress=tables.links,
+    )
+    for replaced, figures in (({}, ["8", "9", "10"]), (SMALL_GROUPS, ["12", "13", "14"])):
+        spread = measure_distributions(run, replaced)
+        pairs = {tuple(pair) for pair in spread[["measure", "figure"]].to_numpy()}
+        assert pairs == {
+            *zip(["children_tables", "children_entries", "link_stress"], figures, strict=True),
+            ("children_entries", "11"),
+        }
+
+
+def test_the_first_copy_of_each_member_counts(spark):
+    """Least delay, then fewest hops; a node may get copies of several groups."""
+    copies = [(1, 7, 3, 500), (1, 7, 2, 500), (1, 7, 1, 900), (1, 8, 4, 100), (2, 7, 1, 50)]
+    frame = spark.createDataFrame(copies, "group bigint, node bigint, hops int, delay_us bigint")
+    first = first_copies(frame)
+    assert first.columns == frame.columns
+    assert sorted(map(tuple, first.collect())) == [(1, 7, 2, 500), (1, 8, 4, 100), (2, 7, 1, 50)]
+
+
+def test_a_rank_is_not_a_groups_number(spark):
+    """Of a user's members: the largest group has rank 1, of equal ones that of the least number."""
+    groups = spark.createDataFrame(
+        [(7, 5), (900, 5), (40, 2), (-3, 1)], "group bigint, size bigint"
+    )
+    heard = [("ip_multicast", group, node, 1, 10.0) for group in (7, 900, 40) for node in (1, 2)]
+    heard += [("scribe", 7, 1, 1, 20.0), ("scribe", 7, 2, 1, 40.0), ("scribe", 900, 1, 1, 500.0)]
+    run = run_tables(
+        groups=groups,
+        deliveries=spark.createDataFrame(heard, schemas.DELIVERIES),
+        group_delay=spark.createDataFrame([], schemas.GROUP_DELAY),
+        node_stress=spark.createDataFrame([], schemas.NODE_STRESS),
+        link_stress=spark.createDataFrame([], schemas.LINK_STRESS),
+    )
+    assert rank_groups(groups)["group"].tolist() == [7, 900, 40, -3]
+    spread = measure_distributions(run, {})
+    sizes = spread[spread["figure"] == "6"]
+    assert sizes["value"].tolist() == [1, 2, 3, 4]
+    assert sizes["count"].tolist() == [5, 5, 2, 1]
+    assert DELAY.collect(run)["scribe"]["mean"] == 3  # 20 / 10 and 40 / 10: those of group 7
+    found = values_of(Found(Size(9, 1, 0), 4, read_histograms(spread)))
+    assert [found[f"groups.size.{name}"] for name in ("sum", "max", "min")] == [13, 5, 1]
+
+
+def test_no_group_has_no_rank(spark):
+    none = spark.createDataFrame([], "group bigint, size bigint")
+    assert group_of_rank_1(none) is None
+    assert len(rank_groups(none)) == 0

@@ -1,0 +1,70 @@
+"""The registry of multicast systems."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from scribe_spark.config import VARIANTS
+from scribe_spark.systems import (
+    IP,
+    TREE,
+    System,
+    all_systems,
+    baseline,
+    find_system,
+    register_system,
+    systems_of_run,
+    unregister_system,
+)
+
+
+def names(variants: list[str]) -> list[str]:
+    return [system.name for system in systems_of_run(variants)]
+
+
+def test_the_systems_of_a_run_come_in_one_order():
+    assert names(["plain"]) == ["scribe", "ip_multicast", "naive_unicast"]
+    every = ["scribe", "scribe_bottleneck", "scribe_collapse", "scribe_lazy"]
+    assert names(["lazy", "bottleneck", "collapse"]) == [*every, "ip_multicast", "naive_unicast"]
+
+
+def test_every_variant_is_a_system():
+    assert {s.variant for s in all_systems()} - {None} == set(VARIANTS) - {"plain"}
+
+
+def test_delays_are_compared_with_ip_multicast():
+    assert baseline().name == "ip_multicast"
+
+
+@pytest.fixture
+def mine():
+    yield register_system(System("mine", "Mine", TREE, lambda stages: None))
+    unregister_system("mine")
+
+
+def test_a_system_of_ones_own_is_in_every_run(mine):
+    assert names(["plain"])[-1] == "mine"
+    assert find_system("mine") is mine
+    unregister_system("mine")
+    assert find_system("mine") is None
+
+
+def test_what_cannot_be_registered(mine):
+    with pytest.raises(ValueError, match="'mine' is registered already"):
+        register_system(mine)
+    with pytest.raises(ValueError, match="ip_multicast is what delays are compared with"):
+        register_system(System("other", "Other", IP, lambda stages: None))
+    with pytest.raises(ValueError, match="'My tree' is no name of a system"):
+        System("My tree", "My tree", TREE, lambda stages: None)
+    with pytest.raises(ValueError, match="family 'forest' must be one of tree, unicast, ip"):
+        System("forest", "Forest", "forest", lambda stages: None)
+
+
+def test_the_registry_and_the_report_load_no_spark():
+    code = (
+        "import sys, scribe_spark.systems, scribe_spark.report; sys.exit('pyspark' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
