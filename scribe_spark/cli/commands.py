@@ -112,13 +112,8 @@ def _topology(out: str | None = None, **given: Any) -> None:
 
 @contextmanager
 def _session(execution: Execution, *configs: RunConfig) -> Iterator[Any]:
-    """A session for `configs`, for the time of a ``with``; under spark-submit its master wins."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM
-        from pyspark import SparkConf
-
-        master = SparkConf().get("spark.master", execution.master) or execution.master
-        execution = execution.replace(master=master)
-    else:
+    """A session for `configs`, for the time of a ``with``."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has started the JVM
         from scribe_spark.runtime.java import check_java
 
         check_java()

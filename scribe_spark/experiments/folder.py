@@ -22,6 +22,7 @@ from scribe_spark.config import Execution
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.report import Report
+from scribe_spark.runtime.filesystem import open_files
 
 __all__ = [
     "MANIFEST",
@@ -39,9 +40,6 @@ MANIFEST = "manifest.json"
 #: delete.
 CONTENTS = (MANIFEST, "metrics.json", "report.html", "figures", "tables", "sweep", "sweep.html")
 
-#: Object stores: a file appears, whole, when it is closed, and a rename is a copy.
-_STORES = ("s3a", "s3", "s3n", "gs", "oss", "dbfs")
-
 #: Spark takes a path to read for a pattern, though it writes to it as it stands.
 _AS_IT_STANDS = {"__globPaths__": "false"}
 
@@ -57,18 +55,13 @@ class Folder:
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         self.spark, self.out = spark, out
-        self._hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
-        self._conf = spark._jsc.hadoopConfiguration()
         # a plain path is local whatever the cluster's default file system is
         self.url = f"file://{local_path(out).absolute()}" if is_local(out) else out.rstrip("/")
         with self._usable():
-            uri = self._path().toUri()
-            # one of our own: the next line must not reach the one that Spark writes tables with
-            self._files = self._hadoop.FileSystem.newInstance(uri, self._conf)
-            self._files.setWriteChecksum(False)  # texts stay editable by hand
+            self._files = open_files(spark, self.url)
 
-    def _path(self, *parts: str) -> Any:
-        return self._hadoop.Path("/".join([self.url, *parts]))
+    def _location(self, *parts: str) -> str:
+        return "/".join([self.url, *parts])
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
@@ -76,11 +69,15 @@ class Folder:
         try:
             yield
         except Exception as error:
-            reason = str(getattr(error, "java_exception", error)).strip().splitlines()[0]
+            reason = (getattr(error, "strerror", None) or str(error)).strip().splitlines()[0]
             raise InputError("out", self.out, f"cannot be used ({reason})") from None
 
+    def close(self) -> None:
+        """Free what the file system's client holds."""
+        self._files.close()
+
     def exists(self, *parts: str) -> bool:
-        return bool(self._files.exists(self._path(*parts)))
+        return self._files.status(self._location(*parts)) is not None
 
     def names(self) -> list[str]:
         """What is in the folder; empty if there is none.
@@ -93,8 +90,7 @@ class Folder:
         with self._usable():
             if not self.exists():
                 return []
-            found = self._files.listStatus(self._path())
-            return sorted(entry.getPath().getName() for entry in found)
+            return [found.name for found in self._files.list(self.url)]
 
     def make(self) -> None:
         """Create the folder.
@@ -106,7 +102,7 @@ class Folder:
         """
         with self._usable():
             self.write_text(".writable", "")
-            self._files.delete(self._path(".writable"), False)
+            self._files.delete(self._location(".writable"))
 
     def clear(self, more: Iterable[str] = ()) -> None:
         """Delete what a run left but its manifest (which says that the folder is a run's).
@@ -118,52 +114,25 @@ class Folder:
         """
         for name in (*CONTENTS, *more):
             if name != MANIFEST:
-                self._files.delete(self._path(name), True)
+                self._files.delete(self._location(name))
 
     def remove(self) -> None:
         """Delete what a run left, and the folder if nothing else is in it."""
         if MANIFEST not in self.names():
             return
         self.clear()
-        self._files.delete(self._path(MANIFEST), False)
+        self._files.delete(self._location(MANIFEST))
         if not self.names():
-            self._files.delete(self._path(), True)
+            self._files.delete(self._location())
 
     # --- texts
 
     def read_text(self, *parts: str) -> str:
-        stream = self._files.open(self._path(*parts))
-        try:
-            return bytes(stream.readAllBytes()).decode()
-        finally:
-            stream.close()
+        return self._files.read(self._location(*parts)).decode()
 
     def write_text(self, name: str, text: str) -> None:
         """Write all of a file or nothing."""
-        whole_at_once = self.url.partition(":")[0].lower() in _STORES
-        path = self._path(name)
-        beside = path if whole_at_once else self._path(f"{name}.tmp")
-        stream = self._files.create(beside, True)
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
-        if beside is not path:
-            self._move(beside, path)
-
-    def _move(self, beside: Any, path: Any) -> None:
-        """Put a file in another's place: in one step, where the file system has one."""
-        try:
-            files = self._hadoop.FileContext.getFileContext(path.toUri(), self._conf)
-        except Exception:  # the file system has but the older interface
-            self._files.delete(path, False)
-            if not self._files.rename(beside, path):
-                raise OSError(f"{beside} cannot be renamed to {path}") from None
-            return
-        rename = getattr(self._hadoop, "Options$Rename")
-        how = self.spark.sparkContext._gateway.new_array(rename, 1)  # type: ignore[union-attr]
-        how[0] = rename.OVERWRITE
-        files.rename(beside, path, how)
+        self._files.write(self._location(name), text.encode())
 
     def write_page(self, page: Report) -> str:
         """Write the report and its figures; the page's location."""

@@ -38,7 +38,8 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import render
-from scribe_spark.runtime.session import default_partitions, tuned
+from scribe_spark.runtime.jvm import java_version
+from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.scribe import check_capacities, check_members
 from scribe_spark.topology import check_routable, load
 
@@ -382,7 +383,7 @@ def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
             "spark": spark.version,
             "pyspark": pyspark.__version__,
             "python": platform.python_version(),
-            "java": spark._jvm.System.getProperty("java.version"),  # type: ignore[union-attr]
+            "java": java_version(spark),
         },
         "machine": {"system": platform.platform(), "cores": os.cpu_count()},
     }

@@ -16,6 +16,9 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from scribe_spark.runtime.checkpoints import checkpoints_are_reliable, delete_checkpoint
+from scribe_spark.runtime.tricks import enabled
+
 __all__ = [
     "coalesce_to_shuffle_partitions",
     "count_and_materialise",
@@ -31,8 +34,8 @@ __all__ = [
 def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
     """Compute `frame` once, cut its lineage, and count its rows, in one job.
 
-    With a checkpoint directory set on the SparkContext the blocks are written there and survive
-    the loss of an executor; otherwise they are kept by the executors.
+    Where the user named a checkpoint directory the blocks are written there and survive the loss
+    of an executor; otherwise they are kept by the executors.
 
     Returns
     -------
@@ -52,19 +55,23 @@ def count_and_materialise(
     seen = Observation()
     counts = {"rows": F.count(F.lit(1))} | {n: F.count_if(c) for n, c in conditions.items()}
     watched = frame.observe(seen, *[count.alias(name) for name, count in counts.items()])
-    if frame.sparkSession.sparkContext._jsc.sc().getCheckpointDir().isDefined():
-        table = watched.checkpoint(eager=True)
-    else:
-        table = watched.localCheckpoint(eager=True)
+    reliable = checkpoints_are_reliable(frame.sparkSession.sparkContext)
+    table = watched.checkpoint(eager=True) if reliable else watched.localCheckpoint(eager=True)
+    if enabled("drop_estimates"):
+        table = _without_estimates(table)
     found = {name: int(seen.get[name]) for name in counts}
-    return _without_estimates(table), found.pop("rows"), found
+    return table, found.pop("rows"), found
 
 
 def release(table: DataFrame) -> None:
-    """Free the blocks of a table that :func:`materialise` made; does nothing for other tables."""
-    plan = _checkpoint_plan(table)
+    """Free a table that :func:`materialise` made: its blocks, or its files on reliable storage.
+
+    Does nothing for other tables.
+    """
+    plan = _checkpoint_plan(table) if enabled("release_blocks") else None
     if plan is not None:
         plan.rdd().unpersist(False)
+        delete_checkpoint(table.sparkSession, plan.rdd())
 
 
 def stack_tables(tables: Sequence[DataFrame], like: DataFrame) -> DataFrame:
@@ -83,6 +90,8 @@ def stack_tables(tables: Sequence[DataFrame], like: DataFrame) -> DataFrame:
         A materialised table with the columns and the partitioning wanted. Its rows are not part of
         the result.
     """
+    if not enabled("stack_tables"):
+        return union_tables(tables)
     spark = like.sparkSession
     plan, *plans = leaves = [_checkpoint_plan(table) for table in (like, *tables)]
     partitions = {leaf and _hash_partitions(leaf) for leaf in leaves}

@@ -1,29 +1,36 @@
-"""The SparkSession: how one is made here, and the settings a run wants of any session.
+"""The SparkSession: how one is made here.
 
-A caller's own session (a notebook's, ``spark-submit``'s) is used as it is: :func:`tuned` sets what
-can be set at run time and puts it back.
+A caller's own session (a notebook's) is used as it is, and what ``spark-submit`` was given wins
+over what is set here; :func:`~scribe_spark.runtime.settings.tuned` sets what can be set at run
+time and puts it back.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
-from scribe_spark.runtime.graphframes_jar import FOLDER, jars
+from scribe_spark.errors import InputError
+from scribe_spark.runtime.checkpoints import provide_scratch_directory
+from scribe_spark.runtime.graphframes_jar import jars
+from scribe_spark.runtime.java_options import java_options
+from scribe_spark.runtime.master import check_master, is_local, on_this_machine, reach_master
+from scribe_spark.runtime.memory import heap_mib
+from scribe_spark.runtime.settings import default_partitions, sql_settings
+from scribe_spark.runtime.tricks import check_tricks, enabled
+from scribe_spark.runtime.user_settings import is_submitted, submitted_settings, user_jars
 
-__all__ = ["default_partitions", "session", "tuned"]
+__all__ = ["session", "start_session_in_background"]
 
-#: The classes of a Spark session as the JVM lays them out, recorded once by set-up: sessions start
-#: in half the time. A JVM that does not fit it ignores it.
-CLASS_ARCHIVE = FOLDER / "classes.jsa"
-
-_GIB = 2**30
+_ANY_CORES = "local[*]"
 
 #: Classes PySpark asks the JVM for by name at each use, some fifty times in a superstep.
 _CLASSES = (
@@ -36,7 +43,7 @@ _CLASSES = (
 
 
 def session(
-    execution: Execution | None = None, nodes: int = 100_000, effort: int | None = None
+    execution: Execution | None = None, nodes: int = 100_000, estimated_work: int | None = None
 ) -> SparkSession:
     """The active SparkSession, or a new one on `execution`'s master.
 
@@ -44,124 +51,150 @@ def session(
     ----------
     nodes : int
         What the heap is sized for.
-    effort : int, optional
-        What all that it will do costs (`RunConfig.estimated_work`); `nodes` if it is not known.
+    estimated_work : int, optional
+        What all that the session will do costs (`RunConfig.estimated_work`); `nodes` if it is not
+        given.
+
+    Raises
+    ------
+    InputError
+        The master, or the environment's choice of tricks, is bad.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    master = execution.master if execution else "local[*]"
-    builder = (
-        SparkSession.builder.appName("scribe_spark")
-        .config("spark.driver.memory", f"{_heap_mib(nodes)}m")
-        .config("spark.driver.maxResultSize", "0")
-        .config(
-            "spark.driver.extraJavaOptions",
-            _java_options(nodes, nodes if effort is None else effort),
-        )
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.artifact.isolation.enabled", "false")
-        # of the classes that Spark generates for its plans it keeps 100; a run has several hundred,
-        # and each that is made again is compiled again
-        .config("spark.sql.codegen.cache.maxEntries", "10000")
-        .config("spark.shuffle.compress", "false" if master.startswith("local[") else "true")
-    )
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if submitted:  # the JVM of spark-submit has its log set up already
-        builder = builder.config("spark.log.level", "ERROR")
-    if "SPARK_ENV_LOADED" not in os.environ or master != "local[*]":
-        builder = builder.master(master)  # under spark-submit its --master wins
-    if master.startswith("local"):  # executors on this machine: the same interpreter
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        # elsewhere the package may come with the job, after the daemon starts
-        if not submitted and not master.startswith("local-cluster"):
-            builder = builder.config("spark.python.daemon.module", "scribe_spark.runtime.daemon")
-    found = jars()
-    if found:
-        builder = builder.config("spark.jars", ",".join(found))
-    spark = builder.getOrCreate()
-    for name in _CLASSES:  # found once: each time the JVM looks through all its jars
-        setattr(spark._jvm, name, getattr(spark._jvm, name))
+    check_tricks()
+    given = submitted_settings()
+    master = execution.master if execution else _ANY_CORES
+    if given.get("spark.master", _ANY_CORES) != _ANY_CORES:  # spark-submit's --master wins
+        master = given["spark.master"]
+    check_master(master)
+    reach_master(master)
+    builder = SparkSession.builder.appName("scribe_spark")
+    wanted = _context_settings(master, nodes, estimated_work or nodes)
+    for name, value in (wanted | given).items():
+        builder = builder.config(name, value)
+    if "SPARK_ENV_LOADED" not in os.environ or master != _ANY_CORES:
+        builder = builder.master(master)
+    spark = _create(builder, master)
+    if enabled("cached_classes"):
+        for name in _CLASSES:  # found once: each time the JVM looks through all its jars
+            setattr(spark._jvm, name, getattr(spark._jvm, name))
+    if is_local(master):
+        provide_scratch_directory(spark.sparkContext)
     partitions = execution.partitions if execution else None
-    for name, value in _settings(partitions or default_partitions(spark, nodes)).items():
+    for name, value in sql_settings(partitions or default_partitions(spark, nodes)).items():
         spark.conf.set(name, value)
     return spark
 
 
-def default_partitions(spark: SparkSession, nodes: int) -> int:
-    """Partitions of node-level tables: the cores, and no more than 250,000 nodes in each."""
-    return max(spark.sparkContext.defaultParallelism, -(-nodes // 250_000))
+def start_session_in_background(
+    execution: Execution | None = None, nodes: int = 100_000, estimated_work: int | None = None
+) -> Callable[[], SparkSession]:
+    """Begin to make a session while the caller does something else.
 
+    Takes what :func:`session` takes.
 
-def _settings(partitions: int) -> dict[str, str]:
-    """The SQL settings that supersteps want; a session made here has them from the start.
-
-    Adaptive execution costs a third of a short superstep and loses the partitioning of a
-    checkpoint; co-partitioning on a subset of the join keys saves one shuffle a round.
+    Returns
+    -------
+    callable
+        Waits for the session and returns it, or raises what making it raised. To be called by the
+        thread that will use the session.
     """
-    return {
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": str(partitions),
-        "spark.sql.requireAllClusterKeysForCoPartition": "false",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-        "spark.sql.inMemoryColumnarStorage.compressed": "false",
-        # columns are packed in one so that joins copy one: not to be unpacked before the join
-        "spark.sql.optimizer.expression.nestedPruning.enabled": "false",
+    if not enabled("background_session"):
+        return lambda: session(execution, nodes, estimated_work)
+    made: Future[SparkSession] = Future()
+
+    def make() -> None:
+        try:
+            made.set_result(session(execution, nodes, estimated_work))
+        except BaseException as error:
+            made.set_exception(error)
+
+    # a daemon: a process that ends meanwhile does not wait for it, and its JVM ends with it
+    threading.Thread(target=make, name="session", daemon=True).start()
+
+    def wait() -> SparkSession:
+        spark = made.result()
+        _activate(spark)
+        return spark
+
+    return wait
+
+
+def _activate(spark: SparkSession) -> None:
+    """Make `spark` the calling thread's session, as it is that of the thread that made it."""
+    getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession").setActiveSession(
+        spark._jsparkSession
+    )
+
+
+def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str, str]:
+    """The settings that a session can only be made with."""
+    settings = {
+        "spark.driver.maxResultSize": "0",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
     }
+    if is_local(master):
+        settings |= {
+            "spark.shuffle.compress": "false",
+            # a task that waits for the host of its HDFS block would wait for ever: nobody offers
+            # the threads of a local master again
+            "spark.locality.wait": "0",
+        }
+    if enabled("internal_settings"):
+        settings |= {
+            "spark.sql.artifact.isolation.enabled": "false",
+            # of the classes that Spark generates for its plans it keeps 100; a run has several
+            # hundred, and each that is made again is compiled again
+            "spark.sql.codegen.cache.maxEntries": "10000",
+        }
+    if not enabled("release_blocks"):  # then Spark is to delete what is not used any more
+        settings["spark.cleaner.referenceTracking.cleanCheckpoints"] = "true"
+    if is_submitted():  # the JVM of spark-submit has its log set up already
+        return settings | {"spark.log.level": "ERROR"}
+    heap = heap_mib(nodes)
+    settings |= {
+        "spark.driver.memory": f"{heap}m",
+        "spark.driver.extraJavaOptions": java_options(heap, estimated_work),
+    }
+    # elsewhere the package may come with the job, after the daemon starts
+    if is_local(master) and enabled("python_daemon"):
+        settings["spark.python.daemon.module"] = "scribe_spark.runtime.daemon"
+    if together := _jars():
+        settings["spark.jars"] = ",".join(together)
+    return settings
+
+
+def _jars() -> list[str]:
+    """The user's jars, and GraphFrames' of set-up unless the user brings one."""
+    own = user_jars()
+    has_graphframes = any("graphframes" in Path(jar).name for jar in own)
+    return own if has_graphframes else [*own, *jars()]
+
+
+def _create(builder: SparkSession.Builder, master: str) -> SparkSession:
+    try:
+        with _own_interpreter() if on_this_machine(master) else nullcontext():
+            return builder.getOrCreate()
+    except Exception as error:
+        if on_this_machine(master):
+            raise
+        lines = str(getattr(error, "java_exception", error)).strip().splitlines()
+        reason = lines[0] if lines else type(error).__name__
+        raise InputError("master", master, f"no session can be made there ({reason})") from None
 
 
 @contextmanager
-def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """The SQL settings that supersteps want, put back afterwards."""
-    settings = _settings(partitions)
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
+def _own_interpreter() -> Iterator[None]:
+    """Sessions made inside have workers of this very interpreter, whatever PYSPARK_PYTHON says."""
+    before = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     try:
         yield
     finally:
-        for name, earlier in before.items():
-            if earlier is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, earlier)
-
-
-def _heap_mib(nodes: int) -> int:
-    """Heap for `nodes`: 3 GiB and 5 KiB a node, at most 60 % of the machine's memory."""
-    try:
-        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        physical = 8 * _GIB
-    wanted = 3 * _GIB + nodes * 5 * 1024
-    return int(max(_GIB, min(wanted, 0.6 * physical)) / 2**20)
-
-
-def _java_options(nodes: int, effort: int) -> str:
-    """Half of a short run is JVM warm-up: the first compiler alone is faster there.
-
-    The code that it makes is slower by a third than what the second makes in the end.
-    """
-    tier = "-XX:TieredStopAtLevel=1" if effort <= 200_000 else ""
-    # half of the heap for what a round makes and drops, from the start: growing costs collections
-    heap = _heap_mib(nodes)
-    sizes = f"-Xms{heap}m -Xmn{heap // 2}m -XX:MetaspaceSize=256m"
-    return " ".join([tier, "-XX:+UseParallelGC", sizes, _archive_option(), _log_option()]).strip()
-
-
-def _archive_option() -> str:
-    if "SCRIBE_SPARK_RECORD_CLASSES" in os.environ:  # set-up's: where to
-        return f"-XX:ArchiveClassesAtExit={os.environ['SCRIBE_SPARK_RECORD_CLASSES']}"
-    archive = CLASS_ARCHIVE
-    if not archive.is_file() or any(letter.isspace() for letter in str(archive)):
-        return ""
-    return f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
-
-
-def _log_option() -> str:
-    """Errors only, and none of what Spark says of its own default log settings."""
-    settings = Path(__file__).with_name("log4j2.properties")
-    if "SPARK_CONF_DIR" in os.environ or not settings.is_file():  # the user's own; a zipped package
-        return ""
-    return f"-Dlog4j2.configurationFile={settings.as_uri()}"
+        if before is None:
+            del os.environ["PYSPARK_PYTHON"]
+        else:
+            os.environ["PYSPARK_PYTHON"] = before

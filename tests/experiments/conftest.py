@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.runtime.session import _archive_option
+from scribe_spark.runtime.java_options import archive_option
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,7 +50,7 @@ FLAGS = flags(SMALL)
 MEMBERS_FLAGS = flags({name: value for name, value in SMALL.items() if name != "groups"})
 
 #: As a short run's own session has them: half of its time is what the JVM loads and compiles.
-JAVA = f"-XX:TieredStopAtLevel=1 {_archive_option()}".strip()
+JAVA = f"-XX:TieredStopAtLevel=1 {archive_option()}".strip()
 
 
 def manifest(out: Path | str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -107,3 +109,65 @@ def test_coalesce_to_shuffle_partitions(spark):
     narrow = blocks.coalesce_to_shuffle_partitions(table)
     assert narrow.rdd.getNumPartitions() == int(spark.conf.get("spark.sql.shuffle.partitions"))
     assert narrow.count() == 6
+
+
+@pytest.fixture
+def reliable(spark, tmp_path):
+    """A checkpoint directory that the user named."""
+    context = spark.sparkContext
+    before = spark._jsc.sc().getCheckpointDir()
+    context.setCheckpointDir(str(tmp_path))
+    yield tmp_path
+    getattr(spark._jsc.sc(), "checkpointDir_$eq")(before)
+
+
+def test_a_checkpoint_directory_of_the_user_is_used(spark, reliable):
+    before = persistent_rdds(spark)
+    table, rows = blocks.materialise(spark.range(5).where("id > 1"))
+    assert rows == 3
+    assert not persistent_rdds(spark) - before  # it is in files
+    assert len(list(reliable.glob("*/rdd-*"))) == 1
+    assert sorted(row["id"] for row in table.collect()) == [2, 3, 4]
+    blocks.release(table)
+
+
+def test_release_deletes_the_files_of_a_reliable_checkpoint(spark, reliable):
+    kept, _ = blocks.materialise(spark.range(3))
+    table, _ = blocks.materialise(spark.range(5))
+    both = blocks.union_tables([kept, table])
+    blocks.release(both)  # not materialised: nothing happens
+    assert both.count() == 8
+    blocks.release(table)
+    assert len(list(reliable.glob("*/rdd-*"))) == 1
+    assert kept.count() == 3
+    blocks.release(kept)
+    assert not list(reliable.glob("*/rdd-*"))
+
+
+def test_graphframes_directory_is_not_used(spark):
+    """A local session has a checkpoint directory, because GraphFrames fails without one."""
+    directory = Path(spark.sparkContext.getCheckpointDir().removeprefix("file:"))
+    before = persistent_rdds(spark)
+    table, _ = blocks.materialise(spark.range(5))
+    assert len(persistent_rdds(spark) - before) == 1
+    assert not list(directory.glob("rdd-*"))
+    blocks.release(table)
+    frame = spark.range(3).checkpoint()  # as GraphFrames does
+    assert list(directory.glob("rdd-*"))
+    assert frame.count() == 3
+    blocks.release(frame)
+
+
+@pytest.mark.parametrize("tricks", ["none", "all,-stack_tables", "all,-drop_estimates"])
+def test_without_tricks_the_rows_are_the_same(spark, monkeypatch, tricks):
+    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", tricks)
+    first, rows = blocks.materialise(spark.range(5).repartition(2, "id"))
+    second, _ = blocks.materialise(spark.range(3).repartition(2, "id"))
+    assert rows == 5
+    both = blocks.stack_tables([second, first], first)
+    assert sorted(row["id"] for row in both.collect()) == [0, 0, 1, 1, 2, 2, 3, 4]
+    for table in (first, second):
+        blocks.release(table)
+    monkeypatch.undo()
+    for table in (first, second):
+        blocks.release(table)

@@ -214,8 +214,8 @@ def test_messages_without_end_are_an_error(spark):
 
 
 def test_a_checkpoint_directory_is_used(spark, tmp_path):
-    context = spark.sparkContext
-    assert context.getCheckpointDir() is None
+    context, java = spark.sparkContext, spark._jsc.sc()
+    before_directory = java.getCheckpointDir()
     context.setCheckpointDir(str(tmp_path))
     try:
         before = persistent(spark)
@@ -223,9 +223,8 @@ def test_a_checkpoint_directory_is_used(spark, tmp_path):
         assert done.messages == (2, 1, 1)
         assert values(done.outcomes()) == [1, 1, 2, 3]
         assert not persistent(spark) - before  # they are in files
+        assert list(tmp_path.glob("*/rdd-*"))
         done.release()
+        assert not list(tmp_path.glob("*/rdd-*"))
     finally:
-        none = getattr(spark._jvm.scala, "None$")
-        none = getattr(none, "MODULE$")
-        getattr(spark._jsc.sc(), "checkpointDir_$eq")(none)
-    assert context.getCheckpointDir() is None
+        getattr(java, "checkpointDir_$eq")(before_directory)

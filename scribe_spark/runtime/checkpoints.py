@@ -1,0 +1,46 @@
+"""Where checkpoints are kept, and who deletes them.
+
+Supersteps write reliable checkpoints, which survive the loss of an executor, where the user named
+a directory for them (``spark.checkpoint.dir`` or ``SparkContext.setCheckpointDir``).  GraphFrames'
+iterative algorithms fail without a directory, so a local session has one for them; supersteps do
+not use it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext, SparkFiles
+from pyspark.sql import SparkSession
+
+__all__ = ["checkpoints_are_reliable", "delete_checkpoint", "provide_scratch_directory"]
+
+#: What Spark made of the directory of :func:`provide_scratch_directory`.
+_scratch: set[str] = set()
+
+
+def checkpoints_are_reliable(context: SparkContext) -> bool:
+    """Whether the user named a directory for checkpoints."""
+    directory = context.getCheckpointDir()
+    return directory is not None and directory not in _scratch
+
+
+def provide_scratch_directory(context: SparkContext) -> None:
+    """Give a local session a directory for GraphFrames' checkpoints, unless it has one.
+
+    It is inside the directory of files that Spark deletes when the session ends.
+    """
+    if context.getCheckpointDir() is None:
+        context.setCheckpointDir(Path(SparkFiles.getRootDirectory(), "checkpoints").as_uri())
+        made = context.getCheckpointDir()
+        if made is not None:
+            _scratch.add(made)
+
+
+def delete_checkpoint(spark: SparkSession, rdd: Any) -> None:
+    """Delete the files of a reliably checkpointed RDD of the JVM; does nothing for any other."""
+    file = rdd.getCheckpointFile()
+    if file.isDefined():
+        path = getattr(spark._jvm, "org.apache.hadoop.fs.Path")(file.get())
+        path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)

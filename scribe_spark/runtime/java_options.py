@@ -1,0 +1,54 @@
+"""The options that the driver's JVM starts with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from scribe_spark.runtime.graphframes_jar import FOLDER
+from scribe_spark.runtime.tricks import enabled
+
+__all__ = ["CLASS_ARCHIVE", "archive_option", "java_options"]
+
+#: The classes of a Spark session as the JVM lays them out, recorded once by set-up: sessions start
+#: in half the time. A JVM that does not fit it ignores it.
+CLASS_ARCHIVE = FOLDER / "classes.jsa"
+
+#: Estimated work, in nodes of a plain run, up to which the JVM's first compiler is enough.
+_SHORT = 200_000
+
+
+def java_options(heap_mib: int, estimated_work: int) -> str:
+    """The JVM's options for a heap of `heap_mib` MiB.
+
+    Half of a short run is JVM warm-up: the first compiler alone is faster there. The code that it
+    makes is slower by a third than what the second makes in the end.
+    """
+    options = [archive_option(), _log_option()]
+    if enabled("first_compiler") and estimated_work <= _SHORT:
+        options.append("-XX:TieredStopAtLevel=1")
+    if enabled("heap_layout"):
+        # half of the heap for what a round makes and drops, from the start: growing costs
+        # collections
+        sizes = f"-Xms{heap_mib}m -Xmn{heap_mib // 2}m -XX:MetaspaceSize=256m"
+        options += ["-XX:+UseParallelGC", sizes]
+    return " ".join(option for option in options if option)
+
+
+def archive_option() -> str:
+    """The option that starts the JVM from set-up's archive of classes; '' where there is none."""
+    if "SCRIBE_SPARK_RECORD_CLASSES" in os.environ:  # set-up's: where to
+        return f"-XX:ArchiveClassesAtExit={os.environ['SCRIBE_SPARK_RECORD_CLASSES']}"
+    archive = CLASS_ARCHIVE
+    usable = archive.is_file() and not any(letter.isspace() for letter in str(archive))
+    if not usable or not enabled("class_archive"):
+        return ""
+    return f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
+
+
+def _log_option() -> str:
+    """Errors only, and none of what Spark says of its own default log settings."""
+    settings = Path(__file__).with_name("log4j2.properties")
+    if "SPARK_CONF_DIR" in os.environ or not settings.is_file():  # the user's own; a zipped package
+        return ""
+    return f"-Dlog4j2.configurationFile={settings.as_uri()}"

@@ -1,0 +1,36 @@
+"""Questions to the JVM of a session: its version, and what is on its class path."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark.runtime.tricks import enabled
+
+__all__ = ["has_class", "java_version"]
+
+
+def java_version(spark: SparkSession) -> str:
+    """The version of the Java that the driver runs on, such as ``17.0.15``."""
+    if enabled("jvm_questions"):
+        return str(cast(Any, spark._jvm).System.getProperty("java.version"))
+    words = map(F.lit, ("java.lang.System", "getProperty", "java.version"))
+    return str(spark.range(1).select(F.reflect(*words)).collect()[0][0])
+
+
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether the driver can load a class; True where only the public interface may be used.
+
+    There it cannot be known before the class is used.
+    """
+    if not enabled("jvm_questions"):
+        return True
+    loader = cast(Any, spark._jvm).Thread.currentThread().getContextClassLoader()
+    # py4j's own errors are not imported: they differ between a missing class and a broken jar
+    try:
+        loader.loadClass(name)
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,91 @@
+"""Spark masters: a bad one is refused in a line before Spark would refuse it in a hundred."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+
+from scribe_spark.errors import InputError
+
+__all__ = ["check_master", "is_local", "on_this_machine", "reach_master"]
+
+_REMEDY = "use local[*], local[4], spark://HOST:PORT, yarn or k8s://URL"
+
+_LOCAL = re.compile(r"local(\[(?P<threads>\*|\d+)(\s*,\s*(?P<failures>\d+))?\])?")
+_LOCAL_CLUSTER = re.compile(
+    r"local-cluster\[\s*(?P<executors>\d+)\s*,\s*(?P<cores>\d+)\s*,\s*(?P<memory>\d+)\s*\]"
+)
+_STANDALONE = re.compile(r"spark://(?P<hosts>[^,/\s]+:\d+(,[^,/\s]+:\d+)*)")
+_OTHER = re.compile(r"(?!spark:|local)[A-Za-z][A-Za-z0-9+.-]*://\S+")
+
+#: Bounds of the numbers in a master; beyond them Spark fails in its own words.
+_MOST = {
+    "threads": 10_000,
+    "failures": 10_000,
+    "executors": 10_000,
+    "cores": 10_000,
+    "memory": 2**31 - 1,
+    "port": 65_535,
+}
+
+#: Seconds that a standalone master has to accept a connection.
+PATIENCE = 5.0
+
+
+def is_local(master: str) -> bool:
+    """Whether the executors are threads of the driver's JVM."""
+    return _LOCAL.fullmatch(master) is not None
+
+
+def on_this_machine(master: str) -> bool:
+    """Whether the executors run on the driver's machine, as threads or as processes."""
+    return is_local(master) or _LOCAL_CLUSTER.fullmatch(master) is not None
+
+
+def check_master(master: str) -> None:
+    """Refuse what Spark cannot read as a master.
+
+    Raises
+    ------
+    InputError
+    """
+    if found := _LOCAL.fullmatch(master) or _LOCAL_CLUSTER.fullmatch(master):
+        for name, text in found.groupdict().items():
+            if text not in (None, "*") and not 1 <= int(text) <= _MOST[name]:
+                raise InputError("master", master, f"{name} must be 1 to {_MOST[name]:,}")
+    elif found := _STANDALONE.fullmatch(master):
+        for host in found["hosts"].split(","):
+            if not 1 <= int(host.rpartition(":")[2]) <= _MOST["port"]:
+                raise InputError("master", master, f"port must be 1 to {_MOST['port']:,}")
+    elif master == "yarn":
+        if not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & os.environ.keys():
+            remedy = "set HADOOP_CONF_DIR or YARN_CONF_DIR to the folder of the cluster's settings"
+            raise InputError("master", master, remedy)
+    elif not _OTHER.fullmatch(master):
+        raise InputError("master", master, f"is no Spark master; {_REMEDY}")
+
+
+def reach_master(master: str, patience: float = PATIENCE) -> None:
+    """Refuse a standalone master that does not accept a connection; others are not tried.
+
+    Raises
+    ------
+    InputError
+        None of its hosts accepts a connection within `patience` seconds.
+    """
+    found = _STANDALONE.fullmatch(master)
+    if found is None:
+        return
+    reason = ""
+    for address in found["hosts"].split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=patience).close()
+        except TimeoutError:
+            reason = f"no answer in {patience:g} s"
+        except (OSError, UnicodeError) as error:  # a host name may not be one
+            reason = getattr(error, "strerror", None) or str(error)
+        else:
+            return
+    raise InputError("master", master, f"cannot be reached ({reason})")

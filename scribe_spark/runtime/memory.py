@@ -1,0 +1,76 @@
+"""How much memory there is, and how much of it the JVM's heap gets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["heap_mib", "memory_limit"]
+
+_GIB = 2**30
+
+#: What is assumed where the operating system does not say.
+_UNKNOWN = 8 * _GIB
+
+
+def heap_mib(nodes: int, limit: int | None = None) -> int:
+    """The heap for `nodes` overlay nodes, in MiB.
+
+    3 GiB and 5 KiB per node, at most 60 % of `limit`, at least 1 GiB.
+
+    Parameters
+    ----------
+    limit : int, optional
+        Bytes; :func:`memory_limit` if it is not given.
+    """
+    limit = memory_limit() if limit is None else limit
+    wanted = 3 * _GIB + nodes * 5 * 1024
+    return int(max(_GIB, min(wanted, 0.6 * limit)) / 2**20)
+
+
+def memory_limit(root: Path = Path("/")) -> int:
+    """Bytes of memory that this process may use: the machine's, or its container's limit.
+
+    Parameters
+    ----------
+    root : Path
+        Where ``proc`` and ``sys`` are.
+    """
+    limits = []
+    for file in _limit_files(root):
+        try:
+            limits.append(int(file.read_text()))
+        except (OSError, ValueError):  # no such file; "max", which is no limit
+            continue
+    return min([_physical(), *(limit for limit in limits if limit > 0)])
+
+
+def _physical() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return _UNKNOWN
+
+
+def _limit_files(root: Path) -> list[Path]:
+    """The files with the limits of this process's control groups and of the groups above them.
+
+    Version 2 has a line ``0::/group`` and one hierarchy, version 1 ``4:memory:/group``. In a
+    container the group may be named as the host knows it, while its files are at the top.
+    """
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    files = []
+    for line in lines:
+        _, controllers, group = [*line.split(":", 2), "", ""][:3]
+        if not controllers:
+            top, name = root / "sys/fs/cgroup", "memory.max"
+        elif "memory" in controllers.split(","):
+            top, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+        else:
+            continue
+        inside = Path(group.lstrip("/"))
+        files += [top / folder / name for folder in (inside, *inside.parents)]
+    return files

@@ -1,0 +1,55 @@
+"""The SQL settings that supersteps want."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from scribe_spark.runtime.tricks import enabled
+
+__all__ = ["default_partitions", "sql_settings", "tuned"]
+
+
+def default_partitions(spark: SparkSession, nodes: int) -> int:
+    """Partitions of node-level tables: the cores, and no more than 250,000 nodes in each."""
+    return max(spark.sparkContext.defaultParallelism, -(-nodes // 250_000))
+
+
+def sql_settings(partitions: int) -> dict[str, str]:
+    """The SQL settings that supersteps want.
+
+    Adaptive execution costs a third of a short superstep and loses the partitioning of a
+    checkpoint; co-partitioning on a subset of the join keys saves one shuffle a round.
+    """
+    settings = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    }
+    if enabled("internal_settings"):
+        settings |= {
+            "spark.sql.requireAllClusterKeysForCoPartition": "false",
+            # columns are packed in one so that joins copy one: not to be unpacked before the join
+            "spark.sql.optimizer.expression.nestedPruning.enabled": "false",
+        }
+    return settings
+
+
+@contextmanager
+def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
+    """The SQL settings that supersteps want, put back afterwards."""
+    settings = sql_settings(partitions)
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, earlier in before.items():
+            if earlier is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, earlier)

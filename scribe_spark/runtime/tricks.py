@@ -1,0 +1,197 @@
+"""The switchboard of everything that goes beyond Spark's public interface.
+
+Each trick is listed with what it does, what it was measured to gain, and what is done without it.
+The environment variable ``SCRIBE_SPARK_TRICKS`` chooses among them, separated by commas: ``all``
+(the default), ``none``, names, or names to leave out (``-python_daemon``). With ``none`` only the
+public interface of PySpark is used; the results are the same, bit for bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from dataclasses import dataclass
+
+from scribe_spark.errors import InputError
+
+__all__ = ["TRICKS", "VARIABLE", "Trick", "check_tricks", "enabled", "markdown"]
+
+#: The environment variable that says which tricks are used.
+VARIABLE = "SCRIBE_SPARK_TRICKS"
+
+
+@dataclass(frozen=True)
+class Trick:
+    """Something that Spark's public interface does not offer, and that a run can do without.
+
+    Attributes
+    ----------
+    name : str
+        What :data:`VARIABLE` calls it.
+    does : str
+        What it does.
+    uses : str
+        The part of Spark, Python or Java that it relies on.
+    gain : str
+        What it was measured to gain (2 cores, local mode; N overlay nodes).
+    without : str
+        What is done without it.
+    """
+
+    name: str
+    does: str
+    uses: str
+    gain: str
+    without: str
+
+
+TRICKS = (
+    Trick(
+        "drop_estimates",
+        "Rebuilds the plan of a materialised table without the planner's estimate of its size.",
+        "JVM: LogicalRDD, Dataset.ofRows",
+        "The digits of the estimate double with every join: the bottleneck remover ran out of heap "
+        "after 30 rounds, its rounds took 1 to 3 s, and 0.3 to 0.6 s since.",
+        "Estimates are kept; loops of more than some twenty rounds get slower with every round.",
+    ),
+    Trick(
+        "release_blocks",
+        "Frees a materialised table at once.",
+        "JVM: RDD.unpersist, RDD.getCheckpointFile",
+        "Memory does not grow with the rounds of a loop: 84 bytes per row and round.",
+        "Spark frees a table when Java's garbage collector finds it unused; memory may grow.",
+    ),
+    Trick(
+        "stack_tables",
+        "Makes the tables of several rounds one leaf of the plan, with their partitioning.",
+        "JVM: SQLPartitioningAwareUnionRDD, LogicalRDD",
+        "JOIN's last rounds of few messages, N = 100,000: 0.61 to 0.35 s (with cached_classes).",
+        "A union, whose plan grows with every table.",
+    ),
+    Trick(
+        "cached_classes",
+        "Looks up once the JVM classes that PySpark looks up by name at each use.",
+        "SparkSession._jvm (py4j)",
+        "43 to 54 ms of each superstep; 1 ms since.",
+        "PySpark looks them up, some fifty times in a superstep, each time through all jars.",
+    ),
+    Trick(
+        "hadoop_files",
+        "Reads, writes and lists the texts of a run through Hadoop's FileSystem in the JVM.",
+        "SparkSession._jvm, JavaSparkContext.hadoopConfiguration",
+        "None in time; every file system that Spark can write is read with the same settings.",
+        "pyarrow.fs, which knows local files, HDFS (libhdfs), S3 and Google Cloud Storage and has "
+        "settings of its own.",
+    ),
+    Trick(
+        "jvm_questions",
+        "Asks the JVM for its version and for GraphFrames' classes.",
+        "SparkSession._jvm (py4j)",
+        "0.1 s, which a query for the version takes.",
+        "SQL's function reflect for the version; GraphFrames itself fails where it is missing.",
+    ),
+    Trick(
+        "background_session",
+        "Makes the session in a thread while the main thread imports libraries and draws networks.",
+        "JVM: SparkSession.setActiveSession, for the thread that goes on with it",
+        "Not measured yet.",
+        "The session is made when it is needed.",
+    ),
+    Trick(
+        "submitted_settings",
+        "Reads what spark-submit was given before the session is made, so that it wins over ours.",
+        "SparkContext._ensure_initialized",
+        "None in time.",
+        "Settings of ours replace those of the same name that spark-submit was given.",
+    ),
+    Trick(
+        "python_daemon",
+        "Forks Python workers from a daemon that has loaded the libraries and frozen its objects.",
+        "Setting spark.python.daemon.module; pyspark.daemon.manager",
+        "0.2 s of each task with Python; a run on local-cluster 60 to 50 s.",
+        "Spark's own daemon.",
+    ),
+    Trick(
+        "class_archive",
+        "Starts the JVM from an archive of Spark's classes, recorded once by `make setup`.",
+        "Java: -XX:SharedArchiveFile",
+        "Session start in half the time; N = 100,000 in 56 s instead of 65.",
+        "The JVM loads classes from the jars.",
+    ),
+    Trick(
+        "first_compiler",
+        "Lets short runs use the JVM's first compiler only.",
+        "Java: -XX:TieredStopAtLevel=1",
+        "N = 100,000 in 56 s instead of 68. Long work uses both compilers: 70 s instead of 100 for "
+        "the third run in a session.",
+        "Both compilers, for short runs too.",
+    ),
+    Trick(
+        "heap_layout",
+        "Starts with the whole heap, half of it for new objects, and the parallel collector.",
+        "Java: -Xms, -Xmn, -XX:+UseParallelGC, -XX:MetaspaceSize",
+        "Not measured alone yet.",
+        "The JVM's own choice of sizes and collector.",
+    ),
+    Trick(
+        "internal_settings",
+        "Sets SQL settings that Spark calls internal: classes generated for plans are kept, a "
+        "table partitioned by node serves joins on (group, node), structs are copied as one.",
+        "Settings spark.sql.codegen.cache.maxEntries, artifact.isolation.enabled, "
+        "requireAllClusterKeysForCoPartition, optimizer.expression.nestedPruning.enabled",
+        "One shuffle less in each round of JOIN (11 MB at N = 100,000); a small run generates 300 "
+        "classes, of which Spark keeps 100 and compiles the others again.",
+        "Spark's defaults.",
+    ),
+)
+
+_NAMES = tuple(trick.name for trick in TRICKS)
+
+
+def enabled(name: str) -> bool:
+    """Whether a trick of :data:`TRICKS` is to be used.
+
+    Raises
+    ------
+    InputError
+        The environment variable names a trick that does not exist.
+    """
+    if name not in _NAMES:
+        raise KeyError(name)
+    return name in _chosen(os.environ.get(VARIABLE, ""))
+
+
+def check_tricks() -> None:
+    """Refuse an environment variable that names a trick that does not exist.
+
+    Raises
+    ------
+    InputError
+    """
+    _chosen(os.environ.get(VARIABLE, ""))
+
+
+@functools.lru_cache(maxsize=8)
+def _chosen(text: str) -> frozenset[str]:
+    """The names that a value of :data:`VARIABLE` chooses."""
+    words = [word for word in (part.strip() for part in text.split(",")) if word]
+    left_out = {word[1:] for word in words if word.startswith("-")}
+    named = {word for word in words if not word.startswith("-")}
+    for word in sorted((named | left_out) - {"all", "none", *_NAMES}):
+        raise InputError(VARIABLE, text, f"{word!r} is no trick; all, none, or {', '.join(_NAMES)}")
+    if "none" in named and len(words) > 1:
+        raise InputError(VARIABLE, text, "none cannot be combined with others")
+    used = set(_NAMES) if "all" in named or not named else named - {"none"}
+    return frozenset(used - left_out)
+
+
+def markdown() -> str:
+    """The list of tricks as a table for the documentation."""
+    columns = [field.name for field in dataclasses.fields(Trick)]
+    rows = [columns, ["---"] * len(columns), *map(dataclasses.astuple, TRICKS)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+if __name__ == "__main__":
+    print(markdown())

@@ -1,0 +1,88 @@
+"""Only `runtime/` goes behind Spark's public interface."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import scribe_spark
+
+PACKAGE = Path(scribe_spark.__file__).parent
+
+#: Attributes of PySpark's objects that lead into the JVM.
+PRIVATE = {
+    "_gateway",
+    "_jconf",
+    "_jdf",
+    "_jrdd",
+    "_jsc",
+    "_jschema",
+    "_jsparkSession",
+    "_jvm",
+    "_ssql_ctx",
+}
+
+#: Names of sessions and contexts, of which nothing that begins with an underscore is to be used.
+SESSIONS = {"SparkContext", "SparkSession", "context", "spark", "sparkContext", "sparkSession"}
+
+
+def violations(source: str) -> Iterator[tuple[int, str]]:
+    """Lines of a module that use what is private to Spark, and what they use."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            owner = node.value
+            name = {ast.Name: "id", ast.Attribute: "attr"}.get(type(owner), "")
+            private = node.attr.startswith("_") and not node.attr.startswith("__")
+            if node.attr in PRIVATE or (private and getattr(owner, name, "") in SESSIONS):
+                yield node.lineno, node.attr
+        elif isinstance(node, ast.Constant) and node.value in PRIVATE:  # getattr(spark, "_jvm")
+            yield node.lineno, str(node.value)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            modules = [alias.name for alias in node.names]
+            if isinstance(node, ast.ImportFrom):
+                modules = [node.module or ""]
+            for module in modules:
+                if module.partition(".")[0] == "py4j":
+                    yield node.lineno, module
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "spark._jvm.System",
+        "frame._jdf.queryExecution()",
+        "frame.sparkSession.sparkContext._conf",
+        "SparkContext._active_spark_context",
+        "getattr(spark, '_jsc')",
+        "from py4j.java_gateway import JavaObject",
+        "import py4j",
+    ],
+)
+def test_what_counts_as_private(line):
+    assert list(violations(line))
+
+
+@pytest.mark.parametrize("line", ["self._spark", "spark.conf", "context.__dict__", "world._jobs"])
+def test_what_does_not(line):
+    assert not list(violations(line))
+
+
+def test_only_runtime_goes_behind_sparks_public_interface():
+    moving = "topology/graph.py"  # its question to the JVM moves to runtime/
+    found = [
+        f"{file.relative_to(PACKAGE)}:{line}: {name}"
+        for file in sorted(PACKAGE.rglob("*.py"))
+        if file.relative_to(PACKAGE).parts[0] != "runtime"
+        if str(file.relative_to(PACKAGE)) != moving
+        for line, name in violations(file.read_text("utf-8"))
+    ]
+    assert not found
+
+
+def test_runtime_does():
+    """What it looks for is what there is."""
+    source = (PACKAGE / "runtime" / "blocks.py").read_text("utf-8")
+    assert {"_jdf", "_jvm"} <= {name for _, name in violations(source)}

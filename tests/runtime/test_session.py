@@ -1,0 +1,156 @@
+"""How a session is made: whose settings win, which Python its workers run, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from scribe_spark.config import Execution
+from scribe_spark.errors import InputError
+from scribe_spark.runtime import session as sessions
+from scribe_spark.runtime.java_options import java_options
+from scribe_spark.runtime.session import session, start_session_in_background
+from scribe_spark.runtime.user_settings import user_jars
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_local_sessions_do_not_wait_for_a_host(spark):
+    assert spark.conf.get("spark.locality.wait") == "0"
+
+
+def test_local_workers_run_our_own_interpreter(spark):
+    """The fixture's session was made with PYSPARK_PYTHON=/no/such/python."""
+
+    def interpreter(batches):
+        for batch in batches:
+            yield batch.set_column(0, "python", [[sys.executable] * batch.num_rows])
+
+    row = spark.range(1).mapInArrow(interpreter, "python string").collect()[0]
+    assert row["python"] == sys.executable
+
+
+@pytest.fixture
+def none_active(monkeypatch):
+    """As in a process without a session."""
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setattr(sessions, "_create", lambda *_: pytest.fail("a session is made"))
+
+
+@pytest.mark.parametrize("master", ["local[0]", "nonsense", "spark://127.0.0.1:1"])
+def test_a_bad_master_is_refused_before_a_session_is_made(none_active, master):
+    with pytest.raises(InputError, match=r"^master = "):
+        session(Execution(out="out", master=master))
+
+
+def test_a_bad_choice_of_tricks_is_refused_before_a_session_is_made(none_active, monkeypatch):
+    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", "magic")
+    with pytest.raises(InputError, match="magic"):
+        session()
+
+
+def test_a_master_that_fails_later_is_refused_in_one_line(monkeypatch):
+    class Builder:
+        def getOrCreate(self):
+            raise RuntimeError("All masters are unresponsive!\nat org.apache.spark ...")
+
+    with pytest.raises(InputError, match=r"^master = .*All masters are unresponsive!\)$"):
+        sessions._create(Builder(), "spark://host:7077")
+    with pytest.raises(RuntimeError):  # not a matter of the master
+        sessions._create(Builder(), "local[2]")
+
+
+def test_a_session_in_the_background_is_the_callers(spark):
+    wait = start_session_in_background(Execution(out="out", master="local[2]"), nodes=1000)
+    assert wait().sparkContext is spark.sparkContext
+    assert SparkSession.getActiveSession() is not None
+
+
+def test_what_goes_wrong_in_the_background_is_raised_to_the_caller(none_active, monkeypatch):
+    for tricks in ("all", "none"):
+        monkeypatch.setenv("SCRIBE_SPARK_TRICKS", tricks)
+        wait = start_session_in_background(Execution(out="out", master="nonsense"))
+        with pytest.raises(InputError, match="nonsense"):
+            wait()
+
+
+def test_jars_of_the_user_stay_and_ours_come_after(monkeypatch, tmp_path):
+    monkeypatch.setattr(sessions, "jars", lambda: ["/ours/graphframes.jar"])
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert sessions._jars() == ["/ours/graphframes.jar"]
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# spark.jars no.jar\nspark.jars.ivy /x\nspark.jars  a.jar, b.jar \nspark.ui.port=1\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert sessions._jars() == ["a.jar", "b.jar", "/ours/graphframes.jar"]
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--jars 'c d.jar' pyspark-shell")
+    assert user_jars() == ["c d.jar"]
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.jars=my-graphframes.jar pyspark-shell")
+    assert sessions._jars() == ["my-graphframes.jar"]
+
+
+def test_java_options_by_size_and_tricks(monkeypatch):
+    assert "-XX:TieredStopAtLevel=1" in java_options(1024, 100_000)
+    assert "-XX:TieredStopAtLevel=1" not in java_options(1024, 1_000_000)
+    assert "-Xms1024m -Xmn512m" in java_options(1024, 1)
+    monkeypatch.setenv("SCRIBE_SPARK_TRICKS", "none")
+    assert "-X" not in java_options(1024, 1).replace("-Dlog4j2", "")
+
+
+#: Run by spark-submit: makes our session, does some work in Python, and says what it found.
+SUBMITTED = """
+import json, sys
+from scribe_spark.config import Execution
+from scribe_spark.runtime.session import session
+
+spark = session(Execution(out="out"), nodes=10)
+context = spark.sparkContext
+count = spark.range(3).mapInArrow(lambda batches: batches, "id bigint").count()
+print(json.dumps({
+    "count": count,
+    "master": context.master,
+    "settings": dict(context.getConf().getAll()),
+    "checkpoints": context.getCheckpointDir() is not None,
+}))
+spark.stop()
+"""
+
+
+def test_what_spark_submit_was_given_wins(tmp_path):
+    jar, script = tmp_path / "own.jar", tmp_path / "job.py"
+    zipfile.ZipFile(jar, "w").close()
+    script.write_text(SUBMITTED)
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    given = [
+        *("--master", "local[1]", "--jars", str(jar), "--conf", "spark.shuffle.compress=true"),
+        *("--conf", "spark.sql.codegen.cache.maxEntries=77"),
+    ]
+    done = subprocess.run(
+        [str(submit), *given, str(script)],
+        env=os.environ | {
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": "/no/such/python",
+        },
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["count"] == 3
+    assert found["master"] == "local[1]"
+    assert found["checkpoints"]
+    settings = found["settings"]
+    assert settings["spark.jars"] == jar.as_uri()
+    assert settings["spark.shuffle.compress"] == "true"
+    assert settings["spark.sql.codegen.cache.maxEntries"] == "77"
+    assert settings["spark.locality.wait"] == "0"
