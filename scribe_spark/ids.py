@@ -90,13 +90,11 @@ def digit_np(hi: np.ndarray, lo: np.ndarray, position: int, b: int) -> np.ndarra
 
 
 def _leading_zeros_np(x: np.ndarray) -> np.ndarray:
-    n = np.zeros(x.shape, dtype=np.int64)
-    rest = x.copy()
-    for step in (32, 16, 8, 4, 2, 1):
-        small = rest < (np.uint64(1) << np.uint64(64 - step))
-        n += np.where(small, step, 0)
-        rest = np.where(small, rest << np.uint64(step), rest)
-    return np.where(x == 0, 64, n)
+    high = x >> np.uint64(32)
+    in_high = high != 0
+    # 32 bits are a float without loss, and its exponent is their length
+    _, length = np.frexp(np.where(in_high, high, x).astype(np.float64))
+    return np.where(in_high, 32, 64) - length.astype(np.int64)
 
 
 def digit_at_np(hi: np.ndarray, lo: np.ndarray, position: np.ndarray, b: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     DoubleType,
@@ -82,7 +83,26 @@ DISTRIBUTIONS = _schema(figure=_STRING, system=_STRING, measure=_STRING, value=_
 #: Every number of every run of several seeds, tidy.
 METRICS = _schema(experiment=_STRING, seed=_LONG, name=_STRING, value=_DOUBLE)
 
-#: What routing tables hold in all.
+_KNOWN_NODE = _schema(entry=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
+
+#: What a node knows: its leaf set, clockwise from its farthest smaller leaf to its farthest larger
+#: one, the first `smaller` of them counter-clockwise of the node; whether the leaf set covers the
+#: whole ring (NULL: its length tells, `leaf_set.covers_ring`); and its routing table, in any order.
+KNOWLEDGE = StructType(
+    [
+        *NODES.fields,
+        StructField("smaller", _INT, True),
+        StructField("covers_ring", BooleanType(), True),
+        StructField("leaf_set", ArrayType(_KNOWN_NODE), True),
+        StructField(
+            "routing_table",
+            ArrayType(StructType([*_schema(row=_INT, col=_INT).fields, *_KNOWN_NODE.fields])),
+            True,
+        ),
+    ]
+)
+
+#: The entries of all routing tables together.
 TABLE_ENTRIES = _schema(nodes=_LONG, entries=_LONG)
 
 _KINDS = {"int": _LONG, "float": _DOUBLE, "str": _STRING, "bool": BooleanType()}

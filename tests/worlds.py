@@ -3,7 +3,7 @@
 A Spark run per case would take minutes.  Here case `s` of the oracle has routers, nodes and groups
 of its own numbers (``STRIDE * s`` and up); one table holds the routes of all cases, with a far
 delay and no route between two of them, and one overlay for each b holds the state of all nodes.
-The state is made by the very kernels of ``build_state``, a case at a time, without Spark.
+What nodes know is made by the very kernels of `perfect_tables`, a case at a time, without Spark.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from oracle.random_cases import Case, random_case
 from oracle.routes import Routes
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark import pastry, scribe
-from scribe_spark.pastry import tables
+from scribe_spark import pastry, schemas, scribe
+from scribe_spark.pastry import perfect_tables, prefix_summaries
+from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.layout import pack
 from scribe_spark.runtime import blocks
 from scribe_spark.underlay.dijkstra import LinkArrays, nearest, route_block
 from scribe_spark.underlay.matrices import MatrixUnderlay, pack_routes
@@ -162,22 +164,39 @@ class World:
         )
 
     @functools.cached_property
-    def state(self) -> pa.Table:
-        """What :meth:`make_state` makes."""
-        return self.make_state()
+    def knowledge(self) -> list[Knowledge]:
+        """What :meth:`make_knowledge` makes, with as few digits to a bucket as can be."""
+        return self.make_knowledge(1)
 
-    def make_state(self) -> pa.Table:
-        """`tables.STATE`, by the kernels of `build_state`."""
-        nodes, b, leaf_set = self.node_table(), self.case.b, self.case.leaf_set_size
-        first = nodes.column("id_hi").to_numpy().view(np.uint64) >> np.uint64(64 - b)
-        nodes = nodes.append_column("digit", pa.array(first.astype(np.int32)))
-        parts = [nodes.filter(pa.array(first == digit)) for digit in np.unique(first)]
-        routers = len(self.case.routers)
-        summaries = [tables._summarise(part, self.kernel, routers, leaf_set) for part in parts]
-        buckets = [tables._read_summary(summary.to_pylist()[0]) for summary in summaries]
-        return pa.concat_tables(
-            tables._state_arrow(part, self.kernel, buckets, b, leaf_set) for part in parts
-        )
+    def make_knowledge(self, digits: int) -> list[Knowledge]:
+        """Perfect knowledge of all nodes, by the kernels of `perfect_tables`.
+
+        Parameters
+        ----------
+        digits : int
+            How many digits the nodes of a bucket share.
+        """
+        b, leaf_set, routers = self.case.b, self.case.leaf_set_size, len(self.case.routers)
+        buckets = list(perfect_tables.split_buckets(self.node_table(), self.kernel, b * digits))
+        rows = [
+            prefix_summaries.summarise_bucket(
+                prefix, ring, self.kernel, routers, leaf_set, digits > 1
+            ).to_pylist()[0]
+            for prefix, ring in buckets
+        ]
+        summaries = prefix_summaries.Summaries.of(rows, routers, b, digits)
+        return [
+            block
+            for prefix, ring in buckets
+            for block in perfect_tables.bucket_knowledge(
+                prefix, ring, summaries, self.kernel, leaf_set
+            )
+        ]
+
+    @functools.cached_property
+    def packed(self) -> pa.Table:
+        """`layout.LAYOUT` of all nodes."""
+        return pa.Table.from_batches(pack(block, self.case.b) for block in self.knowledge)
 
     def interesting_keys(self) -> list[int]:
         """Keys: the groups', nodeIds, both ends of the ring, halfway between neighbours and by."""
@@ -259,8 +278,9 @@ def underlay(spark: SparkSession) -> MatrixUnderlay:
 @functools.cache
 def overlay(spark: SparkSession, b: int) -> pastry.PastryOverlay:
     """The overlay of all cases with digits base 2**b."""
-    state = pa.concat_tables(one.state for one in of_b(b))
-    return pastry.PastryOverlay.of(spark.createDataFrame(state, tables.STATE), underlay(spark), b)
+    rows = [block.to_arrow() for one in of_b(b) for block in one.knowledge]
+    knowledge = spark.createDataFrame(pa.Table.from_batches(rows), schemas.KNOWLEDGE)
+    return pastry.PastryOverlay.of_knowledge(knowledge, underlay(spark), b, leaf_set=2)
 
 
 def _frame(spark: SparkSession, schema: str, rows: Iterator[tuple]) -> DataFrame:

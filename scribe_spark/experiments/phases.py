@@ -72,7 +72,7 @@ def _topology(simulation: Simulation) -> Tables:
 def _overlay(simulation: Simulation) -> Tables:
     b = simulation.config.overlay.b
     yield "nodes", simulation.nodes
-    yield "table_entries", pastry.table_entries(simulation.overlay.state, b)
+    yield "table_entries", pastry.table_entries(simulation.overlay.state)
     if simulation.config.write_routing_table:
         yield "routing_table", pastry.routing_table(simulation.overlay.state, b)
 

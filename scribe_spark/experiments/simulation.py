@@ -121,7 +121,10 @@ class Simulation:
     @stage
     def overlay(self) -> pastry.PastryOverlay:
         """The Pastry network with perfect tables."""
-        return self._memory.own(pastry.PastryOverlay.build(self.nodes, self.underlay, self.config))
+        b, leaf_set = self.config.b, self.config.leaf_set
+        return self._memory.own(
+            pastry.PastryOverlay.perfect(self.nodes, self.underlay, b, leaf_set)
+        )
 
     # --- trees
 

@@ -2,11 +2,10 @@
 
 from scribe_spark.pastry.nodes import make_nodes, node_name
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.tables import build_state, routing_table, table_entries
+from scribe_spark.pastry.routing_table import routing_table, table_entries
 
 __all__ = [
     "PastryOverlay",
-    "build_state",
     "make_nodes",
     "node_name",
     "routing_table",

@@ -13,13 +13,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import ids
+from scribe_spark.pastry.gaps import CONTINUED
 
 __all__ = ["RESERVED_COLUMNS", "next_hop"]
 
 #: What a hop adds to messages on its way to ``next``: no payload can have these names.
 RESERVED_COLUMNS = frozenset(
-    {"node_state", "router", "leaf", "table", "gaps", "key_place_hi", "key_place_lo"}
-    | {"in_span", "shared", "entry", "closest", "onward", "next"}
+    {"node_state", "router", "leaf_hi", "leaf_lo", "leaf_node", "table", "gap_hi", "gap_lo"}
+    | {"gap_below", "gap_above", "place_hi", "place_lo", "in_span", "shared", "before", "entry"}
+    | {"onward", "next"}
 )
 
 
@@ -31,7 +33,7 @@ def next_hop(messages: DataFrame, nodes: DataFrame, b: int, *extra: Column) -> D
     messages : DataFrame
         ``node, key_hi, key_lo`` and payload.
     nodes : DataFrame
-        ``node, node_state``: `PastryOverlay.nodes`, partitioned by node.
+        `layout.LAYOUT`, partitioned by node.
     b : int
         Digits are base 2**b.
     extra : Column
@@ -64,46 +66,45 @@ def _hop_steps(b: int) -> tuple[tuple[Column, ...], ...]:
     """The columns of each step of a hop, read from those of the step before; the last is ``next``.
 
     Built once for every b: to build the expressions costs more than a small round's work.  Each
-    step names the columns of the one before twice, which keeps the optimizer from merging the
-    steps: an array is cut to the rows that need it before a (slow, interpreted) `filter` reads it.
+    step names columns of the one before twice, which keeps the optimizer from merging the steps: a
+    message whose key is in the leaf set's span looks nothing up in the table, and the other way.
     """
     key, node_id = ids.halves("key"), ids.halves("node_state.id")
-    in_span, leaf, entry, closest = (F.col(c) for c in ("in_span", "leaf", "entry", "closest"))
+    leaves, gaps = _columns(*_LEAVES), _columns(*_GAPS)
+    in_span, entry, before = F.col("in_span"), F.col("entry"), F.col("before")
     # 1. Is the key within the leaf set's span, and how many digits does the node share with it?
     of_key = (
-        *_columns("node_state.leaf", "node_state.table", "node_state.gaps"),
-        ids.unsigned(key[0]).alias("key_place_hi"),
-        ids.unsigned(key[1]).alias("key_place_lo"),
+        *_columns(*[f"node_state.{name}" for name in (*_LEAVES, "table", *_GAPS)]),
+        ids.unsigned(key[0]).alias("place_hi"),
+        ids.unsigned(key[1]).alias("place_lo"),
         _in_span(*key).alias("in_span"),
         ids.prefix_digits(*key, *node_id, b).alias("shared"),
     )
-    # 2. The leaf set if it is; if not, the routing table's entry for (shared digits, next digit).
+    # 2. If it is in the span: how many of the leaves take keys before it only, so that the next
+    #    one is closest to it; else the routing table's entry for (shared digits, next digit).
     cell = F.col("shared") * 2**b + ids.digit(*key, F.col("shared"), b)
     leaf_or_entry = (
-        *_columns("key_place_hi", "key_place_lo", "gaps"),
-        F.when(in_span, leaf).alias("leaf"),
+        *_columns("place_hi", "place_lo"),
+        *leaves,
+        *gaps,
+        F.when(in_span, _leaves_before_key()).alias("before"),
         F.when(~in_span, F.get("table", cell)).alias("entry"),
     )
     # 3. Of the leaf set and the node itself the numerically closest; or the entry; or, where there
-    #    is none, who shares a prefix at least as long and is closer: a node on one side of the gap.
-    #    (The position in the leaf set is counted: a struct for each leaf takes six times as long.)
-    gap = F.get("gaps", -1 - entry)
-    beside_gap = F.when(_before_key(gap), gap["above"]).otherwise(gap["below"])
-    chosen = (
-        leaf,
-        F.when(leaf.isNotNull(), F.size(F.filter("leaf", _before_key))).alias("closest"),
-        F.when(entry < 0, beside_gap).otherwise(entry.cast("bigint")).alias("onward"),
+    #    is none, who shares a prefix at least as long and is closer.
+    closest = F.get("leaf_node", F.when(before < F.size("leaf_node"), before).otherwise(0))
+    onward = (
+        F.when(before.isNotNull(), closest)
+        .when(entry < 0, _beside_gap(-1 - entry))
+        .otherwise(entry)
     )
     # 4. The root has nobody to send the message to: the closest is the node itself.
-    closest_leaf = F.get("leaf", F.when(closest < F.size("leaf"), closest).otherwise(0))
-    onward = F.when(closest.isNotNull(), closest_leaf["node"]).otherwise(F.col("onward"))
-    return of_key, leaf_or_entry, chosen, (F.nullif(onward, F.col("node")).alias("next"),)
+    following = F.nullif(F.col("onward").cast("bigint"), F.col("node"))
+    return of_key, leaf_or_entry, (onward.alias("onward"),), (following.alias("next"),)
 
 
-def _before_key(place: Column) -> Column:
-    """`place` (``u_hi, u_lo``: an id with flipped sign bits) comes before the key."""
-    hi, lo = F.col("key_place_hi"), F.col("key_place_lo")
-    return (place["u_hi"] < hi) | ((place["u_hi"] == hi) & (place["u_lo"] < lo))
+_LEAVES = ("leaf_hi", "leaf_lo", "leaf_node")
+_GAPS = ("gap_hi", "gap_lo", "gap_below", "gap_above")
 
 
 def _in_span(key_hi: Column, key_lo: Column) -> Column:
@@ -111,4 +112,41 @@ def _in_span(key_hi: Column, key_lo: Column) -> Column:
     low, high = ids.halves("node_state.low"), ids.halves("node_state.high")
     after_low, before_high = ids.le(*low, key_hi, key_lo), ids.le(key_hi, key_lo, *high)
     inside = F.when(ids.lt(*high, *low), after_low | before_high).otherwise(after_low & before_high)
-    return F.col("node_state.whole") | inside
+    return F.col("node_state.covers_ring") | inside
+
+
+def _leaves_before_key() -> Column:
+    """How many leaves have a last key before the key; compared by halves, for speed.
+
+    Two first halves are hardly ever equal; only then the second ones are looked at.
+    """
+    hi, lo = F.col("place_hi"), F.col("place_lo")
+    by_first_half = F.size(F.filter("leaf_hi", lambda leaf_hi: leaf_hi < hi))
+    pairs = F.arrays_zip("leaf_hi", "leaf_lo")
+    tied = F.filter(pairs, lambda leaf: (leaf["leaf_hi"] == hi) & (leaf["leaf_lo"] < lo))
+    any_tied = F.array_contains("leaf_hi", hi)
+    return by_first_half + F.when(any_tied, F.size(tied)).otherwise(0)
+
+
+def _beside_gap(first: Column) -> Column:
+    """The candidate on the key's side of the gap that it lies on; `first` is the first to try."""
+
+    def before_key(gap_hi: Column, gap_lo: Column) -> Column:
+        hi, lo = F.col("place_hi"), F.col("place_lo")
+        return (gap_hi < hi) | ((gap_hi == hi) & (gap_lo < lo))
+
+    hi, lo, below, above = (F.get(name, first) for name in _GAPS)
+    side = F.when(before_key(hi, lo), above).otherwise(below)
+    # a gap that is continued: of those after it, the first that the key does not lie above
+    after = F.slice(F.arrays_zip(*_GAPS), first + 2, F.size("gap_hi"))
+    found = F.get(
+        F.filter(
+            after,
+            lambda gap: ~before_key(gap["gap_hi"], gap["gap_lo"]) | (gap["gap_above"] != CONTINUED),
+        ),
+        F.lit(0),
+    )
+    further = F.when(before_key(found["gap_hi"], found["gap_lo"]), found["gap_above"]).otherwise(
+        found["gap_below"]
+    )
+    return F.when(side == CONTINUED, further).otherwise(side)

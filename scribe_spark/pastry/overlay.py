@@ -7,15 +7,18 @@ JSAC 2002, Section II.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from scribe_spark.config import RunConfig
+from scribe_spark import schemas
 from scribe_spark.overlay import Overlay
+from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.layout import LAYOUT, pack_in_blocks
 from scribe_spark.pastry.next_hop import RESERVED_COLUMNS, next_hop
-from scribe_spark.pastry.tables import build_state
+from scribe_spark.pastry.perfect_tables import perfect_tables
 from scribe_spark.underlay.matrices import Underlay
 
 __all__ = ["PastryOverlay"]
@@ -27,41 +30,96 @@ class PastryOverlay(Overlay):
 
     Attributes
     ----------
+    knowledge : DataFrame
+        `schemas.KNOWLEDGE`: what each node knows; made when it is asked for.
     nodes : DataFrame
-        ``node`` and all else of `tables.STATE` in one column, ``node_state``, partitioned by node.
-        A hop's join copies every node's row, and a few columns are copied faster than many.
+        `layout.LAYOUT`: the same laid out for routing, in memory and partitioned by node.
     underlay : Underlay
     b : int
         Digits are base 2**b.
+    leaf_set : int
+        l.
     """
 
+    knowledge: DataFrame
     nodes: DataFrame
     underlay: Underlay
     b: int
+    leaf_set: int
 
     reserved_columns = RESERVED_COLUMNS
 
     @classmethod
-    def build(cls, nodes: DataFrame, underlay: Underlay, config: RunConfig) -> PastryOverlay:
-        """Perfect tables for `nodes`."""
-        return cls.of(build_state(nodes, underlay, config.b, config.leaf_set), underlay, config.b)
+    def perfect(cls, nodes: DataFrame, underlay: Underlay, b: int, leaf_set: int) -> PastryOverlay:
+        """Perfect tables for `nodes` (`schemas.NODES`), to be freed by :meth:`release`."""
+        tables = perfect_tables(nodes, underlay, b, leaf_set)
+        return cls(tables.knowledge, _kept(tables.packed), underlay, b, leaf_set)
 
     @classmethod
-    def of(cls, state: DataFrame, underlay: Underlay, b: int) -> PastryOverlay:
-        """A network of `tables.STATE`, kept in memory until :meth:`release`."""
-        node_state = F.struct(*[name for name in state.columns if name != "node"])
-        nodes = state.repartition("node").select("node", node_state.alias("node_state"))
-        return cls(nodes.persist(), underlay, b)
+    def of_knowledge(
+        cls, knowledge: DataFrame, underlay: Underlay, b: int, leaf_set: int
+    ) -> PastryOverlay:
+        """Nodes that know what `knowledge` (`schemas.KNOWLEDGE`) says.
+
+        Knowledge need not be perfect, nor complete: leaf sets may be of any length, entries
+        missing.  To be freed by :meth:`release`.
+        """
+        return cls(knowledge, _kept(_packed(knowledge, b, leaf_set)), underlay, b, leaf_set)
+
+    def with_changes(self, changed: DataFrame, removed: DataFrame | None = None) -> PastryOverlay:
+        """The overlay after some nodes' knowledge has changed; only these are laid out again.
+
+        Parameters
+        ----------
+        changed : DataFrame
+            `schemas.KNOWLEDGE` of the nodes that changed, or are new; all else stays.
+        removed : DataFrame, optional
+            ``node``: nodes that are there no more; messages to them are undeliverable.
+
+        Returns
+        -------
+        PastryOverlay
+            To be freed by :meth:`release`, like the one before.
+        """
+        packed = _packed(changed, self.b, self.leaf_set).repartition("node")
+        gone = [changed, *([] if removed is None else [removed])]
+        nodes, knowledge = self.nodes, self.knowledge
+        for frame in gone:
+            number = frame.select("node").repartition("node").hint("shuffle_hash")
+            nodes = nodes.join(number, "node", "left_anti")
+            knowledge = knowledge.join(number, "node", "left_anti")
+        return PastryOverlay(
+            knowledge.unionByName(changed),
+            _kept(nodes.unionByName(packed)),
+            self.underlay,
+            self.b,
+            self.leaf_set,
+        )
 
     @property
     def state(self) -> DataFrame:
-        """`tables.STATE`: what each node knows."""
+        """The columns of `layout.LAYOUT`, unnested."""
         return self.nodes.select("node", "node_state.*")
 
     def release(self) -> None:
-        """Free the state's memory."""
+        """Free the nodes' memory."""
         self.nodes.unpersist()
 
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""
         return next_hop(messages, self.nodes, self.b)
+
+
+def _packed(knowledge: DataFrame, b: int, leaf_set: int) -> DataFrame:
+    """`layout.LAYOUT` of rows of `schemas.KNOWLEDGE`."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from pack_in_blocks(Knowledge.from_arrow(batch, leaf_set), b)
+
+    return schemas.conform(knowledge, schemas.KNOWLEDGE).mapInArrow(run, LAYOUT)
+
+
+def _kept(packed: DataFrame) -> DataFrame:
+    """`packed` in memory, partitioned by node."""
+    return packed.repartition("node").persist()

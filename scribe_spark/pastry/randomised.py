@@ -18,14 +18,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from scribe_spark import draws, ids
-from scribe_spark.pastry.next_hop import next_hop
+from scribe_spark.overlay import Overlay
+from scribe_spark.pastry.next_hop import RESERVED_COLUMNS, next_hop
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.underlay.matrices import Underlay
 
 __all__ = ["Randomised", "randomised"]
 
 
 @dataclass(frozen=True)
-class Randomised(PastryOverlay):
+class Randomised(Overlay):
     """A network whose nodes draw each next hop among all that bring a message on.
 
     Those are the nodes in leaf set and routing table that share a prefix with the key at least as
@@ -34,22 +36,30 @@ class Randomised(PastryOverlay):
 
     Attributes
     ----------
+    usual : PastryOverlay
     seed : int
     drawn_by : tuple of str
         Payload columns that key the draw, with the node and the candidate.
     """
 
+    usual: PastryOverlay
     seed: int
     drawn_by: tuple[str, ...]
 
+    reserved_columns = RESERVED_COLUMNS
+
+    @property
+    def underlay(self) -> Underlay:  # type: ignore[override]
+        """See :class:`Overlay`."""
+        return self.usual.underlay
+
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""
-        rule = _rule(self.b, self.seed, self.drawn_by)
-        usual = next_hop(messages, self.nodes, self.b, *rule.known)
+        nodes, rule = self.usual.nodes, _rule(self.usual.b, self.seed, self.drawn_by)
+        usual = next_hop(messages, nodes, self.usual.b, *rule.known)
         kept = [*messages.columns, "router", "next"]
         asked = usual.select(*kept, "n_hi", "n_lo", rule.candidate)
-        there = self.nodes.select(*rule.there)
-        named = asked.hint("shuffle_hash").join(there, "candidate", "left")
+        named = asked.hint("shuffle_hash").join(nodes.select(*rule.there), "candidate", "left")
         turns = _closer(named).select(*kept, "candidate", rule.turn)
         drawn = turns.groupBy(kept).agg(rule.drawn)
         return drawn.select(*messages.columns, "router", rule.next).repartition("node")
@@ -69,15 +79,15 @@ class _Rule:
 
 @functools.cache
 def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
-    entries = F.filter("entries", lambda entry: entry >= 0).cast("array<bigint>")
-    candidates = F.array_union(F.col("leaves.node"), entries)
+    entries = F.filter("entries", lambda entry: entry >= 0)
+    candidates = F.array_union("leaves", entries).cast("array<bigint>")
     key = ids.halves("key")
     mine = ids.prefix_digits(*key, *ids.halves("n"), b)
     theirs = ids.prefix_digits(*key, *ids.halves("c"), b)
     draw = draws.bits(seed, "randomised hop", *drawn_by, "node", "candidate")
     onward = F.col("closer") & (theirs >= mine)
-    # all that a node knows, handed on under names that the usual hop has no use for
-    known = {"leaf": "leaves", "table": "entries", "id_hi": "n_hi", "id_lo": "n_lo"}
+    # all that a node knows, under names that the usual hop has no use for
+    known = {"leaf_node": "leaves", "table": "entries", "id_hi": "n_hi", "id_lo": "n_lo"}
     there = {"node": "candidate", "node_state.id_hi": "c_hi", "node_state.id_lo": "c_lo"}
     return _Rule(
         known=[F.col(f"node_state.{name}").alias(new) for name, new in known.items()],
@@ -93,7 +103,7 @@ def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
 
 def randomised(overlay: PastryOverlay, seed: int, *drawn_by: str) -> Randomised:
     """`overlay` with randomised routing."""
-    return Randomised(overlay.nodes, overlay.underlay, overlay.b, seed, drawn_by)
+    return Randomised(overlay, seed, drawn_by)
 
 
 def _closer(frame: DataFrame) -> DataFrame:

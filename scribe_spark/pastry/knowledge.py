@@ -1,0 +1,128 @@
+"""What nodes know: their leaf sets and routing tables, as numpy and as a table.
+
+This is the truth about a node.  All that routing needs besides (which keys a leaf is closest to,
+who stands in for a missing entry) is derived from it by :mod:`scribe_spark.pastry.layout`.
+
+References
+----------
+JSAC 2002, Section II.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from scribe_spark.pastry.leaf_set import LeafSets, covers_ring
+from scribe_spark.pastry.ragged import offsets_of, struct_lists
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.pastry.routing_table import RoutingTables
+
+__all__ = ["Knowledge"]
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """The knowledge of n nodes.
+
+    Attributes
+    ----------
+    known : Ring
+        The n nodes themselves and all nodes that they know; routers are ids.
+    own : ndarray of int64, shape (n,)
+        Positions in `known` of the nodes themselves.
+    leaf_sets : LeafSets
+    routing_tables : RoutingTables
+    """
+
+    known: Ring
+    own: np.ndarray
+    leaf_sets: LeafSets
+    routing_tables: RoutingTables
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def take(self, nodes: slice) -> Knowledge:
+        """The knowledge of a slice of the nodes."""
+        leaf_sets, tables = self.leaf_sets.take(nodes), self.routing_tables.take(nodes)
+        return Knowledge(self.known, self.own[nodes], leaf_sets, tables)
+
+    def without(self, dead: np.ndarray) -> Knowledge:
+        """The same nodes without the leaves and entries that are `dead` (numbers of nodes)."""
+        alive = ~np.isin(self.known.node, dead)
+        return Knowledge(
+            self.known,
+            self.own,
+            self.leaf_sets.keep(alive[self.leaf_sets.leaves]),
+            self.routing_tables.keep(alive[self.routing_tables.entry]),
+        )
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Rows of `schemas.KNOWLEDGE`, one per node."""
+        leaf_sets, tables = self.leaf_sets, self.routing_tables
+        leaves = _columns(self.known.take(leaf_sets.leaves), "entry")
+        entries = _columns(self.known.take(tables.entry), "entry")
+        cells = {"row": tables.row, "col": tables.col}
+        return pa.RecordBatch.from_pydict(
+            {
+                **_columns(self.known.take(self.own), "node"),
+                "smaller": leaf_sets.smaller.astype(np.int32),
+                "covers_ring": leaf_sets.covers_ring,
+                "leaf_set": struct_lists(leaf_sets.offsets, leaves),
+                "routing_table": struct_lists(tables.offsets, cells | entries),
+            }
+        )
+
+    @classmethod
+    def from_arrow(cls, rows: pa.RecordBatch, leaf_set: int) -> Knowledge:
+        """From rows of `schemas.KNOWLEDGE`.
+
+        Parameters
+        ----------
+        leaf_set : int
+            l: where ``covers_ring`` is NULL it tells whether a leaf set covers the ring, see
+            :func:`~scribe_spark.pastry.leaf_set.covers_ring`.
+        """
+        leaf_offsets, leaves = _structs(rows.column("leaf_set"))
+        entry_offsets, entries = _structs(rows.column("routing_table"))
+        first_leaf, first_entry = len(rows), len(rows) + len(leaves)
+        covers = covers_ring(np.diff(leaf_offsets), leaf_set)
+        return cls(
+            known=Ring.join(_ring(rows, "node"), _ring(leaves, "entry"), _ring(entries, "entry")),
+            own=np.arange(first_leaf),
+            leaf_sets=LeafSets(
+                leaf_offsets,
+                np.arange(first_leaf, first_entry),
+                rows.column("smaller").to_numpy().astype(np.int64),
+                np.asarray(pc.coalesce(rows.column("covers_ring"), pa.array(covers))),
+            ),
+            routing_tables=RoutingTables(
+                entry_offsets,
+                entries.column("row").to_numpy(),
+                entries.column("col").to_numpy(),
+                np.arange(first_entry, first_entry + len(entries)),
+            ),
+        )
+
+
+def _columns(nodes: Ring, name: str) -> dict[str, np.ndarray]:
+    """Nodes as columns; `name` is what their number is called."""
+    hi, lo = nodes.hi.view(np.int64), nodes.lo.view(np.int64)
+    return {name: nodes.node, "id_hi": hi, "id_lo": lo, "router": nodes.router}
+
+
+def _ring(rows: pa.RecordBatch, name: str) -> Ring:
+    """What :func:`_columns` made."""
+    parts = [rows.column(column).to_numpy() for column in ("id_hi", "id_lo", name, "router")]
+    hi, lo, node, router = parts
+    return Ring(hi.view(np.uint64), lo.view(np.uint64), node, router)
+
+
+def _structs(lists: pa.ListArray) -> tuple[np.ndarray, pa.RecordBatch]:
+    """Offsets of lists of structs, and the structs of all lists as columns."""
+    lengths = lists.value_lengths().to_numpy().astype(np.int64)
+    return offsets_of(lengths), pa.RecordBatch.from_struct_array(lists.flatten())

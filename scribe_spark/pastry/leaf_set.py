@@ -1,0 +1,101 @@
+"""Leaf sets: the nodes next to a node on the ring, on either side.
+
+References
+----------
+JSAC 2002, Section II: "the set of nodes with the l/2 numerically closest larger nodeIds, and the
+l/2 nodes with numerically closest smaller nodeIds, relative to the present node's nodeId".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.pastry.ragged import kept_offsets, row_numbers, row_values
+
+__all__ = ["LeafSets", "covers_ring"]
+
+
+@dataclass(frozen=True)
+class LeafSets:
+    """The leaf sets of n nodes, each of any length; sides may differ and be empty.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n + 1,)
+        Where each node's leaves begin in `leaves`.
+    leaves : ndarray of int64
+        Positions in a `Ring`; of each node clockwise, from its farthest smaller leaf to its
+        farthest larger one, each leaf once and without the node itself.
+    smaller : ndarray of int64, shape (n,)
+        How many leaves of each node lie counter-clockwise of it: the first ones.
+    covers_ring : ndarray of bool, shape (n,)
+        Whether the leaf set is known to be the whole ring (but for the node itself), so that every
+        key is within its span.
+    """
+
+    offsets: np.ndarray
+    leaves: np.ndarray
+    smaller: np.ndarray
+    covers_ring: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.smaller)
+
+    def take(self, nodes: slice) -> LeafSets:
+        """The leaf sets of a slice of the nodes."""
+        offsets, leaves = row_values(self.offsets, nodes)
+        return LeafSets(offsets, self.leaves[leaves], self.smaller[nodes], self.covers_ring[nodes])
+
+    def keep(self, keep: np.ndarray) -> LeafSets:
+        """Only the leaves marked in `keep` (bool, as long as `leaves`).
+
+        A leaf set that covered the ring still does: what was dropped is no longer on it.
+        """
+        first = self.offsets[:-1]
+        kept_before = np.r_[0, np.cumsum(keep)]
+        return LeafSets(
+            kept_offsets(self.offsets, keep),
+            self.leaves[keep],
+            kept_before[first + self.smaller] - kept_before[first],
+            self.covers_ring,
+        )
+
+    def with_own_node(self, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Each node's leaves with the node itself at its place among them, clockwise.
+
+        Parameters
+        ----------
+        own : ndarray of int64, shape (n,)
+            Positions of the nodes themselves.
+
+        Returns
+        -------
+        offsets : ndarray of int64, shape (n + 1,)
+        positions : ndarray of int64
+        """
+        offsets = self.offsets + np.arange(len(self.offsets))
+        middle = offsets[:-1] + self.smaller
+        positions = np.empty(offsets[-1], dtype=np.int64)
+        is_leaf = np.ones(offsets[-1], dtype=bool)
+        is_leaf[middle] = False
+        positions[is_leaf] = self.leaves
+        positions[middle] = own
+        return offsets, positions
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The node (0 to n - 1) of each of `leaves`."""
+        return row_numbers(self.offsets)
+
+
+def covers_ring(lengths: np.ndarray, leaf_set: int) -> np.ndarray:
+    """Whether leaf sets of such lengths cover the ring, as far as their lengths tell.
+
+    Fewer than l leaves are all other nodes there are: a node that knew of more would have more.
+    With l leaves there may be more nodes; who knows that there are not (perfect tables of l + 1
+    nodes do) says so itself.  So does who drops dead leaves: a leaf set that lost one is short
+    without covering the ring.
+    """
+    return lengths < leaf_set

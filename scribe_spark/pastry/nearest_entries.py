@@ -1,0 +1,121 @@
+"""The nearest node for each cell of a routing table, looked for inside a part of the ring.
+
+Nodes that share `row` digits, a class, find their entries of that row in each other.  In a small
+class every pair is compared; in a large one nodes of a router share the answer.
+
+References
+----------
+JSAC 2002, Section II: "each entry in the routing table refers to one of potentially many nodes
+whose nodeIds have the appropriate prefix; among such nodes, the one closest to the present node
+(according to a scalar proximity metric) is chosen".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark import ids
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.underlay.matrices import Kernel
+
+__all__ = ["nearest_entries"]
+
+_PAIRS = 2**21  # pairs of nodes compared at once
+
+
+def nearest_entries(ring: Ring, first_row: int, kernel: Kernel, b: int) -> list[np.ndarray]:
+    """Rows of the routing tables of nodes that all share the first `first_row` digits.
+
+    Parameters
+    ----------
+    ring : Ring
+        All nodes with these digits, in nodeId order; routers are indices.
+    kernel : Kernel
+        Of the underlay.
+
+    Returns
+    -------
+    list of ndarray of int32, shape (n, 2**b)
+        Rows `first_row`, `first_row` + 1, ... until no row has an entry: positions in `ring`, -1
+        for none.
+    """
+    n = len(ring)
+    shared = ids.shared_digits_np(ring.hi[1:], ring.lo[1:], ring.hi[:-1], ring.lo[:-1], b)
+    rows: list[np.ndarray] = []
+    own: list[np.ndarray] = []
+    small: list[np.ndarray] = []
+    for row in range(first_row, ids.BITS // b):
+        # classes are runs of nodes that share `row` digits, two nodes at least
+        starts = np.flatnonzero(np.r_[True, shared < row])
+        sizes = np.diff(np.r_[starts, n])
+        starts, sizes = starts[sizes > 1], sizes[sizes > 1]
+        if not len(starts):
+            break
+        cells = np.full((n, 2**b), -1, dtype=np.int32)
+        digit = ids.digit_np(ring.hi, ring.lo, row, b)
+        few = sizes <= kernel.small
+        small.append(np.stack([starts[few], sizes[few], np.full(few.sum(), row - first_row)]))
+        for start, size in zip(starts[~few], sizes[~few], strict=True):
+            _compare_routers(ring, digit, slice(start, start + size), kernel, cells)
+        rows.append(cells)
+        own.append(digit)
+    if small:
+        _compare_pairs(ring, own, np.concatenate(small, axis=1), kernel, rows)
+    while rows and not (rows[-1] >= 0).any():
+        rows.pop()
+    return rows
+
+
+def _compare_pairs(
+    ring: Ring, own: list[np.ndarray], classes: np.ndarray, kernel: Kernel, rows: list[np.ndarray]
+) -> None:
+    """Fill `rows` for many small classes at once: every pair of a class is compared.
+
+    `classes` holds starts, sizes and rows; a class of one row holds those of the next, so that in
+    order of starts a router is asked about once or twice, not in every row.
+    """
+    starts, sizes, depths = classes[:, np.argsort(classes[0], kind="stable")]
+    if not len(starts):
+        return
+    digits, tables = np.stack(own, axis=1), np.stack(rows, axis=1)
+    cuts = np.flatnonzero(np.diff(np.cumsum(sizes * sizes) // _PAIRS)) + 1
+    blocks = (np.split(part, cuts) for part in (starts, sizes, depths))
+    for start, size, depth in zip(*blocks, strict=True):
+        squares = size * size
+        which = np.repeat(np.arange(len(size)), squares)
+        pair = np.arange(squares.sum()) - np.repeat(np.cumsum(squares) - squares, squares)
+        i = start[which] + pair // size[which]
+        j = start[which] + pair % size[which]
+        row = depth[which]
+        digit = digits[j, row]
+        other = digits[i, row] != digit
+        i, j, row, digit = (part[other] for part in (i, j, row, digit))
+        if not len(i):
+            continue
+        # pairs come by class and i, then by j in nodeId order, so equal digits of j are runs
+        delay = kernel.delays(ring.router[i], ring.router[j])
+        changes = [part[1:] != part[:-1] for part in (i, row, digit)]
+        heads = np.flatnonzero(np.r_[True, np.logical_or.reduce(changes)])
+        best = np.minimum.reduceat(delay << 31 | j, heads) & (2**31 - 1)
+        tables[i[heads], row[heads], digit[heads]] = best
+    for row, cells in enumerate(rows):
+        cells[:] = tables[:, row]
+
+
+def _compare_routers(
+    ring: Ring, own: np.ndarray, members: slice, kernel: Kernel, cells: np.ndarray
+) -> None:
+    """Fill `cells` for one large class: nodes of a router share their nearest entries."""
+    router, digit = ring.router[members], own[members]
+    queries, back = np.unique(router, return_inverse=True)
+    # within a digit only the smallest nodeId of each router can be an entry
+    _, first = np.unique(digit * (ring.router.max() + 1) + router, return_index=True)
+    first.sort()
+    heads = np.flatnonzero(np.r_[True, np.diff(digit[first]) != 0])
+    found = kernel.nearest(queries, router[first], heads)
+    columns = digit[first[heads]]
+    block = np.full((len(queries), cells.shape[1]), -1, dtype=np.int32)
+    block[:, columns] = members.start + first[found]
+    mine = block[back]
+    mine[np.arange(len(back)), digit] = -1
+    cells[members] = mine

@@ -1,0 +1,81 @@
+"""Nodes that are known, with their nodeIds and routers, as parallel arrays.
+
+References
+----------
+JSAC 2002, Section II: nodeIds are points on a circular space, the ring.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Ring"]
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Known nodes, which leaf sets and routing tables name by their positions in it.
+
+    Where nodes are in the order of their nodeIds, they are the ring or a part of it.  A node may be
+    there more than once.
+
+    Attributes
+    ----------
+    hi, lo : ndarray of uint64, shape (K,)
+        Halves of the nodeIds.
+    node : ndarray of int64, shape (K,)
+        Numbers of the nodes.
+    router : ndarray of int64, shape (K,)
+        Their routers.
+    """
+
+    hi: np.ndarray
+    lo: np.ndarray
+    node: np.ndarray
+    router: np.ndarray
+
+    @classmethod
+    def in_order(cls, hi: np.ndarray, lo: np.ndarray, node: np.ndarray, router: np.ndarray) -> Ring:
+        """Nodes sorted by nodeId; halves may be int64 of the same bits."""
+        ring = cls(hi.view(np.uint64), lo.view(np.uint64), node, router)
+        return ring.take(np.lexsort((ring.lo, ring.hi)))
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    def take(self, index: Any) -> Ring:
+        """The nodes at some positions (or of a slice)."""
+        return Ring(self.hi[index], self.lo[index], self.node[index], self.router[index])
+
+    @functools.cached_property
+    def rank(self) -> np.ndarray:
+        """The place of each node in the order of nodeIds: int32, shape (K,)."""
+        rank = np.empty(len(self), dtype=np.int32)
+        rank[self.by_rank] = np.arange(len(self), dtype=np.int32)
+        return rank
+
+    @functools.cached_property
+    def by_rank(self) -> np.ndarray:
+        """The position of the node of each rank: int64, shape (K,)."""
+        return np.lexsort((self.lo, self.hi))
+
+    def to_bytes(self) -> bytes:
+        """For one cell of a table; :meth:`from_bytes` reads it."""
+        columns = [self.hi.view(np.int64), self.lo.view(np.int64), self.node, self.router]
+        return np.stack(columns).tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Ring:
+        """What :meth:`to_bytes` wrote."""
+        hi, lo, node, router = np.frombuffer(data, np.int64).reshape(4, -1)
+        return cls(hi.view(np.uint64), lo.view(np.uint64), node, router)
+
+    @staticmethod
+    def join(*parts: Ring) -> Ring:
+        """The nodes of several, one after the other."""
+        columns = zip(*[(p.hi, p.lo, p.node, p.router) for p in parts], strict=True)
+        return Ring(*[np.concatenate(c) for c in columns])

@@ -1,0 +1,104 @@
+"""Routing tables: for each row and column a node that shares `row` digits and has `column` next.
+
+References
+----------
+JSAC 2002, Section II and Figure 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.pastry.ragged import kept_offsets, offsets_of, row_numbers, row_values
+
+__all__ = ["RoutingTables", "routing_table", "table_entries"]
+
+
+@dataclass(frozen=True)
+class RoutingTables:
+    """The routing tables of n nodes; cells and whole rows may be missing.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n + 1,)
+        Where each node's entries begin in the arrays below.
+    row, col : ndarray of int32
+        The cell of each entry, at most one entry a cell.
+    entry : ndarray of int64
+        The entry's position in a `Ring`.
+    """
+
+    offsets: np.ndarray
+    row: np.ndarray
+    col: np.ndarray
+    entry: np.ndarray
+
+    @classmethod
+    def of_dense(cls, tables: np.ndarray) -> RoutingTables:
+        """From cells, shape (n, rows, 2**b): positions, -1 where there is no entry."""
+        filled = tables >= 0
+        _, row, col = np.nonzero(filled)
+        lengths = filled.sum(axis=(1, 2))
+        cells = row.astype(np.int32), col.astype(np.int32)
+        return cls(offsets_of(lengths), *cells, tables[filled].astype(np.int64))
+
+    def dense(self, rows: int, b: int) -> np.ndarray:
+        """All cells, int64 of shape (n, rows, 2**b): positions, -1 where there is no entry."""
+        tables = np.full((len(self), rows, 2**b), -1, dtype=np.int64)
+        tables[self.rows, self.row, self.col] = self.entry
+        return tables
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def take(self, nodes: slice) -> RoutingTables:
+        """The routing tables of a slice of the nodes."""
+        offsets, own = row_values(self.offsets, nodes)
+        return RoutingTables(offsets, self.row[own], self.col[own], self.entry[own])
+
+    def keep(self, keep: np.ndarray) -> RoutingTables:
+        """Only the entries marked in `keep` (bool, as long as `entry`)."""
+        offsets = kept_offsets(self.offsets, keep)
+        return RoutingTables(offsets, self.row[keep], self.col[keep], self.entry[keep])
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The node (0 to n - 1) of each entry."""
+        return row_numbers(self.offsets)
+
+
+def routing_table(state: DataFrame, b: int) -> DataFrame:
+    """`schemas.ROUTING_TABLE`: one row per entry of every node.
+
+    Parameters
+    ----------
+    state : DataFrame
+        `PastryOverlay.state`.
+    """
+    cells = state.select("node", F.posexplode("table").alias("cell", "entry"))
+    return cells.where(F.col("entry") >= 0).select(
+        "node",
+        F.floor(F.col("cell") / 2**b).cast("int").alias("row"),
+        (F.col("cell") % 2**b).cast("int").alias("col"),
+        F.col("entry").cast("bigint").alias("entry"),
+    )
+
+
+def table_entries(state: DataFrame) -> DataFrame:
+    """`schemas.TABLE_ENTRIES`: nodes, and the entries in all their routing tables; one row.
+
+    Parameters
+    ----------
+    state : DataFrame
+        `PastryOverlay.state`.
+    """
+    return state.agg(
+        F.count(F.lit(1)).alias("nodes"),
+        F.coalesce(F.sum(F.col("entries").cast("bigint")), F.lit(0))
+        .cast("bigint")
+        .alias("entries"),
+    )

@@ -1,0 +1,117 @@
+"""One node's next hop from what it knows, however incomplete: plain Python, no numpy, no Spark."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .pastry import RING, closest, digits, nearness, on_arc, shared_prefix
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a node knows, by nodeIds.
+
+    Attributes
+    ----------
+    smaller, larger : tuple of nodeId
+        The leaf set: each side from the nearest leaf to the farthest.
+    table : dict
+        (row, column) -> nodeId.
+    covers_ring : bool
+        The leaf set is the whole ring.
+    """
+
+    own: int
+    b: int
+    smaller: tuple[int, ...] = ()
+    larger: tuple[int, ...] = ()
+    table: dict[tuple[int, int], int] = field(default_factory=dict)
+    covers_ring: bool = False
+
+    @property
+    def clockwise(self) -> list[int]:
+        """The leaf set from its farthest smaller to its farthest larger leaf."""
+        return [*reversed(self.smaller), *self.larger]
+
+    def without(self, dead: set[int]) -> Known:
+        """The same with the dead left out."""
+
+        def alive(side: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(one for one in side if one not in dead)
+
+        table = {cell: entry for cell, entry in self.table.items() if entry not in dead}
+        return Known(
+            self.own, self.b, alive(self.smaller), alive(self.larger), table, self.covers_ring
+        )
+
+    def next_hop(self, key: int) -> tuple[str, int | None]:
+        """The rule that applies, and who is next (None: the node takes itself for the root)."""
+        # 1. Within the span of the leaf set: the numerically closest of it and the node.
+        low = self.smaller[-1] if self.smaller else self.own
+        high = self.larger[-1] if self.larger else self.own
+        leaves = [*self.smaller, *self.larger]
+        if self.covers_ring or on_arc(key, low, high):
+            found = closest([self.own, *leaves], key)
+            return "leaf set", None if found == self.own else found
+        # 2. The routing table's entry.
+        row = shared_prefix(self.own, key, self.b)
+        cell = (row, digits(key, self.b)[row])
+        if cell in self.table:
+            return "entry", self.table[cell]
+        # 3. Who shares a prefix at least as long and is closer; of these the closest.
+        candidates = [
+            one
+            for one in {*leaves, *self.table.values()}
+            if shared_prefix(one, key, self.b) >= row
+            and nearness(one, key) < nearness(self.own, key)
+        ]
+        if not candidates:
+            return "nobody closer", None
+        longer = any(shared_prefix(one, key, self.b) > row for one in {*leaves})
+        return "leaf without entry" if longer else "gap", closest(candidates, key)
+
+
+def random_ids(rng: random.Random, b: int) -> list[int]:
+    """Distinct nodeIds, some spread, some close together, some alike but for their last digits."""
+    ids: set[int] = set()
+    count = rng.choice([1, 2, 3, 5, 8, 12])
+    while len(ids) < count:
+        kind = rng.randrange(4)
+        if kind == 0 or not ids:
+            ids.add(
+                rng.choice([rng.randrange(RING), rng.randrange(4), RING - 1 - rng.randrange(4)])
+            )
+        elif kind == 1:
+            ids.add((rng.choice(sorted(ids)) + rng.randrange(1, 4)) % RING)
+        else:
+            ids.add(rng.choice(sorted(ids)) ^ rng.randrange(1, 2**b) << b * rng.randrange(128 // b))
+    return sorted(ids)
+
+
+def random_known(rng: random.Random, own: int, ids: list[int], b: int) -> Known:
+    """What a node may know of others: any leaf set, any part of a routing table."""
+    others = sorted((one for one in ids if one != own), key=lambda one: (one - own) % RING)
+    share = rng.choice([0, 0.3, 0.8, 1])
+    leaves = [one for one in others if rng.random() < share]
+    larger = rng.randrange(len(leaves) + 1)
+    filled = rng.choice([0, 0.5, 1])
+    table: dict[tuple[int, int], int] = {}
+    for one in rng.sample(others, len(others)):
+        row = shared_prefix(own, one, b)
+        if rng.random() < filled:
+            table[row, digits(one, b)[row]] = one
+    covers = len(leaves) == len(others) and rng.random() < 0.5
+    return Known(own, b, tuple(reversed(leaves[larger:])), tuple(leaves[:larger]), table, covers)
+
+
+def keys_for(rng: random.Random, known: Known, ids: list[int]) -> Iterator[int]:
+    """Keys on and beside nodeIds, halfway between them, and at the ends of the ring."""
+    yield from (0, RING - 1, known.own, rng.randrange(RING))
+    for _ in range(3):
+        one, other = rng.choice(ids), rng.choice(ids)
+        yield (one + rng.randrange(-1, 2)) % RING
+        yield (one + (other - one) % RING // 2 + rng.randrange(-1, 2)) % RING
+        yield one ^ 1 << rng.randrange(128)
+        yield known.own ^ rng.randrange(1, 2**known.b) << known.b * rng.randrange(128 // known.b)

@@ -1,0 +1,198 @@
+"""Laying out any knowledge, and what comes of it: the next hop, against a plain-Python oracle."""
+
+from __future__ import annotations
+
+import bisect
+import random
+from collections import Counter
+from collections.abc import Iterable
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import worlds
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle.knowledge import Known, keys_for, random_ids, random_known
+from oracle.pastry import RING, closest
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from scribe_spark import schemas
+from scribe_spark.pastry import PastryOverlay
+from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.layout import pack, pack_in_blocks
+
+CASES = 400
+
+
+def known_node(identifier: int, number: int, name: str = "entry") -> dict:
+    hi, lo = worlds.halves(identifier)
+    return {name: number, "id_hi": hi, "id_lo": lo, "router": number + 7}
+
+
+def knowledge_rows(known: Iterable[Known], number: dict[int, int]) -> pa.RecordBatch:
+    """`schemas.KNOWLEDGE`; `number` is nodeId -> node."""
+    rows = [
+        {
+            **known_node(one.own, number[one.own], "node"),
+            "smaller": len(one.smaller),
+            "covers_ring": one.covers_ring,
+            "leaf_set": [known_node(leaf, number[leaf]) for leaf in one.clockwise],
+            "routing_table": [
+                {"row": row, "col": col, **known_node(entry, number[entry])}
+                for (row, col), entry in one.table.items()
+            ],
+        }
+        for one in known
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(schemas.KNOWLEDGE))
+
+
+def test_next_hops_from_any_knowledge_equal_the_oracle(spark):
+    """Ragged, empty, with missing entries, missing rows and dead nodes; all in one job."""
+    batches: dict[int, list[pa.RecordBatch]] = {b: [] for b in worlds.BS}
+    asked: list[tuple[Known, int, int, int]] = []
+    name: dict[int, int] = {}
+    for case in range(CASES):
+        rng = random.Random(case)
+        b = rng.choice(worlds.BS)
+        ids = random_ids(rng, b)
+        number = {identifier: 100 * case + place for place, identifier in enumerate(ids)}
+        name |= {node: identifier for identifier, node in number.items()}
+        dead = {one for one in ids if rng.random() < 0.2} if case % 2 else set()
+        known = [random_known(rng, own, ids, b) for own in ids]
+        read = Knowledge.from_arrow(knowledge_rows(known, number), leaf_set=2)
+        left = read.without(np.array([number[one] for one in dead], dtype=np.int64))
+        batches[b].append(left.to_arrow())
+        for one in known:
+            mine = one.without(dead)
+            asked += [(mine, key, number[one.own], b) for key in keys_for(rng, mine, ids)]
+    hops = []
+    for b in worlds.BS:
+        rows = pa.Table.from_batches(batches[b])
+        overlay = PastryOverlay.of_knowledge(spark.createDataFrame(rows), None, b, leaf_set=2)
+        mine = [(n, question) for n, question in enumerate(asked) if question[3] == b]
+        halves = [worlds.halves(question[1]) for _, question in mine]
+        messages = {
+            "node": [question[2] for _, question in mine],
+            "key_hi": [hi for hi, _ in halves],
+            "key_lo": [lo for _, lo in halves],
+            "number": [n for n, _ in mine],
+        }
+        hops.append(overlay.next_hop(spark.createDataFrame(pa.table(messages))))
+    found = reduce(lambda one, other: one.unionByName(other), hops).collect()
+    assert len(found) == len(asked) > 20_000
+    rules: Counter[str] = Counter()
+    for row in found:
+        known, key, node, b = asked[row["number"]]
+        rule, following = known.next_hop(key)
+        rules[rule] += 1
+        assert row["router"] == node + 7
+        at = None if row["next"] is None else name[row["next"]]
+        assert at == following, (row["number"], b, rule, hex(key), known)
+    assert set(rules) == {"leaf set", "entry", "gap", "leaf without entry", "nobody closer"}
+    assert min(rules.values()) > 200, rules
+
+
+def test_knowledge_survives_the_way_through_arrow():
+    rng = random.Random(5)
+    ids = random_ids(rng, 4)
+    number = {identifier: place for place, identifier in enumerate(ids)}
+    rows = knowledge_rows([random_known(rng, own, ids, 4) for own in ids], number)
+    assert Knowledge.from_arrow(rows, 2).to_arrow().equals(rows)
+    middle = rows.slice(1, 2)
+    assert Knowledge.from_arrow(middle, 2).to_arrow().equals(middle)
+
+
+def test_nodes_laid_out_in_blocks_or_alone_are_the_same(monkeypatch):
+    """The layout is a function of each node's own knowledge."""
+    for one in worlds.of_b(4)[:20]:
+        for block in one.knowledge:
+            together = pack(block, 4).to_pylist()
+            for start in range(len(block)):
+                assert pack(block.take(slice(start, start + 1)), 4).to_pylist() == [together[start]]
+    monkeypatch.setattr("scribe_spark.pastry.layout._NODES_AT_ONCE", 7)
+    parts = [row for batch in pack_in_blocks(block, 4) for row in batch.to_pylist()]
+    assert parts == together
+
+
+def test_an_unknown_cover_is_told_by_the_number_of_leaves():
+    """NULL in covers_ring: fewer than l leaves are all the other nodes there are."""
+    ids = [10, 20, 30]
+    known = Known(10, 4, (30,), (20,))
+    rows = knowledge_rows([known], {one: one for one in ids})
+    place = rows.schema.get_field_index("covers_ring")
+    unknown = rows.set_column(place, rows.schema.field(place), pa.nulls(1, pa.bool_()))
+    for leaf_set, covers in ((2, False), (4, True)):
+        assert Knowledge.from_arrow(unknown, leaf_set).leaf_sets.covers_ring.tolist() == [covers]
+        assert Knowledge.from_arrow(rows, leaf_set).leaf_sets.covers_ring.tolist() == [False]
+
+
+def test_a_leaf_set_that_loses_the_dead_covers_what_it_covered():
+    rows = knowledge_rows(
+        [Known(10, 4, (30, 25), (20,), covers_ring=True)], {10: 0, 20: 1, 25: 2, 30: 3}
+    )
+    left = Knowledge.from_arrow(rows, 16).without(np.array([2, 1])).leaf_sets
+    assert (left.covers_ring.tolist(), left.smaller.tolist(), len(left.leaves)) == ([True], [1], 1)
+
+
+identifiers = st.integers(0, RING - 1) | st.integers(0, 9) | st.integers(RING - 9, RING - 1)
+
+
+@given(st.lists(identifiers, min_size=1, max_size=20, unique=True), st.data())
+def test_each_leaf_takes_the_keys_it_is_closest_to(ids, data):
+    """Any leaf set: the first leaf whose last key is not before the key, and round again."""
+    own = data.draw(st.sampled_from(ids))
+    clockwise = sorted((one for one in ids if one != own), key=lambda one: (one - own) % RING)
+    larger = data.draw(st.integers(0, len(clockwise)))
+    known = Known(own, 4, tuple(reversed(clockwise[larger:])), tuple(clockwise[:larger]))
+    number = {identifier: place for place, identifier in enumerate(ids)}
+    read = Knowledge.from_arrow(knowledge_rows([known], number), 16)
+    ((state),) = pack(read, 4).column("node_state").to_pylist()
+    last_keys = [
+        worlds.flipped(*pair) for pair in zip(state["leaf_hi"], state["leaf_lo"], strict=True)
+    ]
+    assert last_keys == sorted(set(last_keys))
+    assert sorted(state["leaf_node"]) == sorted(number.values())
+    near = st.sampled_from([(key + step) % RING for key in last_keys for step in (-1, 0, 1)])
+    key = data.draw(identifiers | near)
+    place = bisect.bisect_left(last_keys, key) % len(ids)
+    assert ids[state["leaf_node"][place]] == closest(ids, key)
+
+
+# --- changes --------------------------------------------------------------------------------------
+
+
+def test_only_nodes_that_changed_are_laid_out_again(spark):
+    """The others' knowledge is not read, and their rows are not shuffled."""
+    from dataclasses import replace
+
+    overlay = worlds.overlay(spark, 4)
+    ones = worlds.of_b(4)[:3]
+    ids = {one.base + node: identifier for one in ones for node, identifier in one.case.ids.items()}
+    changed_nodes = [one.base + min(one.case.ids) for one in ones]
+    forgetful = knowledge_rows(
+        [Known(ids[node], 4) for node in changed_nodes], {ids[n]: n for n in changed_nodes}
+    )
+    fails = F.raise_error(F.lit("laid out again")).cast("bigint")
+    unread = overlay.knowledge.withColumn("node", fails)
+    changed = spark.createDataFrame(pa.Table.from_batches([forgetful]), schemas.KNOWLEDGE)
+    gone = spark.createDataFrame([(ones[0].base + max(ones[0].case.ids),)], "node bigint")
+    after = replace(overlay, knowledge=unread).with_changes(changed, gone)
+    plan = after.nodes._jdf.queryExecution().optimizedPlan()
+    before, now = (
+        {row["node"]: row for row in which.state.collect()} for which in (overlay, after)
+    )
+    (removed,) = [node for (node,) in gone.collect()]
+    assert set(before) - set(now) == {removed}
+    differing = {node for node in now if now[node] != before[node]}
+    assert differing == set(changed_nodes)
+    assert all(now[node]["leaf_node"] == [node] and now[node]["entries"] == 0 for node in differing)
+    physical = plan.cachedPlan().toString()
+    scan = next(line for line in physical.splitlines() if "InMemoryTableScan" in line)
+    assert "LeftAnti, BuildRight" in physical
+    above = physical[: physical.index(scan)]
+    print(physical)
+    assert "MapInArrow" not in above
+    after.release()

@@ -1,0 +1,156 @@
+"""Perfect leaf sets and routing tables, a case at a time, against the oracle."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import worlds
+from oracle.pastry import RING
+from oracle.random_cases import random_case
+
+from scribe_spark.pastry import nearest_entries, perfect_tables, prefix_summaries
+from scribe_spark.pastry.ring import Ring
+
+
+def check_knowledge(one: worlds.World, rows: list[dict]) -> None:
+    """Compare all that nodes know with the oracle."""
+    assert sorted(row["node"] for row in rows) == [one.base + node for node in sorted(one.case.ids)]
+    for row in rows:
+        check_row(one, row)
+
+
+def check_row(one: worlds.World, row: dict) -> None:
+    case, overlay = one.case, one.overlay
+    node = row["node"] - one.base
+    check_known(one, {**row, "entry": row["node"]})
+    for known in (*row["leaf_set"], *row["routing_table"]):
+        check_known(one, known)
+    # leaves: clockwise from the farthest smaller to the farthest larger, without the node
+    leaves = [known["entry"] - one.base for known in row["leaf_set"]]
+    assert row["covers_ring"] == overlay.knows_whole_ring()
+    clockwise = overlay._others_clockwise(node)
+    smaller = row["smaller"]
+    if row["covers_ring"]:
+        assert len(leaves) == len(clockwise)
+    else:
+        assert (smaller, len(leaves)) == (case.leaf_set_size // 2, case.leaf_set_size)
+    assert leaves[smaller:] == clockwise[: len(leaves) - smaller]
+    assert leaves[:smaller] == clockwise[len(clockwise) - smaller :]
+    # every entry, and no other
+    entries = {(e["row"], e["col"]): e["entry"] - one.base for e in row["routing_table"]}
+    assert entries == overlay.routing_table(node)
+    assert len(entries) == len(row["routing_table"])
+
+
+def check_known(one: worlds.World, known: dict) -> None:
+    """A nodeId and a router are those of the node."""
+    node = known["entry"] - one.base
+    assert worlds.whole(known["id_hi"], known["id_lo"]) == one.case.ids[node]
+    assert known["router"] - one.base == one.case.router[node]
+
+
+def rows_of(blocks) -> list[dict]:
+    return pa.Table.from_batches(block.to_arrow() for block in blocks).sort_by("node").to_pylist()
+
+
+def test_knowledge_equals_the_oracle():
+    for one in worlds.worlds():
+        check_knowledge(one, rows_of(one.knowledge))
+
+
+@pytest.mark.parametrize("more", [2, 3, 5])
+def test_tables_are_the_same_for_every_size_of_buckets(more):
+    for one in worlds.worlds()[more::4]:
+        if one.case.b * more <= 16:
+            assert rows_of(one.make_knowledge(more)) == rows_of(one.knowledge)
+
+
+def test_classes_solved_router_by_router_give_the_same_tables(monkeypatch):
+    some = worlds.worlds()[::2]
+    expected = [rows_of(one.knowledge) for one in some]
+    monkeypatch.setattr(worlds.Kernel, "small", 1)
+    for one, rows in zip(some, expected, strict=True):
+        assert rows_of(one.make_knowledge(1)) == rows
+
+
+def test_both_ways_to_fill_a_table_agree_on_many_classes(monkeypatch):
+    """More pairs in a row than are taken at once."""
+    monkeypatch.setattr(nearest_entries, "_PAIRS", 1000)
+    rng = np.random.default_rng(1)
+    n, routers = 20_000, 7
+    delay_us = 1000 * rng.integers(1, 4, (routers, routers), dtype=np.int32)
+    kernel = worlds.Kernel(delay_us, delay_us, np.arange(routers))
+    hi, lo = rng.integers(0, 2**62, (2, n))
+    ring = Ring.in_order(hi, lo, np.arange(n), rng.integers(0, routers, n))
+    eight_digits = np.unique(ring.hi >> np.uint64(48), return_counts=True)[1]
+    assert (eight_digits > 1).sum() > 4096
+    by_pairs = nearest_entries.nearest_entries(ring, 1, kernel, 2)
+    monkeypatch.setattr(worlds.Kernel, "small", 0)
+    by_routers = nearest_entries.nearest_entries(ring, 1, kernel, 2)
+    assert len(by_pairs) == len(by_routers) > 8
+    for one, other in zip(by_pairs, by_routers, strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("b", "nodes", "routers", "cores", "digits"),
+    [
+        (4, 100_000, 5050, 2, 1),  # 16 buckets are enough for two cores
+        (1, 100_000, 5050, 2, 3),
+        (1, 1_000_000, 5050, 2, 4),  # 65,536 nodes in a bucket at the most
+        (4, 10_000_000, 5050, 2, 2),
+        (4, 1_000_000, 5050, 16, 2),
+        (1, 1_000, 5050, 2, 1),  # too few nodes to share out
+        (4, 10_000_000, 100_000, 2, 1),  # too many routers for 256 summaries
+        (8, 100_000, 5050, 2, 1),
+    ],
+)
+def test_there_are_more_buckets_than_first_digits_where_that_helps(
+    b, nodes, routers, cores, digits
+):
+    assert prefix_summaries.prefix_digits(b, nodes, routers, cores) == digits
+
+
+# --- through Spark --------------------------------------------------------------------------------
+
+
+def handful() -> dict[str, tuple[worlds.World, int]]:
+    """A few cases at the edges, and how many digits the nodes of a bucket share."""
+
+    def with_ids(ids: list[int], b: int, leaf_set: int) -> worlds.World:
+        case = random_case(3)
+        rng = random.Random(len(ids))
+        chosen = dict(enumerate(ids))
+        router = {node: rng.choice(case.routers) for node in chosen}
+        changes = {"ids": chosen, "router": router, "b": b, "leaf_set_size": leaf_set}
+        return worlds.world(replace(case, keys={}, members={}, **changes))
+
+    rng = random.Random(1)
+    spread = [rng.randrange(RING) for _ in range(40)]
+    crowded = [0xA << 124 | rng.randrange(2**124) for _ in range(40)]
+    return {
+        "one node": (with_ids(spread[:1], 4, 16), 1),
+        "two nodes": (with_ids(spread[:2], 4, 2), 2),
+        "three nodes": (with_ids(spread[:3], 1, 2), 5),
+        "l is larger than N": (with_ids(spread[:10], 2, 16), 2),
+        "one bucket": (with_ids(crowded, 4, 8), 1),
+        "b = 8": (with_ids(spread, 8, 4), 1),
+    }
+
+
+@pytest.mark.parametrize("name", handful())
+def test_perfect_tables_equal_the_oracle(spark, name):
+    one, digits = handful()[name]
+    nodes = spark.createDataFrame(one.node_table()).repartition(3)
+    tables = perfect_tables.perfect_tables(
+        nodes, worlds.underlay(spark), one.case.b, one.case.leaf_set_size, digits
+    )
+    found = tables.knowledge.toArrow().sort_by("node").to_pylist()
+    check_knowledge(one, found)
+    assert found == rows_of(one.knowledge)
+    packed = tables.packed.toArrow().sort_by("node").to_pylist()
+    assert packed == one.packed.sort_by("node").to_pylist()

@@ -1,0 +1,42 @@
+"""The tables that are read off routing tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import worlds
+
+from scribe_spark.pastry import routing_table, table_entries
+from scribe_spark.pastry.routing_table import RoutingTables
+
+
+def expected_rows(one: worlds.World) -> list[tuple[int, int, int, int]]:
+    return sorted(
+        (node, row, col, entry)
+        for node in one.case.ids
+        for (row, col), entry in one.overlay.routing_table(node).items()
+    )
+
+
+@pytest.mark.parametrize("b", worlds.BS)
+def test_routing_table_has_a_row_for_each_entry(spark, b):
+    overlay = worlds.overlay(spark, b)
+    frame = routing_table(overlay.state, b)
+    assert frame.dtypes == [("node", "bigint"), ("row", "int"), ("col", "int"), ("entry", "bigint")]
+    found = worlds.by_seed(map(tuple, frame.collect()), 0, 3)
+    entries = 0
+    for one in worlds.of_b(b):
+        assert found[one.case.seed] == expected_rows(one)
+        entries += len(found[one.case.seed])
+    ((nodes, counted),) = table_entries(overlay.state).collect()
+    assert (nodes, counted) == (sum(len(one.case.ids) for one in worlds.of_b(b)), entries)
+
+
+def test_dense_and_back():
+    rng = np.random.default_rng(1)
+    dense = np.where(rng.random((50, 3, 4)) < 0.4, rng.integers(0, 99, (50, 3, 4)), -1)
+    tables = RoutingTables.of_dense(dense)
+    assert np.array_equal(tables.dense(3, 2), dense)
+    assert np.array_equal(tables.take(slice(10, 20)).dense(3, 2), dense[10:20])
+    odd = tables.entry % 2 == 1
+    assert np.array_equal(tables.keep(odd).dense(3, 2), np.where(dense % 2 == 1, dense, -1))
