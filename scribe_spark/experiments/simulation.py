@@ -121,7 +121,7 @@ class Simulation:
     @stage
     def overlay(self) -> pastry.PastryOverlay:
         """The Pastry network with perfect tables."""
-        b, leaf_set = self.config.b, self.config.leaf_set
+        b, leaf_set = self.config.overlay.b, self.config.overlay.leaf_set
         return self._memory.own(
             pastry.PastryOverlay.perfect(self.nodes, self.underlay, b, leaf_set)
         )
