@@ -70,7 +70,7 @@ def test_fields_are_given_flat_dotted_or_by_section(given):
     ("given", "line"),
     [
         ({"nodes": 5, "overlay": {"nodes": 5}}, "nodes = 5: is given twice; leave one of them out"),
-        ({"overlay": 5}, "overlay = 5: must be a table of fields, such as nodes"),
+        ({"trees": 5}, "trees = 5: must be a table of fields, such as variants"),
         (
             {"overlay": {"nods": 5}},
             "config key = 'overlay.nods': is unknown; did you mean 'overlay.n",

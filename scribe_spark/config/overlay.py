@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from scribe_spark.config.section import Section, Whole
+from scribe_spark.config.section import Flat, Section, Text, Whole
 
 __all__ = ["MOST_NODES", "OverlayConfig"]
 
@@ -17,6 +17,10 @@ MOST_NODES = 2**31 - 1
 class OverlayConfig(Section):
     """Pastry's nodes and their tables; the defaults are the paper's."""
 
+    kind: Annotated[Text, Flat("overlay")] = Field(
+        default="perfect",
+        description="How the nodes' tables are filled: perfect (every entry is the nearest node)",
+    )
     nodes: int = Field(default=100_000, ge=1, le=MOST_NODES, description="Overlay nodes, N")
     b: Annotated[Literal[1, 2, 4, 8], Whole] = Field(
         default=4, description="Digits of nodeIds are base 2^b"

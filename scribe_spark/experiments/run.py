@@ -36,6 +36,7 @@ from scribe_spark.experiments.folder import (
 from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
+from scribe_spark.pastry.registry import check_overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import render
 from scribe_spark.runtime.jvm import java_version
@@ -86,6 +87,7 @@ def check(config: RunConfig, execution: Execution) -> None:
         probe_local(execution.out)
     if not _needs_spark(config.topology.kind):
         check_routable(load(config), config.tie)
+    check_overlay(config.overlay)
     if config.members is not None and is_local(config.members):
         check_members(config)
     if config.capacities is not None and is_local(config.capacities):

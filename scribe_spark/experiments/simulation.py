@@ -120,11 +120,9 @@ class Simulation:
 
     @stage
     def overlay(self) -> pastry.PastryOverlay:
-        """The Pastry network with perfect tables."""
-        b, leaf_set = self.config.overlay.b, self.config.overlay.leaf_set
-        return self._memory.own(
-            pastry.PastryOverlay.perfect(self.nodes, self.underlay, b, leaf_set)
-        )
+        """The Pastry network."""
+        built = pastry.build_overlay(self.nodes, self.underlay, self.config.overlay)
+        return self._memory.own(built)
 
     # --- trees
 

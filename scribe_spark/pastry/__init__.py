@@ -2,12 +2,24 @@
 
 from scribe_spark.pastry.nodes import make_nodes, node_name
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.registry import (
+    OverlayKind,
+    build_overlay,
+    overlay_kinds,
+    register_overlay,
+    unregister_overlay,
+)
 from scribe_spark.pastry.routing_table import routing_table, table_entries
 
 __all__ = [
+    "OverlayKind",
     "PastryOverlay",
+    "build_overlay",
     "make_nodes",
     "node_name",
+    "overlay_kinds",
+    "register_overlay",
     "routing_table",
     "table_entries",
+    "unregister_overlay",
 ]

@@ -1,0 +1,93 @@
+"""The kinds of overlay, by name: ways to fill what Pastry's nodes know.
+
+A new kind is a module with an :class:`OverlayKind`, and one line below; from outside of the
+package, a call of :func:`register_overlay`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from scribe_spark.config import OverlayConfig
+from scribe_spark.errors import InputError
+from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.underlay.matrices import Underlay
+
+__all__ = [
+    "OverlayKind",
+    "build_overlay",
+    "check_overlay",
+    "overlay_kinds",
+    "register_overlay",
+    "unregister_overlay",
+]
+
+
+@dataclass(frozen=True)
+class OverlayKind:
+    """One kind of overlay, as ``--overlay NAME`` asks for it.
+
+    Attributes
+    ----------
+    name : str
+    build : callable
+        (nodes, underlay, config) -> PastryOverlay; `nodes` are `schemas.NODES`.
+        :meth:`PastryOverlay.of_knowledge` makes an overlay of what its nodes know.
+    """
+
+    name: str
+    build: Callable[[DataFrame, Underlay, OverlayConfig], PastryOverlay]
+
+
+def _perfect(nodes: DataFrame, underlay: Underlay, config: OverlayConfig) -> PastryOverlay:
+    return PastryOverlay.perfect(nodes, underlay, config.b, config.leaf_set)
+
+
+_KINDS: dict[str, OverlayKind] = {kind.name: kind for kind in (OverlayKind("perfect", _perfect),)}
+
+
+def overlay_kinds() -> dict[str, OverlayKind]:
+    """Every kind of overlay, by its name."""
+    return dict(_KINDS)
+
+
+def register_overlay(kind: OverlayKind) -> None:
+    """Add a kind of overlay to this process, or replace the one of that name."""
+    _KINDS[kind.name] = kind
+
+
+def unregister_overlay(name: str) -> None:
+    """Take a kind away again."""
+    del _KINDS[name]
+
+
+def check_overlay(config: OverlayConfig) -> OverlayKind:
+    """The kind that a config names.
+
+    Raises
+    ------
+    InputError
+        There is no such kind.
+    """
+    if config.kind not in _KINDS:
+        raise InputError("overlay", config.kind, f"is unknown; give one of {', '.join(_KINDS)}")
+    return _KINDS[config.kind]
+
+
+def build_overlay(nodes: DataFrame, underlay: Underlay, config: OverlayConfig) -> PastryOverlay:
+    """The overlay that a config names, to be freed by its ``release``.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`.
+
+    Raises
+    ------
+    InputError
+        There is no such kind.
+    """
+    return check_overlay(config).build(nodes, underlay, config)
