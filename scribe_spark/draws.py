@@ -1,7 +1,9 @@
 """Keyed draws: every random value is a pure function of (seed, purpose, row).
 
 Columns use ``xxhash64`` (Spark's ``rand`` depends on the partitioning); numpy kernels use a
-``Philox`` stream keyed by the same triple.  Equal configs give equal draws on any cluster.
+``Philox`` stream keyed by the same triple.  Of numpy only the raw bits of the stream are used: they
+are the same in all versions, which the methods of ``numpy.random.Generator`` do not promise.  Equal
+configs give equal draws on any cluster.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-__all__ = ["bits", "below", "stream", "distinct_below"]
+__all__ = ["below", "bits", "distinct_below", "stream", "uniform", "whole_numbers"]
 
 
 def bits(seed: int, purpose: str, *rows: Column | str) -> Column:
@@ -26,14 +28,34 @@ def below(n: int, seed: int, purpose: str, *rows: Column | str) -> Column:
     return F.pmod(bits(seed, purpose, *rows), F.lit(n).cast("bigint"))
 
 
-def stream(seed: int, purpose: str, row: int = 0) -> np.random.Generator:
-    """A numpy generator keyed by (seed, purpose, row)."""
-    return np.random.Generator(_philox(seed, purpose, row))
-
-
-def _philox(seed: int, purpose: str, row: int) -> np.random.Philox:
+def stream(seed: int, purpose: str, row: int = 0) -> np.random.Philox:
+    """A stream of random bits keyed by (seed, purpose, row); ``random_raw`` gives the next ones."""
     digest = hashlib.sha256(f"{seed}/{purpose}/{row}".encode()).digest()
     return np.random.Philox(key=np.frombuffer(digest[:16], dtype="<u8"))
+
+
+def uniform(raw: np.random.Philox, count: int) -> np.ndarray:
+    """Uniform numbers in [0, 1), multiples of 2**-53: float64, shape (count,)."""
+    return (raw.random_raw(count) >> np.uint64(11)) * 2.0**-53
+
+
+def whole_numbers(raw: np.random.Philox, n: int, count: int) -> np.ndarray:
+    """Uniform whole numbers in [0, n), n < 2**32: int64, shape (count,).
+
+    Each takes 32 bits, without bias; they are the numbers of ``Generator.integers(0, n, count)``.
+
+    References
+    ----------
+    Lemire, "Fast random integer generation in an interval", ACM TOMACS 29(1), 2019.
+    """
+    kept = np.empty(0, dtype=np.int64)
+    while len(kept) < count:
+        words = raw.random_raw((count - len(kept) + 1) // 2)
+        halves = np.column_stack([words & _LOW_32, words >> np.uint64(32)]).ravel()
+        product = halves * np.uint64(n)
+        unbiased = (product & _LOW_32) >= np.uint64(2**32 % n)
+        kept = np.concatenate([kept, (product[unbiased] >> np.uint64(32)).astype(np.int64)])
+    return kept[:count]
 
 
 def distinct_below(n: int, size: int, seed: int, purpose: str, row: int) -> np.ndarray:
@@ -52,7 +74,7 @@ def distinct_below(n: int, size: int, seed: int, purpose: str, row: int) -> np.n
     if size > n // 2:
         out = distinct_below(n, n - size, seed, purpose, row) if size < n else _EMPTY
         return np.setdiff1d(np.arange(n, dtype=np.int64), out, assume_unique=True)
-    raw, drawn = _philox(seed, purpose, row), _EMPTY
+    raw, drawn = stream(seed, purpose, row), _EMPTY
     kept = _EMPTY
     while len(kept) < size:
         # enough for the expected repeats at half of n (n ln 2 draws), then more if need be
@@ -64,3 +86,4 @@ def distinct_below(n: int, size: int, seed: int, purpose: str, row: int) -> np.n
 
 
 _EMPTY = np.empty(0, dtype=np.int64)
+_LOW_32 = np.uint64(2**32 - 1)

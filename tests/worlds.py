@@ -29,8 +29,10 @@ from scribe_spark.pastry import perfect_tables, prefix_summaries
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.layout import pack
 from scribe_spark.runtime import blocks
-from scribe_spark.underlay.dijkstra import LinkArrays, nearest, route_block
-from scribe_spark.underlay.matrices import MatrixUnderlay, pack_routes
+from scribe_spark.underlay.all_pairs import pack_routes
+from scribe_spark.underlay.dijkstra import LinkArrays, route_block
+from scribe_spark.underlay.matrices import MatrixUnderlay
+from scribe_spark.underlay.nearest import nearest
 
 SEEDS = range(240)
 STRIDE = 100  # no case has as many routers, nodes or groups
@@ -79,14 +81,20 @@ class Memo(Overlay):
         return self._hops[node, key]
 
 
+def route_matrices(case: Case, tie: str = "delay", seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """delay_us and pred from all routers to all, by the kernel under test."""
+    arrays = LinkArrays.of(np.array(case.routers), link_frame(case), tie, seed)
+    return route_block(arrays, np.arange(len(case.routers)))
+
+
 @dataclass(frozen=True)
 class Kernel:
-    """The routes of one case, as the table kernels ask for them (`underlay.Matrices`)."""
+    """The routes of one case, as the table kernels ask for them (`underlay.protocol.Kernel`)."""
 
     delay_us: np.ndarray
     pred: np.ndarray
     routers: np.ndarray
-    small: ClassVar[int] = 48
+    all_pairs_limit: ClassVar[int] = 48
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.delay_us, self.pred, self.routers
@@ -119,11 +127,7 @@ class World:
     @functools.cached_property
     def kernel(self) -> Kernel:
         """The case's routes, made by the kernel under test."""
-        case = self.case
-        links = link_frame(case)
-        arrays = LinkArrays.of(np.array(case.routers), links, "delay", 0)
-        delay_us, pred = route_block(arrays, np.arange(len(case.routers)))
-        return Kernel(delay_us, pred, arrays.routers + self.base)
+        return Kernel(*route_matrices(self.case), np.array(self.case.routers) + self.base)
 
     @functools.cached_property
     def grown(self) -> oracle_scribe.Scribe:

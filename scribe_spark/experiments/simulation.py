@@ -18,8 +18,10 @@ from scribe_spark.schemas import MICROSECONDS, Multicast
 from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
+from scribe_spark.underlay.all_pairs import compute_routes
 from scribe_spark.underlay.hops import HopUnderlay
-from scribe_spark.underlay.matrices import MatrixUnderlay, Underlay, compute_routes
+from scribe_spark.underlay.matrices import MatrixUnderlay
+from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["Simulation"]
 

@@ -19,7 +19,7 @@ from scribe_spark.overlay.application import Application
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.superstep import Finished, Round, Step, Table
-from scribe_spark.underlay.matrices import Underlay
+from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["PATH", "Overlay", "is_undeliverable", "start_path"]
 
@@ -181,7 +181,7 @@ class Overlay(ABC):
 
         Also ``direct_us``: D between the ends of the path, the underlay's own delay.
         """
-        return self.underlay.along(messages, PATH)
+        return self.underlay.path_delay(messages, PATH)
 
 
 def _combined(steps: list[Step], outbox: DataFrame | None) -> Step:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from scribe_spark.draws import stream
+from scribe_spark import draws
 from scribe_spark.topology.graph import Graph, both_ways, router_frame
 
 __all__ = ["HOP_MS", "generate"]
@@ -48,7 +48,8 @@ def generate(routers: int, links: int, seed: int) -> Graph:
     # link i has ends 2 i (the newer router) and 2 i + 1, which is drawn from all ends of the links
     # that were there before the newer router
     before = 2 * np.repeat(np.cumsum(brought) - brought, brought)
-    drawn = (stream(seed, "power law").random(len(newer)) * before).astype(np.int64)
+    shares = draws.uniform(draws.stream(seed, "power law"), len(newer))
+    drawn = (shares * before).astype(np.int64)
     end = drawn.copy()
     while (unknown := (end % 2 == 1) & (before > 0)).any():  # a drawn end itself: follow it
         at = end[unknown] // 2

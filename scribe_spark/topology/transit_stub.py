@@ -114,7 +114,7 @@ class _Domains:
     def routers(self) -> int:
         return len(self.points)
 
-    def member(self, domain: int, rng: np.random.Generator) -> int:
+    def member(self, domain: int, rng: np.random.Philox) -> int:
         """The id of a uniform router of a domain."""
         return int(self.starts[domain]) + _below(int(self.sizes[domain]), rng)
 
@@ -166,7 +166,7 @@ def generate(params: TopologyConfig, seed: int) -> Graph:
     return Graph(vertices, both_ways(edges), "transit-stub")
 
 
-def spread(n: int, mean: int, rng: np.random.Generator) -> np.ndarray:
+def spread(n: int, mean: int, rng: np.random.Philox) -> np.ndarray:
     """`n` counts >= 1 whose sum is ``n * mean``, scattered around `mean`.
 
     3n times a uniform count that exceeds 1 gives one unit to a uniform count.
@@ -184,7 +184,7 @@ def spread(n: int, mean: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def geo(
-    n: int, scale: int, p: float, field: str, rng: np.random.Generator
+    n: int, scale: int, p: float, field: str, rng: np.random.Philox
 ) -> tuple[np.ndarray, np.ndarray]:
     """A connected pure random graph on distinct uniform points of the grid [0, scale)^2.
 
@@ -215,7 +215,7 @@ def geo(
     attempts = max(100, min(10_000, 10_000_000 // (len(pairs) + 1)))
     for _ in range(attempts):
         points = _points(n, scale, rng)
-        links = pairs[_chance(rng, len(pairs)) < p]
+        links = pairs[draws.uniform(rng, len(pairs)) < p]
         if len(links) >= n - 1 and _is_connected(n, links):
             return points, links
     remedy = f"gave no connected domain of {n} routers in {attempts:,} draws; raise it towards 1"
@@ -357,24 +357,19 @@ def _weighted(ends: np.ndarray, weight: int, points: np.ndarray) -> pd.DataFrame
 # Draws, and small graphs
 
 
-def _stream(seed: int, purpose: str, row: int = 0) -> np.random.Generator:
+def _stream(seed: int, purpose: str, row: int = 0) -> np.random.Philox:
     return draws.stream(seed, f"transit-stub {purpose}", row)
 
 
-def _bits(rng: np.random.Generator, count: int) -> np.ndarray:
-    return rng.bit_generator.random_raw(count)
+def _bits(rng: np.random.Philox, count: int) -> np.ndarray:
+    return rng.random_raw(count)
 
 
-def _below(n: int, rng: np.random.Generator) -> int:
-    return int(rng.bit_generator.random_raw()) % n
+def _below(n: int, rng: np.random.Philox) -> int:
+    return int(rng.random_raw()) % n
 
 
-def _chance(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Uniform reals in [0, 1), of 53 bits."""
-    return (_bits(rng, count) >> np.uint64(11)) * 2.0**-53
-
-
-def _points(n: int, scale: int, rng: np.random.Generator) -> np.ndarray:
+def _points(n: int, scale: int, rng: np.random.Philox) -> np.ndarray:
     """`n` distinct uniform grid points: the first distinct ones of a stream, in its order."""
     drawn = _bits(rng, n) % np.uint64(scale * scale)
     while len(cells := pd.unique(drawn)) < n:

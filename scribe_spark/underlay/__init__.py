@@ -1,1 +1,1 @@
-"""Unicast routing between routers: delay, nearest, packets per link."""
+"""Unicast routing between routers: delay, nearest router, packets per link."""

@@ -193,7 +193,7 @@ def nearest(
 ) -> np.ndarray:
     """For each query router, the nearest candidate of each segment.
 
-    As :func:`scribe_spark.underlay.dijkstra.nearest`; one search a segment, from all of it at once.
+    As :func:`scribe_spark.underlay.nearest.nearest`; one search a segment, from all of it at once.
     """
     found = np.empty((len(queries), len(starts)), dtype=np.int64)
     ends = np.r_[starts[1:], len(candidates)]

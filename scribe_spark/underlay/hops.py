@@ -1,7 +1,7 @@
-"""An underlay for networks too large for matrices: routes by hop count, searched when asked for.
+"""The underlay of breadth-first searches: for large networks whose links are all equal.
 
-Executors get the links once, as a file; a search answers for all rows of its source, so rows are
-brought together by source first.
+Executors get the links once, as a file.  A search serves all rows of its source, so rows are
+grouped by source first.
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ from pyspark.sql import functions as F
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.breadth_first import HopGraph, hops, nearest, searches
-from scribe_spark.underlay.dijkstra import merged_links, path_links
-from scribe_spark.underlay.matrices import (
-    PACKETS,
-    RouterIds,
-    asked_routes,
-    packet_batch,
-    with_delay,
-    with_travelled,
-)
+from scribe_spark.underlay.frames import add_delay, add_path_delay, packet_batch, read_routes
+from scribe_spark.underlay.paths import merged_links, path_links
+from scribe_spark.underlay.protocol import PACKETS
+from scribe_spark.underlay.router_ids import RouterIds
 
-__all__ = ["HopUnderlay"]
+__all__ = ["HopKernel", "HopUnderlay"]
 
 
 @dataclass(frozen=True)
 class HopKernel(RouterIds):
-    """See :class:`~scribe_spark.underlay.matrices.Kernel`: names of files, and a link's delay."""
+    """See :class:`~scribe_spark.underlay.protocol.Kernel`; searches distributed arrays.
+
+    Attributes
+    ----------
+    routers, links : str
+        Names of the arrays: router ids (R,), ends of the directed links (2, L).
+    hop_us : int
+        Delay of every link.
+    """
 
     routers: str
     links: str
@@ -42,18 +45,18 @@ class HopKernel(RouterIds):
 
     @property
     def graph(self) -> HopGraph:
-        """The links, laid out for searches."""
+        """The links, ordered for searches."""
         return _graph(self.routers, self.links)
 
     @property
-    def small(self) -> int:
-        """As many searches as routers, each soon done: worth it well beyond the matrices' bound."""
+    def all_pairs_limit(self) -> int:
+        """Far above that of the matrices: 64 short searches share one pass over the links."""
         return 1024
 
     def nearest(
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
-        """See :func:`scribe_spark.underlay.dijkstra.nearest` (router indices)."""
+        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
         return nearest(self.graph, queries, candidates, starts)
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -68,7 +71,7 @@ def _graph(routers: str, links: str) -> HopGraph:
 
 @dataclass(frozen=True)
 class HopUnderlay:
-    """An :class:`~scribe_spark.underlay.matrices.Underlay` whose links are all alike."""
+    """An :class:`~scribe_spark.underlay.protocol.Underlay` over links of one weight and delay."""
 
     kernel: HopKernel
     routers: np.ndarray
@@ -79,7 +82,7 @@ class HopUnderlay:
     def of(
         cls, spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, lan_us: int
     ) -> HopUnderlay:
-        """Hand each executor the graph once.
+        """Give each executor the graph once.
 
         Parameters
         ----------
@@ -95,23 +98,23 @@ class HopUnderlay:
         return cls(HopKernel(names[0], names[1], hop_us), routers, len(links), lan_us)
 
     def release(self) -> None:
-        """See :class:`~scribe_spark.underlay.matrices.Underlay`."""
+        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
         discard_arrays(self.kernel.routers, self.kernel.links)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
-        """See :class:`~scribe_spark.underlay.matrices.Underlay`."""
-        return with_delay(frame.repartition(a).sortWithinPartitions(a), self, a, b, into)
+        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
+        return add_delay(frame.repartition(a).sortWithinPartitions(a), self, a, b, into)
 
-    def along(self, frame: DataFrame, trail: str) -> DataFrame:
-        """See :class:`~scribe_spark.underlay.matrices.Underlay`."""
-        return with_travelled(frame, self, trail)
+    def path_delay(self, frame: DataFrame, path: str) -> DataFrame:
+        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
+        return add_path_delay(frame, self, path)
 
     def packets(self, frame: DataFrame) -> DataFrame:
-        """See :class:`~scribe_spark.underlay.matrices.Underlay`."""
+        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
         kernel = self.kernel
 
         def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from _count_links(kernel, asked_routes(batches))
+            yield from _count_links(kernel, read_routes(batches))
 
         keyed = frame.select("system", "src", "dst", "packets", "tree").repartition("src")
         counts = keyed.mapInArrow(count, PACKETS)

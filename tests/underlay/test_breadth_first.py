@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from scribe_spark.underlay.breadth_first import HopGraph, Search, hops, nearest, searches
-from scribe_spark.underlay.dijkstra import merged_links, path_links
+from scribe_spark.underlay.paths import merged_links, path_links
 
 SEEDS = range(240)
 

@@ -1,4 +1,4 @@
-"""Routes and the kernels that read them, against the oracle; numpy only."""
+"""Routes from blocks of sources, against the oracle; numpy only."""
 
 from __future__ import annotations
 
@@ -14,23 +14,7 @@ from oracle.random_cases import random_case
 
 from scribe_spark.errors import InputError
 from scribe_spark.underlay import dijkstra as routes
-from scribe_spark.underlay.dijkstra import (
-    TOO_LONG,
-    LinkArrays,
-    attached_parts,
-    attached_routes,
-    last_links,
-    merged_links,
-    nearest,
-    path_links,
-    route_block,
-)
-
-
-def block(case, tie: str = "delay", seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """delay_us and pred from all routers to all."""
-    arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), tie, seed)
-    return route_block(arrays, np.arange(len(case.routers)))
+from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, route_block
 
 
 def path(pred: np.ndarray, source: int, target: int) -> list[int]:
@@ -44,7 +28,7 @@ def path(pred: np.ndarray, source: int, target: int) -> list[int]:
 def test_delay_and_predecessor_equal_the_oracle():
     assert len(worlds.worlds()) >= 200
     for one in worlds.worlds():
-        delay_us, pred = block(one.case)
+        delay_us, pred = worlds.route_matrices(one.case)
         for s in one.case.routers:
             assert dict(enumerate(delay_us[s])) == one.routes.delay[s]
             before = {v: None if p < 0 else p for v, p in enumerate(pred[s])}
@@ -56,7 +40,9 @@ def test_routes_of_some_sources_are_rows_of_those_of_all():
         case = one.case
         arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), "delay", 1)
         some = np.array(random.Random(case.seed).sample(case.routers, len(case.routers) // 2 + 1))
-        for part, everything in zip(route_block(arrays, some), block(case), strict=True):
+        for part, everything in zip(
+            route_block(arrays, some), worlds.route_matrices(case), strict=True
+        ):
             assert np.array_equal(part, everything[some])
 
 
@@ -69,21 +55,23 @@ def test_order_of_links_and_names_of_routers_do_not_matter():
         arrays = LinkArrays.of(ids[::-1], links, "delay", 1)
         assert np.array_equal(arrays.routers, ids)
         renamed = route_block(arrays, np.arange(len(ids)))
-        assert all(np.array_equal(*pair) for pair in zip(renamed, block(case), strict=True))
+        assert all(
+            np.array_equal(*pair) for pair in zip(renamed, worlds.route_matrices(case), strict=True)
+        )
 
 
 def test_the_seeded_tie_chooses_paths_of_least_weight():
     other = 0
     for one in worlds.worlds():
         case = one.case
-        delay_us, pred = block(case, "seeded", 1)
+        delay_us, pred = worlds.route_matrices(case, "seeded", 1)
         for s in case.routers:
             for v in case.routers:
                 links = list(pairwise(path(pred, s, v)))
                 assert sum(case.links[link][0] for link in links) == one.routes.weight[s][v]
                 assert sum(case.links[link][1] for link in links) == delay_us[s, v]
-        assert np.array_equal(pred, block(case, "seeded", 1)[1])
-        other += not np.array_equal(pred, block(case, "seeded", 2)[1])
+        assert np.array_equal(pred, worlds.route_matrices(case, "seeded", 1)[1])
+        other += not np.array_equal(pred, worlds.route_matrices(case, "seeded", 2)[1])
     assert other > 50  # another seed breaks ties another way
 
 
@@ -94,7 +82,7 @@ def test_weights_and_delays_of_any_scale_give_the_same_routes():
         routers = np.array(one.case.routers)
         scaled = links.assign(weight=links["weight"] * 0.25, delay_ms=links["delay_ms"] * 0.001)
         delay_us, pred = route_block(LinkArrays.of(routers, scaled, "delay", 1), routers)
-        expected_delay, expected_pred = block(one.case)
+        expected_delay, expected_pred = worlds.route_matrices(one.case)
         assert np.array_equal(delay_us * 1000, expected_delay)
         assert np.array_equal(pred, expected_pred)
 
@@ -115,151 +103,11 @@ def test_a_route_of_more_than_half_an_hour_is_too_long_for_the_matrices():
 
 def test_one_router_and_no_link():
     case = replace(random_case(0), routers=(0,), links={})
-    delay_us, pred = block(case)
+    delay_us, pred = worlds.route_matrices(case)
     assert delay_us.tolist() == [[0]]
     assert pred.tolist() == [[-1]]
 
 
-# --- parts that hang by one link -----------------------------------------------------------------
-
-
-def hanging(routers, links) -> dict[int, set[int]]:
-    """Router of the core -> what hangs on it, by taking each undirected link away in turn."""
-
-    def reached(start: int, without: tuple[int, int]) -> set[int]:
-        seen, todo = {start}, [start]
-        while todo:
-            here = todo.pop()
-            for src, dst in links:
-                if src == here and dst not in seen and {src, dst} != set(without):
-                    seen.add(dst)
-                    todo.append(dst)
-        return seen
-
-    bridges = [(a, b) for a, b in links if b not in reached(a, (a, b))]
-    solid = {r: {r} for r in routers}  # routers that no bridge separates
-    for a, b in links:
-        if (a, b) not in bridges and solid[a] is not solid[b]:
-            solid[a] |= solid[b]
-            for router in solid[b]:
-                solid[router] = solid[a]
-    most = max(map(len, solid.values()))
-    return {
-        (a, b): reached(b, (a, b))
-        for a, b in bridges
-        if len(solid[a]) == most and a not in reached(b, (a, b))
-    }
-
-
-def test_parts_hang_by_one_link_and_are_as_large_as_can_be():
-    seen = 0
-    for one in worlds.worlds():
-        case = one.case
-        arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), "delay", 1)
-        parts = attached_parts(arrays)
-        by_link = hanging(case.routers, case.links)
-        for part in parts:
-            assert set(part.routers.tolist()) == by_link[part.outside, part.gateway]
-            assert part.routers.tolist() == sorted(part.routers.tolist())
-        # the core is one set of routers that no link separates: two of its links are no parts
-        core = set(case.routers).difference(*(part.routers.tolist() for part in parts))
-        assert {part.outside for part in parts} <= core
-        assert not any({a, b} <= core for a, b in by_link)
-        assert sum(len(part.routers) for part in parts) + len(core) == len(case.routers)
-        seen += len(parts)
-    assert seen > 200
-
-
-def test_routes_of_attached_parts_equal_the_oracle():
-    inner = 0
-    for tie in ("delay", "seeded"):
-        for one in worlds.worlds():
-            case = one.case
-            arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), tie, 1)
-            expected = route_block(arrays, np.arange(len(case.routers)))
-            for part in attached_parts(arrays):
-                far = route_block(arrays, np.array([part.outside]))
-                for found, all_ in zip(attached_routes(arrays, part, far), expected, strict=True):
-                    assert found.dtype == np.int32
-                    assert np.array_equal(found, all_[part.routers]), (tie, case.seed)
-                inner += len(part.routers) > 1
-    assert inner > 100
-
-
-# --- kernels --------------------------------------------------------------------------------------
-
-
-def drawn_routes(one: worlds.World) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(one.case.seed)
-    return tuple(rng.integers(0, len(one.case.routers), (2, 30)))
-
-
-def test_path_links_equal_the_oracle():
-    for one in worlds.worlds():
-        r = len(one.case.routers)
-        source, target = drawn_routes(one)
-        row, link = path_links(last_links(block(one.case)[1]), source, target)
-        expected = [
-            (at, s * r + d)
-            for at, ends in enumerate(zip(source, target, strict=True))
-            for s, d in one.routes.path_links(*ends)
-        ]
-        assert sorted(zip(row.tolist(), link.tolist(), strict=True)) == sorted(expected)
-
-
-def test_merged_links_equal_the_oracle():
-    for one in worlds.worlds():
-        r = len(one.case.routers)
-        source, target = drawn_routes(one)
-        tree = np.arange(30) // 7 * 1000 + 3
-        source = source[np.arange(30) // 7 * 7]  # one source a tree
-        order = np.random.default_rng(0).permutation(30)
-        link = merged_links(
-            last_links(block(one.case)[1]), r, tree[order], source[order], target[order]
-        )
-        expected = {
-            (name, s * r + d)
-            for name, *ends in zip(tree, source, target, strict=True)
-            for s, d in one.routes.path_links(*ends)
-        }
-        assert sorted(link.tolist()) == sorted(number for _, number in expected)
-
-
-def test_links_of_no_route():
-    none = np.empty(0, dtype=np.int64)
-    pred = np.array([[-1]])
-    assert [len(part) for part in path_links(last_links(pred), none, none)] == [0, 0]
-    here = np.zeros(2, dtype=np.int64)
-    assert len(path_links(last_links(pred), here, here)[0]) == 0
-    assert len(merged_links(last_links(pred), 1, here, here, here)) == 0
-
-
-def test_nearest_is_the_first_of_the_least():
-    for one in worlds.worlds():
-        rng = random.Random(one.case.seed)
-        delay_us = block(one.case)[0]
-        candidates = rng.choices(one.case.routers, k=12)
-        starts = sorted({0, *rng.sample(range(12), 3)})
-        found = nearest(
-            delay_us, np.array(one.case.routers), np.array(candidates), np.array(starts)
-        )
-        for query in one.case.routers:
-            for k, (start, end) in enumerate(pairwise([*starts, 12])):
-                best = min(range(start, end), key=lambda at: (delay_us[query, candidates[at]], at))
-                assert found[query, k] == best
-
-
-def test_nearest_in_many_blocks_of_queries():
-    rng = np.random.default_rng(2)
-    delay_us = rng.integers(0, 50, (40, 40), dtype=np.int32)
-    queries, candidates = rng.integers(0, 40, 300), rng.integers(0, 40, 2**18 // 64)
-    starts = np.array([0, 1000])
-    found = nearest(delay_us, queries, candidates, starts)
-    seen = delay_us[queries][:, candidates]
-    assert np.array_equal(found[:, 0], seen[:, :1000].argmin(axis=1))
-    assert np.array_equal(found[:, 1], 1000 + seen[:, 1000:].argmin(axis=1))
-
-
 def test_whole_weights_are_the_smallest_in_proportion():
-    assert routes._whole(np.array([0.5, 1.5, 2.0])).tolist() == [1, 3, 4]
-    assert routes._whole(np.array([7.0, 7.0])).tolist() == [1, 1]
+    assert routes._whole_numbers(np.array([0.5, 1.5, 2.0])).tolist() == [1, 3, 4]
+    assert routes._whole_numbers(np.array([7.0, 7.0])).tolist() == [1, 1]

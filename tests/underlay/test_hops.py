@@ -14,10 +14,10 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.topology.power_law import generate
-from scribe_spark.underlay import hops as hop_underlay
-from scribe_spark.underlay import matrices as underlay
+from scribe_spark.underlay import hops, router_ids
+from scribe_spark.underlay.all_pairs import compute_routes
 from scribe_spark.underlay.hops import HopKernel, HopUnderlay
-from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes
+from scribe_spark.underlay.matrices import MatrixUnderlay
 
 LAN_US = 700
 
@@ -52,11 +52,11 @@ def test_delay(spark, both):
     assert rows(ours) == rows(theirs)
 
 
-def test_along(spark, both):
+def test_path_delay(spark, both):
     rng = np.random.default_rng(5)
     given = [(n, drawn(both[0], rng.integers(1, 6), n)) for n in range(80)]
-    frame = spark.createDataFrame(given, "n int, trail array<bigint>").repartition(3)
-    ours, theirs = (one.along(frame, "trail") for one in both)
+    frame = spark.createDataFrame(given, "n int, path array<bigint>").repartition(3)
+    ours, theirs = (one.path_delay(frame, "path") for one in both)
     assert rows(ours) == rows(theirs)
 
 
@@ -82,15 +82,15 @@ def alike(one: worlds.World) -> worlds.World:
     return worlds.world(replace(one.case, links=dict.fromkeys(one.case.links, (1, 3000))))
 
 
-@pytest.mark.parametrize("small", [1, 1024])
-def test_routing_state_is_the_same(monkeypatch, small):
+@pytest.mark.parametrize("limit", [1, 1024])
+def test_routing_state_is_the_same(monkeypatch, limit):
     arrays: dict[str, np.ndarray] = {}
-    for module in (hop_underlay, underlay):
+    for module in (hops, router_ids):
         monkeypatch.setattr(module, "open_array", arrays.__getitem__)
-    monkeypatch.setattr(HopKernel, "small", small)
+    monkeypatch.setattr(HopKernel, "all_pairs_limit", limit)
     for one in map(alike, worlds.worlds()[::2]):
         expected = one.make_state()
-        name = f"{small} {one.base}"
+        name = f"{limit} {one.base}"
         arrays[f"routers {name}"] = one.kernel.routers
         ends = list(one.case.links)
         arrays[f"links {name}"] = np.array(ends, dtype=np.int64).reshape(-1, 2).T

@@ -2,54 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
-import pandas as pd
-import pytest
 import worlds
 from oracle.random_cases import random_case
 from pyspark.sql import functions as F
 
-from scribe_spark import schemas
-from scribe_spark.errors import InputError
-from scribe_spark.underlay.matrices import MatrixUnderlay, compute_routes, unpack_routes
-
-
-@pytest.mark.parametrize("seed", [1, 2, 5])
-def test_compute_routes_equal_the_oracle(spark, seed):
-    one = worlds.worlds()[seed]
-    ids = np.array(one.case.routers) * 3 + 7
-    links = worlds.link_frame(one.case)
-    links = links.assign(src=links["src"] * 3 + 7, dst=links["dst"] * 3 + 7)
-    frame = compute_routes(spark, ids, links, "delay", 1)
-    assert frame.schema == schemas.ROUTES
-    routers, delay_us, pred = unpack_routes(frame.toArrow())
-    assert routers.tolist() == ids.tolist()
-    for place, router in enumerate(one.case.routers):
-        assert dict(enumerate(delay_us[place].tolist())) == one.routes.delay[router]
-        before = {v: None if p < 0 else p for v, p in enumerate(pred[place].tolist())}
-        assert before == one.routes.pred[router]
-
-
-@pytest.mark.parametrize("chain", [2, 3, 40])
-def test_a_route_too_long_for_the_matrices_is_refused(spark, chain):
-    """In one hop or in several, of the core's routers or through a gateway."""
-    ids = np.arange(chain) + 5
-    ends = pd.DataFrame({"src": [*ids[:-1], *ids[1:]], "dst": [*ids[1:], *ids[:-1]]})
-    each = 2_147_483.647 / (chain - 1)
-    for delay_ms, refused in ((each + 0.001, True), (each - 0.001, False)):
-        links = ends.assign(delay_ms=delay_ms, weight=1.0)
-        routes = compute_routes(spark, ids, links, "delay", 1)
-        if refused:
-            said = f"delay_ms = '2147484 or more from router 5 to router {ids[-1]}': a route must"
-            with pytest.raises(InputError, match=re.escape(said)):
-                MatrixUnderlay.of(spark, routes, len(links), 500)
-        else:
-            MatrixUnderlay.of(spark, routes, len(links), 500).release()
+from scribe_spark.underlay.all_pairs import compute_routes
+from scribe_spark.underlay.matrices import MatrixUnderlay
 
 
 def test_matrices_are_what_the_routes_say_in_any_order(spark):
@@ -93,22 +56,22 @@ def test_no_hop_takes_no_time(spark):
     assert {r["delay_us"] for r in worlds.underlay(spark).delay(frame, "a", "b").collect()} == {0}
 
 
-def test_along_adds_up_the_legs_of_every_trail(spark):
+def test_path_delay_adds_up_the_hops_of_every_path(spark):
     rows, expected = [], {}
     for one in worlds.worlds():
         rng = np.random.default_rng(one.case.seed)
         for length in (1, 2, 2, 5):
-            trail = rng.integers(0, len(one.case.routers), length).tolist()
+            path = rng.integers(0, len(one.case.routers), length).tolist()
             delay = one.routes.delay
-            legs = [delay[a][b] + 2000 for a, b in pairwise(trail)]
-            direct = delay[trail[0]][trail[-1]] + 2000 if legs else 0
-            expected[len(rows)] = (len(legs), sum(legs), direct)
-            rows.append((len(rows), [one.base + router for router in trail], "kept"))
-    schema = "number bigint, trail array<bigint>, other string"
+            hops = [delay[a][b] + 2000 for a, b in pairwise(path)]
+            direct = delay[path[0]][path[-1]] + 2000 if hops else 0
+            expected[len(rows)] = (len(hops), sum(hops), direct)
+            rows.append((len(rows), [one.base + router for router in path], "kept"))
+    schema = "number bigint, path array<bigint>, other string"
     frame = spark.createDataFrame(rows, schema).repartition(3)
-    told = worlds.underlay(spark).along(frame, "trail")
-    assert told.columns == ["number", "other", "hops", "delay_us", "direct_us"]
-    found = {number: tuple(rest) for number, other, *rest in told.collect()}
+    timed = worlds.underlay(spark).path_delay(frame, "path")
+    assert timed.columns == ["number", "other", "hops", "delay_us", "direct_us"]
+    found = {number: tuple(rest) for number, other, *rest in timed.collect()}
     assert found == expected
 
 

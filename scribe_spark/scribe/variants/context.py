@@ -12,7 +12,7 @@ from scribe_spark.config import TreesConfig
 from scribe_spark.pastry import PastryOverlay
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import materialise, release
-from scribe_spark.underlay.matrices import Underlay
+from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["EDGE", "VariantContext", "Variant", "bigints", "timed_edges"]
 

@@ -1,0 +1,157 @@
+"""Parts of the network that one link joins to the rest, and the short way to their routes.
+
+A stub with one gateway link is such a part: a *pendant component*.  The link is a *bridge* (its
+removal would disconnect the graph) and the rest of the graph, from which no bridge separates more,
+is the *2-edge-connected core*.  All routes that leave a pendant component take its bridge, so that
+one Dijkstra search, from the bridge's end in the core, serves all routers of the component.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from scribe_spark.underlay.dijkstra import LinkArrays, bounded_delay, route_block
+
+__all__ = ["PendantComponent", "bridges", "pendant_components", "pendant_routes"]
+
+
+@dataclass(frozen=True)
+class PendantComponent:
+    """A part of the network that one bridge joins to the core, as a stub to its transit router.
+
+    Attributes
+    ----------
+    routers : ndarray of int64
+        Indices, ascending.
+    gateway, outside : int
+        Ends of the bridge: in the component, and in the core.
+    """
+
+    routers: np.ndarray
+    gateway: int
+    outside: int
+
+
+def pendant_components(links: LinkArrays) -> list[PendantComponent]:
+    """The components that bridges join to the 2-edge-connected core, as large as possible.
+
+    The core is the largest set of routers that no bridge separates, of equals the one with the
+    router of least index.
+    """
+    r = len(links.routers)
+    if not len(links.src):
+        return []
+    bridge = bridges(r, links.src, links.dst)
+    _, component = connected_components(_graph(links, ~bridge), directed=False)
+    core = component == np.bincount(component).argmax()
+    # without the links at the core every pendant component is a connected component of its own
+    enters = ~core[links.src] & core[links.dst]
+    outside_core = ~(core[links.src] | core[links.dst])
+    _, component = connected_components(_graph(links, outside_core), directed=False)
+    by_component = np.argsort(component, kind="stable")
+    gateways, outsides = links.src[enters], links.dst[enters]
+    starts = np.searchsorted(component[by_component], component[gateways])
+    ends = np.searchsorted(component[by_component], component[gateways], side="right")
+    return [
+        PendantComponent(by_component[start:end].astype(np.int64), int(gateway), int(outside))
+        for start, end, gateway, outside in zip(starts, ends, gateways, outsides, strict=True)
+    ]
+
+
+def _graph(links: LinkArrays, chosen: np.ndarray) -> csr_array:
+    """The chosen links as a sparse (R, R) matrix."""
+    r, ones = len(links.routers), np.ones(np.count_nonzero(chosen))
+    return csr_array((ones, (links.src[chosen], links.dst[chosen])), shape=(r, r))
+
+
+def bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+    """Which directed links are bridges of the undirected graph: bool, one per link.
+
+    Parameters
+    ----------
+    r : int
+        Routers 0..r-1; the graph is connected.
+    src, dst : ndarray of int, shape (L,)
+        Ends; each link's reverse is one of them.
+
+    References
+    ----------
+    Tarjan, "A note on finding the bridges of a graph", Inf. Proc. Letters 2, 1974: a link of a
+    depth-first tree is a bridge if no other link leads from the subtree below it to above it.
+    """
+    by_src = np.argsort(src, kind="stable")
+    first = np.searchsorted(src[by_src], np.arange(r + 1)).tolist()
+    neighbour = dst[by_src].tolist()
+    next_link = first[:r]
+    # the order in which routers are visited, and the earliest that a subtree has a link to
+    visited, low, parent = [-1] * r, [0] * r, [-1] * r
+    found = set()
+    clock, stack = 1, [0]
+    visited[0] = low[0] = 0
+    while stack:
+        here = stack[-1]
+        if next_link[here] < first[here + 1]:
+            there = neighbour[next_link[here]]
+            next_link[here] += 1
+            if visited[there] < 0:
+                visited[there] = low[there] = clock
+                clock += 1
+                parent[there] = here
+                stack.append(there)
+            elif there != parent[here]:
+                low[here] = min(low[here], visited[there])
+        else:
+            stack.pop()
+            above = parent[here]
+            if above >= 0:
+                low[above] = min(low[above], low[here])
+                if low[here] > visited[above]:
+                    found |= {above * r + here, here * r + above}
+    return np.isin(src.astype(np.int64) * r + dst, np.fromiter(found, np.int64, len(found)))
+
+
+def pendant_routes(
+    links: LinkArrays, component: PendantComponent, far: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Routes from every router of a pendant component to all routers.
+
+    Routes between its routers stay inside.  All others take the bridge, and beyond it they are the
+    routes of the bridge's end in the core.
+
+    Parameters
+    ----------
+    links : LinkArrays
+    component : PendantComponent
+    far : (delay_us, pred)
+        :func:`~scribe_spark.underlay.dijkstra.route_block` of ``[component.outside]``.
+
+    Returns
+    -------
+    delay_us, pred : ndarray of int32, shape (len(component.routers), R)
+        As :func:`~scribe_spark.underlay.dijkstra.route_block` of ``component.routers``.
+    """
+    routers, r = component.routers, len(links.routers)
+    position = np.full(r, -1, dtype=np.int32)
+    position[routers] = np.arange(len(routers))
+    inside = (position[links.src] >= 0) & (position[links.dst] >= 0)
+    inner = LinkArrays(
+        links.routers[routers],
+        position[links.src[inside]],
+        position[links.dst[inside]],
+        links.delay_us[inside],
+        links.cost[inside],
+    )
+    near_delay, near_pred = route_block(inner, np.arange(len(routers)))
+    far_delay, far_pred = far
+    bridge = (links.src == component.gateway) & (links.dst == component.outside)
+    to_outside = near_delay[:, position[component.gateway]] + links.delay_us[bridge][0]
+    delay_us = bounded_delay(to_outside[:, None] + far_delay)
+    pred = np.repeat(far_pred, len(routers), axis=0)
+    pred[:, component.outside] = component.gateway
+    delay_us[:, routers] = near_delay
+    pred[:, routers] = np.where(near_pred < 0, -1, routers[near_pred])
+    return delay_us, pred

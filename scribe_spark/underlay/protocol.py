@@ -1,0 +1,126 @@
+"""What the rest of the package asks of unicast routing: delay, nearest router, packets per link.
+
+The implementations: :mod:`.matrices` looks routes up in matrices of all pairs of routers;
+:mod:`.hops` searches for them when asked, for networks too large for that.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from pyspark.sql import DataFrame
+
+__all__ = ["PACKETS", "Kernel", "Underlay"]
+
+#: Columns of the result of :meth:`Underlay.packets`.
+PACKETS = "system string, src bigint, dst bigint, packets bigint"
+
+
+class Kernel(Protocol):
+    """Questions of numpy kernels on executors; picklable.  Routers are indices in id order."""
+
+    @property
+    def all_pairs_limit(self) -> int:
+        """Largest set of candidates for which all `delays` are cheaper than :meth:`nearest`."""
+
+    def index(self, routers: np.ndarray) -> np.ndarray:
+        """Indices of router ids."""
+
+    def ids(self, index: np.ndarray) -> np.ndarray:
+        """Router ids of indices."""
+
+    def nearest(
+        self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
+    ) -> np.ndarray:
+        """For each query router, the nearest candidate of each segment.
+
+        Parameters
+        ----------
+        queries : ndarray of int, shape (Q,)
+            Router indices.
+        candidates : ndarray of int, shape (C,)
+            Router indices, most preferred first within a segment: the first of equals wins.
+        starts : ndarray of int, shape (K,)
+            Where each (non-empty) segment of `candidates` begins.
+
+        Returns
+        -------
+        ndarray of int64, shape (Q, K)
+            Positions in `candidates`.
+        """
+
+    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Route delay in microseconds between router indices, row by row."""
+
+
+class Underlay(Protocol):
+    """The router network under the overlay.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    routers : ndarray of int64, shape (R,)
+        Router ids, ascending.
+    links : int
+        Directed links.
+    lan_us : int
+        Delay of a node's LAN link, each way.
+    """
+
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def routers(self) -> np.ndarray: ...
+    @property
+    def links(self) -> int: ...
+    @property
+    def lan_us(self) -> int: ...
+
+    def release(self) -> None:
+        """Free the disk space of its files; it cannot be used any more."""
+        ...
+
+    def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
+        """`frame` and the delay D of each row, in microseconds (BIGINT), of two nodes.
+
+        Parameters
+        ----------
+        frame : DataFrame
+        a, b : str
+            Columns with the routers of two different nodes; NULL gives 0 (no hop).
+        into : str
+            Name of the new column.
+        """
+
+    def path_delay(self, frame: DataFrame, path: str) -> DataFrame:
+        """`frame` with the delay of each row's path through the overlay.
+
+        Parameters
+        ----------
+        frame : DataFrame
+        path : str
+            Array column: the routers of the nodes on the path, one hop after the other.
+
+        Returns
+        -------
+        DataFrame
+            Instead of `path`: ``hops`` (INT), ``delay_us`` of the path and ``direct_us``, D between
+            its two ends (BIGINT; 0 without a hop).
+        """
+
+    def packets(self, frame: DataFrame) -> DataFrame:
+        """Packets on each directed core link.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            ``system, src, dst, packets, tree``: `packets` packets over the route from router `src`
+            to router `dst`.  Rows whose `tree` is equal and not NULL have one `src`; their routes
+            are merged, and each link of the merge carries one packet.
+
+        Returns
+        -------
+        DataFrame
+            :data:`PACKETS`; only links that carry a packet.
+        """

@@ -1,0 +1,78 @@
+"""Pendant components, their routes and bridges, against plain definitions; numpy only."""
+
+from __future__ import annotations
+
+import numpy as np
+import worlds
+
+from scribe_spark.underlay.dijkstra import LinkArrays, route_block
+from scribe_spark.underlay.pendant import pendant_components, pendant_routes
+
+
+def hanging(routers, links) -> dict[int, set[int]]:
+    """Router of the core -> what hangs on it, by taking each undirected link away in turn."""
+
+    def reached(start: int, without: tuple[int, int]) -> set[int]:
+        seen, todo = {start}, [start]
+        while todo:
+            here = todo.pop()
+            for src, dst in links:
+                if src == here and dst not in seen and {src, dst} != set(without):
+                    seen.add(dst)
+                    todo.append(dst)
+        return seen
+
+    bridges = [(a, b) for a, b in links if b not in reached(a, (a, b))]
+    solid = {r: {r} for r in routers}  # routers that no bridge separates
+    for a, b in links:
+        if (a, b) not in bridges and solid[a] is not solid[b]:
+            solid[a] |= solid[b]
+            for router in solid[b]:
+                solid[router] = solid[a]
+    most = max(map(len, solid.values()))
+    return {
+        (a, b): reached(b, (a, b))
+        for a, b in bridges
+        if len(solid[a]) == most and a not in reached(b, (a, b))
+    }
+
+
+def test_components_hang_by_one_link_and_are_as_large_as_can_be():
+    seen = 0
+    for one in worlds.worlds():
+        case = one.case
+        arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), "delay", 1)
+        components = pendant_components(arrays)
+        by_link = hanging(case.routers, case.links)
+        for component in components:
+            assert set(component.routers.tolist()) == by_link[component.outside, component.gateway]
+            assert component.routers.tolist() == sorted(component.routers.tolist())
+        # the core is one set of routers that no link separates: two of its links are no components
+        core = set(case.routers).difference(
+            *(component.routers.tolist() for component in components)
+        )
+        assert {component.outside for component in components} <= core
+        assert not any({a, b} <= core for a, b in by_link)
+        assert sum(len(component.routers) for component in components) + len(core) == len(
+            case.routers
+        )
+        seen += len(components)
+    assert seen > 200
+
+
+def test_routes_of_pendant_components_equal_the_oracle():
+    inner = 0
+    for tie in ("delay", "seeded"):
+        for one in worlds.worlds():
+            case = one.case
+            arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), tie, 1)
+            expected = route_block(arrays, np.arange(len(case.routers)))
+            for component in pendant_components(arrays):
+                far = route_block(arrays, np.array([component.outside]))
+                for found, all_ in zip(
+                    pendant_routes(arrays, component, far), expected, strict=True
+                ):
+                    assert found.dtype == np.int32
+                    assert np.array_equal(found, all_[component.routers]), (tie, case.seed)
+                inner += len(component.routers) > 1
+    assert inner > 100
