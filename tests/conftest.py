@@ -46,3 +46,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.conf.set("spark.sql.adaptive.enabled", False)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def with_graphframes(spark: SparkSession) -> None:
+    """Skip a test where GraphFrames' Python or JVM half is missing."""
+    pytest.importorskip("graphframes", reason="GraphFrames' Python half is not installed")
+    from scribe_spark.runtime import graph_frame
+
+    if not graph_frame.has_graphframes(spark):
+        pytest.skip(f"{graph_frame.COORDINATES} is not on the session's class path")

@@ -42,7 +42,7 @@ from scribe_spark.report import render
 from scribe_spark.runtime.jvm import java_version
 from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.scribe import check_capacities, check_members
-from scribe_spark.topology import check_routable, load
+from scribe_spark.topology import check_routable, is_path, load, needs_spark
 
 __all__ = ["Run", "check", "report", "run"]
 
@@ -85,7 +85,7 @@ def check(config: RunConfig, execution: Execution) -> None:
     if is_local(execution.out):
         check_former(config, execution)
         probe_local(execution.out)
-    if not _needs_spark(config.topology.kind):
+    if not needs_spark(config.topology.kind):
         check_routable(load(config), config.tie)
     check_overlay(config.overlay)
     if config.members is not None and is_local(config.members):
@@ -102,14 +102,6 @@ def check_former(config: RunConfig, execution: Execution) -> None:
     InputError
     """
     _former(*local_contents(execution.out), config, execution)
-
-
-def _is_named(topology: str) -> bool:
-    return topology in ("transit-stub", "power-law") or topology.startswith("topohub:")
-
-
-def _needs_spark(topology: str) -> bool:
-    return not _is_named(topology) and not is_local(topology)
 
 
 def run(
@@ -318,7 +310,8 @@ def former(
 
 def _inputs(config: RunConfig) -> dict[str, str]:
     """The digest of each of the user's tables that is on this machine."""
-    topology = None if _is_named(config.topology.kind) else config.topology.kind
+    kind = config.topology.kind
+    topology = kind if is_path(kind) else None
     given = {n: getattr(config, n) for n in ("members", "capacities")} | {"topology": topology}
     return {n: _file_digest(local_path(v)) for n, v in given.items() if v and is_local(v)}
 

@@ -1,16 +1,25 @@
 """The router network: drawn, real or the user's own; all as one `Topology`."""
 
+from scribe_spark.runtime.graph_frame import GraphFramesMissing
 from scribe_spark.topology.checks import check, check_routable
-from scribe_spark.topology.graph import Graph, GraphFramesMissing, Topology
-from scribe_spark.topology.sources import from_frames, from_graphframe, load
+from scribe_spark.topology.frames import Topology, from_frames, from_graphframe
+from scribe_spark.topology.graph import Graph
+from scribe_spark.topology.links import graph_of_links
+from scribe_spark.topology.registry import is_path, load, needs_spark, register
+from scribe_spark.topology.source import Source
 
 __all__ = [
     "Graph",
     "GraphFramesMissing",
+    "Source",
     "Topology",
     "check",
     "check_routable",
     "from_frames",
     "from_graphframe",
+    "graph_of_links",
+    "is_path",
     "load",
+    "needs_spark",
+    "register",
 ]

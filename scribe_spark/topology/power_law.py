@@ -18,9 +18,11 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark import draws
-from scribe_spark.topology.graph import Graph, both_ways, router_frame
+from scribe_spark.topology.graph import Graph, router_frame
+from scribe_spark.topology.links import both_ways
+from scribe_spark.topology.source import Source
 
-__all__ = ["HOP_MS", "generate"]
+__all__ = ["HOP_MS", "SOURCE", "generate"]
 
 #: Delay of every link: D counts hops.
 HOP_MS = 1.0
@@ -60,3 +62,9 @@ def generate(routers: int, links: int, seed: int) -> Graph:
 
 
 _OLDEST = -2  # even, as an end that is known: router 0, the first link's older end
+
+
+SOURCE = Source(
+    "power-law",
+    lambda _, config, seed: generate(config.power_law_routers, config.power_law_links, seed),
+)

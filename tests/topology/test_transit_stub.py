@@ -20,7 +20,9 @@ from scribe_spark.config import TopologyConfig
 from scribe_spark.errors import InputError
 from scribe_spark.topology import check
 from scribe_spark.topology import transit_stub as model
-from scribe_spark.topology.transit_stub import Scales, Weights, generate, geo, hop_diameter, spread
+from scribe_spark.topology.domains import spread
+from scribe_spark.topology.geometry import Scales, geo, hop_diameter
+from scribe_spark.topology.transit_stub import Weights, generate
 
 PRESET = TopologyConfig()
 SMALL = TopologyConfig(transit_domains=3, transit_size=3, stubs_per_transit=2, stub_size=4)
@@ -276,10 +278,19 @@ def test_a_hopeless_probability_is_refused(field):
         transit_size=30, stubs_per_transit=3, gtitm_quirk=False, **{field: 1e-4}
     )
     with pytest.raises(
-        InputError, match=f"{field} = 0.0001: gave no connected .*raise it"
+        InputError, match=f"{field} = 0.0001: practically never gives a connected .*raise it to"
     ) as error:
         generate(params, 1)
     assert "\n" not in str(error.value)
+
+
+def test_large_stubs_with_an_improbable_p_stub_are_refused_at_once():
+    """A hundred draws may give one connected stub, but there are hundreds of stubs."""
+    large = {"transit_domains": 1, "transit_size": 4, "stubs_per_transit": 25, "stub_size": 99}
+    began = time.perf_counter()
+    with pytest.raises(InputError, match=r"domain of 1\d\d routers; raise it to 0.0\d+ or more"):
+        generate(TopologyConfig(**large, p_stub=0.015), 1)
+    assert time.perf_counter() - began < 2
 
 
 def test_the_quirk_blames_the_probability_that_was_used():

@@ -1,0 +1,70 @@
+"""GraphFrames for the user's own analyses, where both halves of the library are there.
+
+The Python half comes from PyPI with the package; the JVM half is a jar on the session's class path
+(:mod:`.graphframes_jar`).  Nothing that a run does needs either.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+
+from scribe_spark.runtime.graphframes_jar import COORDINATES
+
+if TYPE_CHECKING:
+    from graphframes import GraphFrame
+
+__all__ = ["GraphFramesMissing", "graph_frame", "has_graphframes"]
+
+_JVM_CLASS = "org.graphframes.GraphFramePythonAPI"
+
+
+class GraphFramesMissing(RuntimeError):
+    """GraphFrames is asked for and one of its halves is absent; the message says how to add it."""
+
+
+def graph_frame(vertices: DataFrame, edges: DataFrame) -> GraphFrame:
+    """The GraphFrame of two DataFrames.
+
+    Parameters
+    ----------
+    vertices : DataFrame
+        With a column ``id``.
+    edges : DataFrame
+        With columns ``src`` and ``dst``.
+
+    Raises
+    ------
+    GraphFramesMissing
+        Where GraphFrames' Python or JVM half is absent.
+    """
+    try:
+        from graphframes import GraphFrame
+    except ImportError as error:
+        raise GraphFramesMissing(
+            f"GraphFrames' Python half is missing ({error}); pip install graphframes-py"
+        ) from None
+    if not has_graphframes(vertices.sparkSession):
+        raise GraphFramesMissing(
+            f"{COORDINATES} is not on the session's class path; run `make setup` on a "
+            "network that reaches Maven Central, or start the session with "
+            f"spark.jars.packages={COORDINATES}"
+        )
+    return GraphFrame(vertices, edges)
+
+
+def has_graphframes(spark: SparkSession) -> bool:
+    """Whether the session's JVM can load GraphFrames, asked as GraphFrames' Python half asks."""
+    try:
+        jvm = spark._jvm
+    except AttributeError:  # Spark Connect: no JVM to ask, the server answers
+        return True
+    if jvm is None:
+        return False
+    # py4j's own errors are not imported: they differ between a missing class and a broken jar
+    try:
+        jvm.Thread.currentThread().getContextClassLoader().loadClass(_JVM_CLASS)
+    except Exception:
+        return False
+    return True

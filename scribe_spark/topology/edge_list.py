@@ -1,0 +1,38 @@
+"""A router graph from a CSV or Parquet table of its links: ``src, dst, delay_ms[, weight]``."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from scribe_spark.errors import InputError
+from scribe_spark.inputs import read_table
+from scribe_spark.topology.frames import from_frames
+from scribe_spark.topology.graph import Graph
+from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
+
+__all__ = ["edge_list", "remote_edge_list"]
+
+
+def edge_list(path: str) -> Graph:
+    """The graph of a local edge list: CSV or Parquet with ``src, dst, delay_ms[, weight]``.
+
+    Raises
+    ------
+    InputError
+        Missing or malformed table, or a graph that cannot be simulated.
+    """
+    edges = read_table(path, FIELD, EDGE_COLUMNS, optional=("weight",))
+    return graph_of_links(None, edges, path)
+
+
+def remote_edge_list(url: str, spark: SparkSession) -> Graph:
+    """The graph of an edge list that only Spark can reach; as :func:`edge_list`."""
+    name = url.rstrip("/").lower()
+    reader = spark.read.options(header=True, inferSchema=True)
+    try:
+        table = reader.csv(url) if name.endswith((".csv", ".csv.gz")) else reader.parquet(url)
+        return from_frames(None, table, url)
+    except PySparkException as error:
+        reason = str(error).strip().splitlines()[0].rstrip(". ")
+        raise InputError(FIELD, url, f"cannot be read by Spark: {reason}") from None

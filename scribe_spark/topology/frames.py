@@ -1,0 +1,158 @@
+"""The router graph as DataFrames: for the package's tables, and as GraphFrames users have one.
+
+A :class:`Topology` is made from a graph; a graph is made from a GraphFrame, a :class:`Topology` or
+two DataFrames of the user's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark.inputs import Kind, typed
+from scribe_spark.runtime.graph_frame import graph_frame
+from scribe_spark.schemas import LINKS, ROUTERS, conform
+from scribe_spark.topology.graph import Graph, router_frame
+from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
+
+if TYPE_CHECKING:
+    from graphframes import GraphFrame
+
+__all__ = ["Topology", "from_frames", "from_graphframe"]
+
+_ID: dict[str, Kind] = {"id": "int"}
+_PLACE: dict[str, Kind] = {"domain": "int", "x": "float", "y": "float"}
+
+_VERTICES = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("kind", pa.string()),
+        ("domain", pa.int64()),
+        ("x", pa.float64()),
+        ("y", pa.float64()),
+    ]
+)
+_EDGES = pa.schema(
+    [
+        ("src", pa.int64()),
+        ("dst", pa.int64()),
+        ("delay_ms", pa.float64()),
+        ("weight", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A router graph as DataFrames, in GraphFrames' form.
+
+    Attributes
+    ----------
+    vertices : DataFrame
+        ``id`` BIGINT, ``kind`` STRING, ``domain`` BIGINT, ``x``, ``y`` DOUBLE; NULL where unknown.
+    edges : DataFrame
+        ``src``, ``dst`` BIGINT, ``delay_ms`` DOUBLE (ms), ``weight`` DOUBLE; one row per direction.
+    """
+
+    vertices: DataFrame
+    edges: DataFrame
+
+    @classmethod
+    def from_graph(cls, spark: SparkSession, graph: Graph) -> Topology:
+        """The DataFrames of `graph`, handed to Spark through Arrow."""
+
+        def frame(rows: pd.DataFrame, schema: pa.Schema) -> DataFrame:
+            table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
+            return spark.createDataFrame(table)
+
+        return cls(frame(graph.vertices, _VERTICES), frame(graph.edges, _EDGES))
+
+    def routers(self) -> DataFrame:
+        """The contract table ``routers``."""
+        return conform(self.vertices.withColumn("router", F.col("id")), ROUTERS)
+
+    def links(self) -> DataFrame:
+        """The contract table ``links``."""
+        return conform(self.edges, LINKS)
+
+    def graphframe(self) -> GraphFrame:
+        """The graph as a GraphFrame, for the user's own analyses.
+
+        Raises
+        ------
+        GraphFramesMissing
+            Where GraphFrames' Python or JVM half is absent.
+        """
+        return graph_frame(self.vertices, self.edges)
+
+
+def from_frames(vertices: DataFrame | None, edges: DataFrame, source: str = "DataFrames") -> Graph:
+    """The graph of DataFrames that the caller has.
+
+    Parameters
+    ----------
+    vertices : DataFrame or None
+        ``id``, and any of ``kind, domain, x, y``.  None: the ends of the edges.
+    edges : DataFrame
+        ``src, dst, delay_ms`` (ms), and ``weight`` or not.  Other columns are ignored.
+    source : str
+        The value that error messages name.
+
+    Raises
+    ------
+    InputError
+        Missing column, bad value, or a graph that cannot be simulated.
+    """
+    links = typed(
+        _collected(edges, list(EDGE_COLUMNS)),
+        f"{FIELD} edges",
+        source,
+        EDGE_COLUMNS,
+        optional=("weight",),
+        empty=vertices is not None,
+    )
+    return graph_of_links(None if vertices is None else _vertices(vertices, source), links, source)
+
+
+def from_graphframe(graphframe: GraphFrame) -> Graph:
+    """The graph of a GraphFrame whose edges carry ``delay_ms`` (ms), and ``weight`` or not.
+
+    Raises
+    ------
+    InputError
+        As :func:`from_frames`.
+    """
+    return from_frames(graphframe.vertices, graphframe.edges, "GraphFrame")
+
+
+def _vertices(vertices: DataFrame, source: str) -> pd.DataFrame:
+    field = f"{FIELD} vertices"
+    rows = _collected(vertices, ["id", "kind", *_PLACE])
+    ids = typed(rows, field, source, _ID)["id"]
+    known = {
+        name: _known(rows, name, kind, field, source)
+        for name, kind in _PLACE.items()
+        if name in rows
+    }
+    if "kind" in rows:
+        known["kind"] = rows["kind"].astype(object).where(rows["kind"].notna(), None)
+    return router_frame(ids, **known)
+
+
+def _known(rows: pd.DataFrame, name: str, kind: Kind, field: str, source: str) -> pd.Series:
+    """A column that may be NULL here and there, typed where it is not."""
+    present = rows.loc[rows[name].notna(), [name]]
+    values = typed(present, field, source, {name: kind}, empty=True)[name]
+    values.index = present.index
+    return values.astype("Int64" if kind == "int" else "float64").reindex(rows.index)
+
+
+def _collected(frame: DataFrame, names: list[str]) -> pd.DataFrame:
+    """The named columns that `frame` has; of size R, so the driver holds it."""
+    wanted = [name for name in names if name in frame.columns] or frame.columns
+    return frame.select(*wanted).toArrow().to_pandas()

@@ -1,0 +1,114 @@
+"""Random graphs on points of a plane: what the domains of a transit-stub network are made of.
+
+References
+----------
+Zegura, Calvert, Bhattacharjee, "How to model an internetwork", INFOCOM 1996: the pure random
+method of GT-ITM.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components, shortest_path
+
+from scribe_spark import draws
+from scribe_spark.config import TopologyConfig
+from scribe_spark.errors import InputError
+from scribe_spark.topology.connectivity import check_connectable
+
+__all__ = ["Scales", "geo", "hop_diameter"]
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Sides of the squares in which points are drawn, in grid units (1 unit = 1 ms).
+
+    Attributes
+    ----------
+    grid, transit, stub : int
+        G, S_T, S_S.  Squares never exceed the grid (which only tiny graphs would ask for).
+    """
+
+    grid: int
+    transit: int
+    stub: int
+
+    @classmethod
+    def of(cls, params: TopologyConfig) -> Scales:
+        """The scales that GT-ITM's users derive from the sizes."""
+        most_transit = params.transit_size + 3 * params.transit_domains
+        most_stubs = params.stubs_per_transit + 3 * most_transit
+        most_stub_size = params.stub_size + 3 * most_stubs
+        grid = _rounded(math.sqrt(80 * params.routers))
+        transit = _rounded(grid / 2)
+        transit += transit % 2
+        stub = _rounded(math.sqrt(16 * most_stub_size))
+        return cls(grid, min(transit, grid), min(stub, grid))
+
+
+def geo(
+    n: int, scale: int, p: float, field: str, rng: np.random.Philox
+) -> tuple[np.ndarray, np.ndarray]:
+    """A connected pure random graph on distinct uniform points of the grid [0, scale)^2.
+
+    Every pair is linked with probability `p`; points and links are all redrawn until the graph is
+    connected.
+
+    Parameters
+    ----------
+    field : str
+        The parameter that `p` is, for the error message.
+
+    Returns
+    -------
+    points : ndarray of int64, shape (n, 2)
+    links : ndarray of int64, shape (links, 2)
+        Positions i < j of the ends.
+
+    Raises
+    ------
+    InputError
+        More points than grid cells, or a probability that :func:`check_connectable` refuses.
+    """
+    if n > scale * scale:
+        raise InputError(field, p, f"cannot place {n} routers on {scale} x {scale} grid points")
+    check_connectable(np.array([n]), p, field)
+    pairs = np.column_stack(np.triu_indices(n, 1))
+    while True:
+        points = _points(n, scale, rng)
+        links = pairs[draws.uniform(rng, len(pairs)) < p]
+        if len(links) >= n - 1 and _is_connected(n, links):
+            return points, links
+
+
+def hop_diameter(n: int, links: np.ndarray) -> int:
+    """The longest of the shortest paths of a connected graph, in hops."""
+    return int(shortest_path(_matrix(n, links), directed=False, unweighted=True).max())
+
+
+def _points(n: int, scale: int, rng: np.random.Philox) -> np.ndarray:
+    """`n` distinct uniform grid points: the first distinct ones of a stream, in its order."""
+    drawn = rng.random_raw(n) % np.uint64(scale * scale)
+    while len(cells := pd.unique(drawn)) < n:
+        drawn = np.concatenate([drawn, rng.random_raw(n) % np.uint64(scale * scale)])
+    x, y = np.divmod(cells[:n].astype(np.int64), scale)
+    return np.column_stack([x, y])
+
+
+def _matrix(n: int, links: np.ndarray):
+    ones = np.ones(len(links), dtype=np.int8)
+    return coo_array((ones, (links[:, 0], links[:, 1])), shape=(n, n)).tocsr()
+
+
+def _is_connected(n: int, links: np.ndarray) -> bool:
+    return connected_components(_matrix(n, links), directed=False, return_labels=False) == 1
+
+
+def _rounded(x: float) -> int:
+    """To the nearest whole number, halves up."""
+    return math.floor(x + 0.5)

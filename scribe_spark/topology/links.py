@@ -1,0 +1,82 @@
+"""A router graph from links as a user has them.
+
+Delays are kept to the microsecond and weights to a millionth.  Where there is no ``weight``, the
+delay is the weight, so that routes are those of least delay.  A link given in one direction gets
+its reverse with the same delay and weight; of parallel links the one of least weight, then least
+delay, is kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.inputs import Kind
+from scribe_spark.topology.checks import LEAST_WEIGHT, check
+from scribe_spark.topology.graph import DELAY_DECIMALS, WEIGHT_DECIMALS, Graph, router_frame
+
+__all__ = ["EDGE_COLUMNS", "FIELD", "both_ways", "graph_of_links"]
+
+#: The input's name in error messages.
+FIELD = "topology"
+
+#: Columns of a table of links; ``weight`` may be left out.
+EDGE_COLUMNS: dict[str, Kind] = {
+    "src": "int",
+    "dst": "int",
+    "delay_ms": "float",
+    "weight": "float",
+}
+
+
+def graph_of_links(vertices: pd.DataFrame | None, edges: pd.DataFrame, source: str) -> Graph:
+    """The graph of some links, checked as they are given, then with one row per direction.
+
+    Parameters
+    ----------
+    vertices : DataFrame or None
+        From :func:`~scribe_spark.topology.graph.router_frame`.  None: the ends of the links.
+    edges : DataFrame
+        ``src, dst`` (int64), ``delay_ms`` and, or not, ``weight`` (float64).
+    source : str
+        Where they came from, for error messages.
+
+    Raises
+    ------
+    InputError
+        A graph that :func:`~scribe_spark.topology.check` refuses.
+
+    Examples
+    --------
+    >>> links = pd.DataFrame({"src": [0, 1], "dst": [1, 2], "delay_ms": [2.0, 3.0]})
+    >>> len(graph_of_links(None, links, "a path of three routers").edges)
+    4
+    """
+    if vertices is None:
+        vertices = router_frame(np.unique(edges[["src", "dst"]].to_numpy()))
+    if "weight" not in edges:
+        # the delay as it is kept; a link of no delay (two routers at one place) still weighs
+        weight = edges["delay_ms"].round(DELAY_DECIMALS).clip(lower=LEAST_WEIGHT)
+        edges = edges.assign(weight=weight)
+    given = Graph(vertices, edges, source)
+    check(given, FIELD)
+    return Graph(vertices, both_ways(edges), source)
+
+
+def both_ways(edges: pd.DataFrame) -> pd.DataFrame:
+    """One row per direction, at the package's resolution, ascending by (src, dst).
+
+    Of parallel links the one of least weight, then least delay, is kept.  A link given in one
+    direction gets its reverse with the same delay and weight; a link given in both keeps both.
+    Delays are rounded to the microsecond, weights to a millionth.
+    """
+    rounded = edges.assign(
+        delay_ms=edges["delay_ms"].round(DELAY_DECIMALS),
+        weight=edges["weight"].round(WEIGHT_DECIMALS),
+        given=0,
+    )
+    reverse = rounded.assign(src=edges["dst"], dst=edges["src"], given=1)
+    order = ["src", "dst", "given", "weight", "delay_ms"]
+    both = pd.concat([rounded, reverse], ignore_index=True).sort_values(order)
+    kept = both.loc[~both.duplicated(["src", "dst"])]
+    return kept[["src", "dst", "delay_ms", "weight"]].reset_index(drop=True)

@@ -1,0 +1,37 @@
+"""A kind of topology: its name, and how its graph is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scribe_spark.config import TopologyConfig
+from scribe_spark.topology.graph import Graph
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One kind of topology, as ``--topology NAME`` or ``--topology NAME:ARGUMENT`` asks for it.
+
+    Attributes
+    ----------
+    name : str
+    make : callable
+        (argument, config, seed) -> Graph; without Spark, and every draw keyed by the seed.
+    argument : str
+        What the argument is, in capitals; empty where the kind takes none.
+    needs : str
+        What must be installed besides the package; empty for nothing.
+    """
+
+    name: str
+    make: Callable[[str, TopologyConfig, int], Graph]
+    argument: str = ""
+    needs: str = ""
+
+    @property
+    def spelling(self) -> str:
+        """As a user writes it: ``topohub:NAME``."""
+        return f"{self.name}:{self.argument}" if self.argument else self.name

@@ -1,0 +1,77 @@
+"""Real networks, from the topohub package.
+
+References
+----------
+Jurkiewicz, "TopoHub: a repository of reference Gabriel graph and real-world topologies for
+networking research", SoftwareX 24, 2023.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.errors import InputError
+from scribe_spark.topology.graph import Graph, router_frame
+from scribe_spark.topology.links import FIELD, graph_of_links
+from scribe_spark.topology.source import Source
+
+__all__ = ["KM_PER_MS", "SOURCE", "topohub_network"]
+
+#: Light in fibre: 5 microseconds per kilometre.
+KM_PER_MS = 200.0
+
+
+def topohub_network(name: str) -> Graph:
+    """A network of the topohub package, for example ``sndlib/germany50`` or ``topozoo/Abilene``.
+
+    topohub gives the length of a link in kilometres; its delay is that of light in fibre, 200 km
+    per ms.  ``x`` and ``y`` are longitude and latitude in degrees.
+
+    Raises
+    ------
+    InputError
+        topohub is not installed, or has no network of that name.
+    """
+    source = f"topohub:{name}"
+    try:
+        import topohub
+    except ImportError:
+        remedy = "needs the topohub package: pip install 'scribe_spark[topohub]'"
+        raise InputError(FIELD, source, remedy) from None
+    names = _names(resources.files(topohub) / "data")
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.0)
+        remedy = "is unknown to topohub; the nearest names are " + ", ".join(near)
+        raise InputError(FIELD, source, remedy)
+    network = topohub.get(name)
+    ids = [int(node["id"]) for node in network["nodes"]]
+    x, y = np.array([node["pos"] for node in network["nodes"]], dtype=np.float64).T
+    links = [(int(e["source"]), int(e["target"]), e["dist"]) for e in network["edges"]]
+    edges = pd.DataFrame(links, columns=["src", "dst", "delay_ms"])
+    edges = edges.astype({"src": "int64", "dst": "int64", "delay_ms": "float64"})
+    edges["delay_ms"] /= KM_PER_MS
+    return graph_of_links(router_frame(ids, x=x, y=y), edges, source)
+
+
+def _names(folder: Traversable, prefix: str = "") -> list[str]:
+    """Names of all networks below a folder of topohub's data: ``sndlib/germany50``, ..."""
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _names(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".json"):
+            found.append(prefix + entry.name.removesuffix(".json"))
+    return sorted(found)
+
+
+SOURCE = Source(
+    "topohub",
+    lambda name, config, seed: topohub_network(name),
+    argument="NAME",
+    needs="topohub",
+)
