@@ -7,22 +7,32 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scribe_spark.errors import InputError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Kind", "first_rows", "is_local", "local_path", "read_remote", "read_table", "typed"]
+__all__ = [
+    "Kind",
+    "check_columns",
+    "first_rows",
+    "is_local",
+    "local_path",
+    "read_remote",
+    "read_table",
+    "refuse_unreadable",
+    "typed",
+]
 
 Kind = Literal["int", "float"]
 
@@ -39,12 +49,74 @@ def is_local(path: str) -> bool:
     return scheme is None or scheme[1].lower() == "file"
 
 
-def read_remote(spark: SparkSession, path: str) -> DataFrame:
-    """A CSV (with a header) or Parquet table that only Spark can reach."""
-    suffix = path.rsplit(".", 1)[-1].lower()
-    return (
-        spark.read.option("header", True).csv(path) if suffix == "csv" else spark.read.parquet(path)
-    )
+def read_remote(
+    spark: SparkSession,
+    path: str,
+    field: str,
+    columns: Mapping[str, Kind],
+    optional: Collection[str] = (),
+) -> DataFrame:
+    """The named columns of a CSV (with a header) or Parquet table that only Spark can reach.
+
+    Parameters
+    ----------
+    field, columns, optional
+        As in :func:`read_table`.
+
+    Returns
+    -------
+    DataFrame
+        The columns present, in the order of `columns`: BIGINT and DOUBLE, NULL where a value is
+        missing or is no such number.
+
+    Raises
+    ------
+    InputError
+        Missing or unreadable table, missing column.
+    """
+    name = path.rstrip("/").lower()
+    with refuse_unreadable(field, path):
+        if name.endswith(_CSV):
+            frame = spark.read.csv(path, header=True, ignoreLeadingWhiteSpace=True)
+        else:
+            frame = spark.read.parquet(path)
+        check_columns(frame.columns, field, path, columns, optional)
+        present = [name for name in columns if name in frame.columns]
+        return frame.select([_remote_column(frame, name, columns[name]) for name in present])
+
+
+_CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst", ".csv.lz4", ".csv.deflate")
+
+
+def _remote_column(frame: DataFrame, name: str, kind: Kind) -> Column:
+    from pyspark.sql import functions as F
+
+    column, fractional = F.col(f"`{name}`"), ("float", "double", "decimal")
+    if kind == "int" and dict(frame.dtypes)[name].startswith(fractional):
+        column = F.when(column == F.floor(column), column)
+    return column.try_cast("bigint" if kind == "int" else "double").alias(name)
+
+
+@contextmanager
+def refuse_unreadable(field: str, path: str) -> Iterator[None]:
+    """Within it, what Spark says of a table that it cannot read becomes one line.
+
+    Raises
+    ------
+    InputError
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise InputError(field, path, f"cannot be read by Spark: {_reason(error)}") from None
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of an error's text, or its name."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(". ") if lines else type(error).__name__
 
 
 def local_path(path: str) -> Path:
@@ -87,12 +159,11 @@ def read_table(
     file = local_path(path)
     if not file.exists():
         raise InputError(field, path, "does not exist; give a CSV or Parquet table")
-    try:
-        frame = _parquet(file, columns) if _is_parquet(file) else _csv(file)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(". ")
-        remedy = f"cannot be read as a CSV or Parquet table: {reason}"
-        raise InputError(field, path, remedy) from None
+    with _refuse_broken(field, path):
+        found = _column_names(file)
+    check_columns(found, field, path, columns, optional)
+    with _refuse_broken(field, path):
+        frame = _read(file, [name for name in columns if name in found])
     return typed(frame, field, path, columns, optional)
 
 
@@ -118,17 +189,37 @@ def typed(
     InputError
         As :func:`read_table`.
     """
-    missing = [name for name in columns if name not in frame.columns and name not in optional]
-    if missing:
-        found = ", ".join(map(str, frame.columns)) or "none"
-        remedy = f"has no column {missing[0]!r}; needs {', '.join(columns)}; found {found}"
-        raise InputError(field, value, remedy)
+    check_columns(frame.columns, field, value, columns, optional)
     if len(frame) == 0 and not empty:
         raise InputError(field, value, "has no rows; needs at least one")
     present = {name: kind for name, kind in columns.items() if name in frame.columns}
     return pd.DataFrame(
         {name: _numbers(frame, name, kind, field, value) for name, kind in present.items()}
     )
+
+
+def check_columns(
+    found: Collection[str],
+    field: str,
+    value: object,
+    columns: Collection[str],
+    optional: Collection[str] = (),
+) -> None:
+    """Refuse a table that lacks one of `columns`, or has one of them twice.
+
+    Raises
+    ------
+    InputError
+    """
+    names = [str(name) for name in found]
+    listed = ", ".join(names) or "none"
+    for name in columns:
+        if name not in names and name not in optional:
+            remedy = f"has no column {name!r}; needs {', '.join(columns)}; found {listed}"
+            raise InputError(field, value, remedy)
+        if names.count(name) > 1:
+            remedy = f"has the column {name!r} twice; keep one; found {listed}"
+            raise InputError(field, value, remedy)
 
 
 def first_rows(frame: pd.DataFrame, bad: np.ndarray, most: int = 3) -> str:
@@ -151,7 +242,8 @@ def _numbers(frame: pd.DataFrame, name: str, kind: Kind, field: str, value: obje
         return InputError(field, value, f"column {name!r} must be {what}: {rows}")
 
     numbers = _parsed(column)
-    if kind == "int" and pd.api.types.is_integer_dtype(numbers.dtype):
+    # a nullable type with NULLs goes on as float64, where they are NaN
+    if kind == "int" and pd.api.types.is_integer_dtype(numbers.dtype) and not numbers.hasnans:
         too_large = (numbers > np.iinfo(np.int64).max).to_numpy()
         if too_large.any():
             raise refuse(too_large, "below 2^63")
@@ -195,17 +287,22 @@ def _is_parquet(file: Path) -> bool:
         return opened.read(4) == b"PAR1"
 
 
-def _parquet(file: Path, columns: Collection[str]) -> pd.DataFrame:
+def _column_names(file: Path) -> list[str]:
+    """As the file has them: pandas would give the second of two equal names another one."""
+    if not _is_parquet(file):
+        header = pd.read_csv(
+            file, header=None, nrows=1, dtype=str, skipinitialspace=True, keep_default_na=False
+        )
+        return header.iloc[0].tolist()
     if file.is_dir() and not any(file.rglob("*.parquet")):
         raise ValueError("the folder holds no *.parquet file")
-    found = pq.ParquetDataset(file).schema.names
-    # a wanted column that is absent must not hide the others from the error message
-    wanted = [name for name in columns if name in found]
-    whole = len(wanted) == len(columns)
-    return pq.read_table(file, columns=wanted if whole else None).to_pandas()
+    return pq.ParquetDataset(file).schema.names
 
 
-def _csv(file: Path) -> pd.DataFrame:
+def _read(file: Path, columns: list[str]) -> pd.DataFrame:
+    """A table with at least `columns`."""
+    if _is_parquet(file):
+        return pq.read_table(file, columns=columns).to_pandas()
     with warnings.catch_warnings():
         # a row longer than the header would otherwise lose its last cells with a warning
         warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -214,3 +311,13 @@ def _csv(file: Path) -> pd.DataFrame:
             return pd.read_csv(file, skipinitialspace=True, index_col=False)
         except pd.errors.ParserWarning:
             raise ValueError("its rows have more cells than its header") from None
+
+
+@contextmanager
+def _refuse_broken(field: str, path: str) -> Iterator[None]:
+    """Within it, what a reader says of a file becomes one line."""
+    try:
+        yield
+    except Exception as error:  # each compression, and each library for one, has errors of its own
+        remedy = f"cannot be read as a CSV or Parquet table: {_reason(error)}"
+        raise InputError(field, path, remedy) from None

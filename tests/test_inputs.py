@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import decimal
+import io
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from scribe_spark.errors import InputError
-from scribe_spark.inputs import is_local, read_table
+from scribe_spark.inputs import is_local, read_remote, read_table, typed
 
 COLUMNS = {"group": "int", "share": "float"}
 
@@ -141,3 +144,75 @@ def test_parquet_columns_that_are_not_numbers(tmp_path):
     assert "row 1 (group=True)" in refusal(str(path))
     assert "'share' must be a finite number" in refusal(str(path), {"share": "float"})
     assert "found group, share" in refusal(str(path), {"node": "int", "group": "int"})
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz", "zip", "zst", "tar", "tar.gz"])
+def test_broken_compressed_tables(tmp_path, suffix):
+    """Cut off in the middle, and with some bytes exchanged."""
+    whole = tmp_path / f"whole.csv.{suffix}"
+    if suffix == "zst":  # as its format begins; reading it takes a package that may be missing
+        whole.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(range(200)))
+    else:
+        rows = "".join(f"{n},{n * n % 977}\n" for n in range(5000))
+        pd.read_csv(io.StringIO("group,share\n" + rows)).to_csv(whole, index=False)
+        assert len(read_table(str(whole), "members", COLUMNS)) == 5000
+    content = whole.read_bytes()
+    middle = len(content) // 2
+    for damaged in (content[:middle], content[:middle] + b"\xff" * 9 + content[middle + 9 :]):
+        broken = tmp_path / f"broken.csv.{suffix}"
+        broken.write_bytes(damaged)
+        assert "cannot be read as a CSV or Parquet table: " in refusal(str(broken))
+
+
+def test_nulls_in_parquet(tmp_path):
+    path = tmp_path / "x.parquet"
+    for dtype in ("Int64", "Int8", "Float64", "float64"):
+        pd.DataFrame({"group": pd.array([1, None], dtype), "share": 1.0}).to_parquet(path)
+        assert "'group' must be a whole number: row 2 (group=missing)" in refusal(str(path))
+    null = pa.table({"group": pa.nulls(2), "share": pa.nulls(2, pa.string())})
+    pq.write_table(null, path)
+    assert "row 1 (group=missing), row 2 (group=missing)" in refusal(str(path))
+    assert "'share' must be a finite number: row 1" in refusal(str(path), {"share": "float"})
+
+
+def test_a_column_that_is_there_twice(tmp_path):
+    says = "has the column 'share' twice; keep one; found group, share, share"
+    assert says in refusal(written(tmp_path, "group,share,share\n1,2,3\n"))
+    assert says in refusal(written(tmp_path, "group, share,share\n"))
+    twice = pa.table([[1], [2.0], [3.0]], names=["group", "share", "share"])
+    pq.write_table(twice, tmp_path / "x.parquet")
+    assert says in refusal(str(tmp_path / "x.parquet"))
+    # of columns that are not asked for there may be many
+    table = read_table(written(tmp_path, "group,share,x,x\n1,2,3,4\n"), "members", COLUMNS)
+    assert table.to_dict("list") == {"group": [1], "share": [2.0]}
+    frame = pd.DataFrame([[1, 2.0, 3.0]], columns=["group", "share", "share"])
+    with pytest.raises(InputError, match="has the column 'share' twice"):
+        typed(frame, "members", "a frame", COLUMNS)
+
+
+# By Spark
+
+
+def test_read_remote(spark, tmp_path):
+    csv = written(tmp_path, "share,group,x\n0.5, 1,a\nz,1.5,b\n,,\n")
+    table = read_remote(spark, csv, "members", COLUMNS)
+    assert table.dtypes == [("group", "bigint"), ("share", "double")]
+    assert [tuple(row) for row in table.collect()] == [(1, 0.5), (None, None), (None, None)]
+    frame = pd.DataFrame({"share": ["7", "8"], "group": [1.0, 1.5]})
+    frame.to_parquet(tmp_path / "x.parquet")
+    table = read_remote(spark, str(tmp_path / "x.parquet"), "members", COLUMNS)
+    assert [tuple(row) for row in table.collect()] == [(1, 7.0), (None, 8.0)]
+
+
+def test_remote_tables_that_cannot_be_read(spark, tmp_path):
+    def refused(path: str, columns=COLUMNS) -> str:
+        with pytest.raises(InputError) as error:
+            read_remote(spark, path, "members", columns)
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    assert "members = " in refused(str(tmp_path / "none.parquet"))
+    assert "cannot be read by Spark: " in refused(str(tmp_path / "none.csv.gz"))
+    assert "no column 'share'" in refused(written(tmp_path, "group\n1\n"))
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 but not really")
+    assert "cannot be read by Spark: " in refused(str(tmp_path / "b.parquet"))

@@ -100,13 +100,14 @@ def _report(**given: Any) -> None:
 def _topology(out: str | None = None, **given: Any) -> None:
     config, _ = resolve(given)
     from scribe_spark import topology
-    from scribe_spark.cli.network import statistics, write_network
+    from scribe_spark.cli.network import write_network
+    from scribe_spark.underlay.statistics import statistics
 
     graph = topology.load(config)
     if out is not None:
         routers = graph.vertices.rename(columns={"id": "router"})
         write_network({"routers": routers, "links": graph.edges}, Path(out))
-    for name, value in statistics(config, graph.vertices, graph.edges).items():
+    for name, value in statistics(graph, config.topology.tie, config.seed).items():
         click.echo(f"{name:<20} {value}")
 
 

@@ -15,9 +15,11 @@ from pyspark.sql import functions as F
 
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
-from scribe_spark.inputs import is_local, read_remote, read_table
+from scribe_spark.inputs import Kind, is_local, read_remote, read_table, refuse_unreadable
 
 __all__ = ["check_capacities", "read_capacities"]
+
+_COLUMNS: dict[str, Kind] = {"node": "int", "limit": "int"}
 
 
 def check_capacities(config: RunConfig) -> pd.DataFrame:
@@ -29,7 +31,7 @@ def check_capacities(config: RunConfig) -> pd.DataFrame:
         A row that names no node, a node that is there twice or not at all, a limit below 1.
     """
     path = str(config.capacities)
-    frame = read_table(path, "capacities", {"node": "int", "limit": "int"})
+    frame = read_table(path, "capacities", _COLUMNS)
     node, limit = frame["node"].to_numpy(np.int64), frame["limit"].to_numpy(np.int64)
     outside = np.flatnonzero((node < 0) | (node >= config.nodes))
     if len(outside):
@@ -62,14 +64,14 @@ def read_capacities(spark: SparkSession, config: RunConfig) -> DataFrame:
         frame = check_capacities(config)
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("node", "limit")}
         return spark.createDataFrame(pa.table(columns))
-    given = read_remote(spark, path).select(
-        F.col("node").cast("bigint"), F.col("limit").cast("bigint")
-    )
+    given = read_remote(spark, path, "capacities", _COLUMNS)
     valid = F.col("node").between(0, config.nodes - 1) & (F.col("limit") >= 1)
-    for row in given.where(~F.coalesce(valid, F.lit(False))).take(1):
-        raise _refusal(path, f"row node={row['node']}, limit={row['limit']} will not do", config)
-    counts = given.agg(F.count("*").alias("rows"), F.count_distinct("node").alias("nodes"))
-    rows, nodes = counts.collect()[0]
+    with refuse_unreadable("capacities", path):
+        for row in given.where(~F.coalesce(valid, F.lit(False))).take(1):
+            bad = f"row node={row['node']}, limit={row['limit']} will not do"
+            raise _refusal(path, bad, config)
+        counts = given.agg(F.count("*").alias("rows"), F.count_distinct("node").alias("nodes"))
+        rows, nodes = counts.collect()[0]
     if (rows, nodes) != (config.nodes, config.nodes):
         raise _refusal(path, f"has {rows} rows for {nodes} nodes", config)
     return given

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from scribe_spark import draws, ids, schemas
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
-from scribe_spark.inputs import is_local, read_remote, read_table
+from scribe_spark.inputs import Kind, is_local, read_remote, read_table, refuse_unreadable
 from scribe_spark.pastry.nodes import node_name
 
 __all__ = ["check_members", "draw_members", "group_sizes", "make_groups", "read_members", "senders"]
@@ -67,13 +67,17 @@ def read_members(spark: SparkSession, config: RunConfig) -> DataFrame:
         frame = check_members(config)
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("group", "node")}
         return spark.createDataFrame(pa.table(columns))
-    members = schemas.conform(read_remote(spark, path), schemas.MEMBERS)
+    members = read_remote(spark, path, "members", _COLUMNS)
     valid = F.col("node").between(0, config.nodes - 1) & F.col("group").isNotNull()
-    for row in members.where(~F.coalesce(valid, F.lit(False))).take(1):
-        raise _no_node(path, config, row["group"], row["node"])
-    for row in members.groupBy("group", "node").count().where("count > 1").take(1):
-        raise _twice(path, row["group"], row["node"])
+    with refuse_unreadable("members", path):
+        for row in members.where(~F.coalesce(valid, F.lit(False))).take(1):
+            raise _no_node(path, config, row["group"], row["node"])
+        for row in members.groupBy("group", "node").count().where("count > 1").take(1):
+            raise _twice(path, row["group"], row["node"])
     return members
+
+
+_COLUMNS: dict[str, Kind] = {"group": "int", "node": "int"}
 
 
 def check_members(config: RunConfig):
@@ -84,7 +88,7 @@ def check_members(config: RunConfig):
     InputError
     """
     path = str(config.members)
-    frame = read_table(path, "members", {"group": "int", "node": "int"})
+    frame = read_table(path, "members", _COLUMNS)
     wrong = frame[(frame["node"] < 0) | (frame["node"] >= config.nodes)]
     if len(wrong):
         raise _no_node(path, config, *wrong.iloc[0][["group", "node"]])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from scribe_spark.errors import InputError
-from scribe_spark.inputs import read_table
+from scribe_spark.inputs import read_remote, read_table, refuse_unreadable
 from scribe_spark.topology.frames import from_frames
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
@@ -28,11 +26,6 @@ def edge_list(path: str) -> Graph:
 
 def remote_edge_list(url: str, spark: SparkSession) -> Graph:
     """The graph of an edge list that only Spark can reach; as :func:`edge_list`."""
-    name = url.rstrip("/").lower()
-    reader = spark.read.options(header=True, inferSchema=True)
-    try:
-        table = reader.csv(url) if name.endswith((".csv", ".csv.gz")) else reader.parquet(url)
-        return from_frames(None, table, url)
-    except PySparkException as error:
-        reason = str(error).strip().splitlines()[0].rstrip(". ")
-        raise InputError(FIELD, url, f"cannot be read by Spark: {reason}") from None
+    with refuse_unreadable(FIELD, url):
+        edges = read_remote(spark, url, FIELD, EDGE_COLUMNS, optional=("weight",))
+        return from_frames(None, edges, url)

@@ -1,0 +1,55 @@
+"""What ``scribe-spark topology`` tells of a network."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import worlds
+
+from scribe_spark.topology import Graph
+from scribe_spark.topology.graph import router_frame
+from scribe_spark.topology.links import both_ways
+from scribe_spark.underlay import statistics as module
+from scribe_spark.underlay.statistics import statistics
+
+
+def graph_of(one: worlds.World) -> Graph:
+    return Graph(router_frame(one.case.routers), worlds.link_frame(one.case))
+
+
+def test_means_over_all_ordered_pairs():
+    for one in worlds.worlds()[:60]:
+        pairs = [(a, b) for a in one.case.routers for b in one.case.routers if a != b]
+        delay = sum(one.routes.delay[a][b] for a, b in pairs) / max(1, len(pairs)) / 1000
+        hops = sum(len(one.routes.path_links(a, b)) for a, b in pairs) / max(1, len(pairs))
+        told = statistics(graph_of(one), "delay", 1)
+        assert told["routers"] == f"{len(one.case.routers):,}"
+        assert told["links (directed)"] == f"{len(one.case.links):,}"
+        assert told["mean route delay"] == f"{delay:.2f} ms"
+        assert told["mean route hops"] == f"{hops:.2f}"
+
+
+def test_a_large_network_is_sampled(monkeypatch):
+    one = worlds.worlds()[3]
+    monkeypatch.setattr(module, "MOST_ROUTERS", 2)
+    monkeypatch.setattr(module, "_SAMPLE", 2)
+    told = statistics(graph_of(one), "delay", 1)
+    assert told["mean route hops"].endswith("(from 2 sampled routers)")
+
+
+def test_memory_does_not_grow_with_routers_times_links():
+    """500 routers and 40,000 directed links: all pairs of them would be 160 MB a number."""
+    ends = np.random.default_rng(1).integers(0, 500, (20_000, 2))
+    ends = np.concatenate([np.column_stack([np.arange(499), np.arange(1, 500)]), ends])
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    links = pd.DataFrame({"src": ends[:, 0], "dst": ends[:, 1], "delay_ms": 1.0, "weight": 1.0})
+    graph = Graph(router_frame(np.arange(500)), both_ways(links))
+    tracemalloc.start()
+    try:
+        statistics(graph, "delay", 1)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100e6
