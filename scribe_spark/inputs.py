@@ -105,18 +105,22 @@ def refuse_unreadable(field: str, path: str) -> Iterator[None]:
     ------
     InputError
     """
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
+        if "cancelled" in str(error):  # by Ctrl-C: nothing is known of the table
+            raise
         raise InputError(field, path, f"cannot be read by Spark: {_reason(error)}") from None
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of an error's text, or its name."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(". ") if lines else type(error).__name__
+    """In one line: the last cause of a Java error, or the first line of an error's text."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines[:1])[-1].rstrip(". ")
 
 
 def local_path(path: str) -> Path:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
+from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.config.refusals import refusal
 from scribe_spark.errors import check_names
 
@@ -36,6 +37,13 @@ def _check_whole(value: Any) -> Any:
     if type(value) is not int:
         raise PydanticCustomError("literal_error", "not a whole number")
     return value
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON and TOML can have it: of a graph that was given, its digest."""
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, GivenGraph) else value
 
 
 def _split(value: Any) -> Any:
@@ -84,7 +92,7 @@ class Section(BaseModel):
     def flat(self) -> dict[str, Any]:
         """Flat name -> value of every field, in order; lists are lists."""
         values = {flat: getattr(self, name) for name, flat in self.flat_names().items()}
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+        return {name: _plain(value) for name, value in values.items()}
 
     def given(self) -> dict[str, Any]:
         """Field name -> value of the fields that were given when this was made."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
+from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.config.section import Flat, Section, Text
 from scribe_spark.errors import InputError
 
@@ -29,6 +30,12 @@ MOST_POWER_LAW_LINKS = 20_000_000
 _SIZES = ("transit_domains", "transit_size", "stubs_per_transit", "stub_size")
 
 
+def _graph(value: Any) -> Any:
+    """A graph that the caller has in hand becomes a record of it."""
+    plain = value is None or isinstance(value, str | bytes | bool | int | float | dict)
+    return value if plain else GivenGraph.of(value)
+
+
 class TopologyConfig(Section):
     """The network of routers; the defaults are the paper's.
 
@@ -38,11 +45,14 @@ class TopologyConfig(Section):
     126
     """
 
-    kind: Annotated[Text, Flat("topology")] = Field(
-        default="transit-stub",
-        description="transit-stub, power-law (an internet-like graph, distances in hops), "
-        "topohub:NAME (a real network by the topohub package), or the path of an edge list (CSV or "
-        "Parquet: src, dst, delay_ms[, weight])",
+    kind: Annotated[Text | InstanceOf[GivenGraph], BeforeValidator(_graph), Flat("topology")] = (
+        Field(
+            default="transit-stub",
+            description="transit-stub, power-law (an internet-like graph, distances in hops), "
+            "topohub:NAME (a real network by the topohub package), or the path of an edge list "
+            "(CSV or Parquet: src, dst, delay_ms[, weight]); in Python also a GraphFrame, a "
+            "Topology, or DataFrames (vertices, edges)",
+        )
     )
     tie: Literal["delay", "seeded"] = Field(
         default="delay",

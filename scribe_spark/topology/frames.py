@@ -6,15 +6,18 @@ two DataFrames of the user's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.inputs import Kind, typed
+from scribe_spark.config.given_graph import GivenGraph
+from scribe_spark.errors import InputError
+from scribe_spark.inputs import Kind, first_rows, typed
 from scribe_spark.runtime.graph_frame import graph_frame
 from scribe_spark.schemas import LINKS, ROUTERS, conform
 from scribe_spark.topology.graph import Graph, router_frame
@@ -23,7 +26,7 @@ from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
 if TYPE_CHECKING:
     from graphframes import GraphFrame
 
-__all__ = ["Topology", "from_frames", "from_graphframe"]
+__all__ = ["Topology", "from_frames", "from_given", "from_graphframe"]
 
 _ID: dict[str, Kind] = {"id": "int"}
 _PLACE: dict[str, Kind] = {"domain": "int", "x": "float", "y": "float"}
@@ -91,13 +94,13 @@ class Topology:
         return graph_frame(self.vertices, self.edges)
 
 
-def from_frames(vertices: DataFrame | None, edges: DataFrame, source: str = "DataFrames") -> Graph:
-    """The graph of DataFrames that the caller has.
+def from_frames(vertices: Any, edges: Any, source: str = "DataFrames") -> Graph:
+    """The graph of two DataFrames, of Spark or pandas.
 
     Parameters
     ----------
     vertices : DataFrame or None
-        ``id``, and any of ``kind, domain, x, y``.  None: the ends of the edges.
+        ``id`` (whole numbers), and any of ``kind, domain, x, y``.  None: the ends of the edges.
     edges : DataFrame
         ``src, dst, delay_ms`` (ms), and ``weight`` or not.  Other columns are ignored.
     source : str
@@ -108,15 +111,7 @@ def from_frames(vertices: DataFrame | None, edges: DataFrame, source: str = "Dat
     InputError
         Missing column, bad value, or a graph that cannot be simulated.
     """
-    links = typed(
-        _collected(edges, list(EDGE_COLUMNS)),
-        f"{FIELD} edges",
-        source,
-        EDGE_COLUMNS,
-        optional=("weight",),
-        empty=vertices is not None,
-    )
-    return graph_of_links(None if vertices is None else _vertices(vertices, source), links, source)
+    return from_given(replace(GivenGraph.of((vertices, edges)), source=source))
 
 
 def from_graphframe(graphframe: GraphFrame) -> Graph:
@@ -127,12 +122,41 @@ def from_graphframe(graphframe: GraphFrame) -> Graph:
     InputError
         As :func:`from_frames`.
     """
-    return from_frames(graphframe.vertices, graphframe.edges, "GraphFrame")
+    return from_given(GivenGraph.of(graphframe))
 
 
-def _vertices(vertices: DataFrame, source: str) -> pd.DataFrame:
+def from_given(given: GivenGraph) -> Graph:
+    """The graph that a config keeps the record of, checked; as :func:`from_frames`."""
+    source, vertices = given.source, given.vertices
+    _check_numbered(given.edges, ("src", "dst"), f"{FIELD} edges", source)
+    links = typed(
+        given.edges,
+        f"{FIELD} edges",
+        source,
+        EDGE_COLUMNS,
+        optional=("weight",),
+        empty=vertices is not None,
+    )
+    return graph_of_links(None if vertices is None else _vertices(vertices, source), links, source)
+
+
+def _check_numbered(rows: pd.DataFrame, names: Iterable[str], field: str, source: str) -> None:
+    """Refuse vertex ids that are texts, with a way to number them; numbers in texts will do."""
+    for name in names:
+        if name in rows and not pd.api.types.is_numeric_dtype(rows[name].dtype):
+            numbers = pd.to_numeric(rows[name], errors="coerce")
+            texts = (numbers.isna() & rows[name].notna()).to_numpy()
+            if texts.any():
+                remedy = (
+                    f"column {name!r} must be a whole number: {first_rows(rows[[name]], texts)}; "
+                    "number the vertices first, by row_number() or pandas.factorize"
+                )
+                raise InputError(field, source, remedy)
+
+
+def _vertices(rows: pd.DataFrame, source: str) -> pd.DataFrame:
     field = f"{FIELD} vertices"
-    rows = _collected(vertices, ["id", "kind", *_PLACE])
+    _check_numbered(rows, ("id",), field, source)
     ids = typed(rows, field, source, _ID)["id"]
     known = {
         name: _known(rows, name, kind, field, source)
@@ -150,9 +174,3 @@ def _known(rows: pd.DataFrame, name: str, kind: Kind, field: str, source: str) -
     values = typed(present, field, source, {name: kind}, empty=True)[name]
     values.index = present.index
     return values.astype("Int64" if kind == "int" else "float64").reindex(rows.index)
-
-
-def _collected(frame: DataFrame, names: list[str]) -> pd.DataFrame:
-    """The named columns that `frame` has; of size R, so the driver holds it."""
-    wanted = [name for name in names if name in frame.columns] or frame.columns
-    return frame.select(*wanted).toArrow().to_pandas()

@@ -6,14 +6,19 @@ from outside of the package, one call of :func:`register`.
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+import functools
 
-from scribe_spark.config import RunConfig
+from pyspark.sql import SparkSession
+from typing_extensions import TypeIs
+
+from scribe_spark.config import RunConfig, TopologyConfig
+from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.topology import power_law, topohub, transit_stub
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.edge_list import edge_list, remote_edge_list
+from scribe_spark.topology.frames import from_given
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import FIELD
 from scribe_spark.topology.source import Source
@@ -40,19 +45,21 @@ def register(source: Source) -> None:
     _SOURCES[source.name] = source
 
 
-def find(topology: str) -> tuple[Source, str] | None:
-    """The kind that `topology` names, and its argument; None for a path or URL."""
+def find(topology: str | GivenGraph) -> tuple[Source, str] | None:
+    """The kind that `topology` names, and its argument; None for what has no name."""
+    if isinstance(topology, GivenGraph):
+        return None
     name, colon, argument = topology.partition(":")
     source = _SOURCES.get(name)
     return None if source is None or bool(colon) != bool(source.argument) else (source, argument)
 
 
-def is_path(topology: str) -> bool:
+def is_path(topology: str | GivenGraph) -> TypeIs[str]:
     """Whether `topology` is the path or URL of an edge list."""
-    return find(topology) is None
+    return isinstance(topology, str) and find(topology) is None
 
 
-def needs_spark(topology: str) -> bool:
+def needs_spark(topology: str | GivenGraph) -> bool:
     """Whether only Spark can read it: a URL that is not of this machine."""
     return is_path(topology) and not is_local(topology)
 
@@ -63,7 +70,8 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
     Parameters
     ----------
     config : RunConfig
-        ``topology.kind`` is the name of a kind (:func:`sources`), or the path or URL of an edge list.
+        ``topology.kind`` is the name of a kind (:func:`sources`), an edge list's path or
+        URL, or a graph that was given in Python.
     spark : SparkSession, optional
         Reads URLs that are not of this machine (``s3a:``, ``hdfs:``, ``dbfs:``); unused otherwise.
 
@@ -74,17 +82,30 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
         :func:`~scribe_spark.topology.check` refuses.
     """
     topology = config.topology.kind
+    if isinstance(topology, GivenGraph):
+        return from_given(topology)
     if (found := find(topology)) is not None:
-        source, argument = found
-        graph = source.make(argument, config.topology, config.seed)
-        check(graph)
-        return graph
+        return _made(*found, config.topology, config.seed)
     if not is_local(topology):
         if spark is None:
             remedy = "is not on this machine; reading it takes a Spark session"
             raise InputError(FIELD, topology, remedy)
         return remote_edge_list(topology, spark)
     if not local_path(topology).exists():
-        kinds = ", ".join(source.spelling for source in _SOURCES.values())
-        raise InputError(FIELD, topology, f"does not exist; give {kinds}, or an edge list's path")
+        raise InputError(FIELD, topology, _unknown(topology))
     return edge_list(topology)
+
+
+@functools.lru_cache(maxsize=2)
+def _made(source: Source, argument: str, config: TopologyConfig, seed: int) -> Graph:
+    """The graph of a kind; kept, for a run asks for it once to check it and once to use it."""
+    graph = source.make(argument, config, seed)
+    check(graph)
+    return graph
+
+
+def _unknown(topology: str) -> str:
+    if topology.startswith("graph:"):
+        return "stands for a graph that was given in Python; give that graph again"
+    kinds = ", ".join(source.spelling for source in _SOURCES.values())
+    return f"does not exist; give {kinds}, or an edge list's path"

@@ -19,7 +19,8 @@ class Source:
     ----------
     name : str
     make : callable
-        (argument, config, seed) -> Graph; without Spark, and every draw keyed by the seed.
+        (argument, config, seed) -> Graph; without Spark, every draw keyed by the seed.  Graphs are
+        kept: of the same three arguments it makes the same graph.
     argument : str
         What the argument is, in capitals; empty where the kind takes none.
     needs : str

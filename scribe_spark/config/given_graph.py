@@ -1,0 +1,152 @@
+"""A router graph that the caller has in hand, as the record of it that a config keeps.
+
+A GraphFrame, a `Topology`, or two DataFrames (vertices, edges) of Spark or pandas are read when the
+config is made.  The record is plain: no Spark object, and a digest that runs are compared by.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scribe_spark.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+__all__ = ["EDGE_COLUMNS", "MOST_ROWS", "VERTEX_COLUMNS", "GivenGraph"]
+
+#: Columns that are read; the others are left out.
+VERTEX_COLUMNS = ("id", "kind", "domain", "x", "y")
+EDGE_COLUMNS = ("src", "dst", "delay_ms", "weight")
+
+#: Rows of either table: the driver keeps them, about 40 bytes a row.
+MOST_ROWS = 20_000_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GivenGraph:
+    """Vertices and edges on the driver, as they were given; not checked yet.
+
+    Attributes
+    ----------
+    vertices : pandas.DataFrame or None
+        Those of :data:`VERTEX_COLUMNS` that there were; None: the ends of the edges.
+    edges : pandas.DataFrame
+        Those of :data:`EDGE_COLUMNS` that there were.
+    source : str
+        What was given, for error messages: ``GraphFrame``, ``Topology``, ``DataFrames``.
+    digest : str
+        SHA-256 of what is in both, whatever the order of rows and the types of numbers.
+    """
+
+    vertices: pd.DataFrame | None
+    edges: pd.DataFrame
+    source: str
+    digest: str
+
+    @classmethod
+    def of(cls, graph: Any) -> GivenGraph:
+        """The record of a graph.
+
+        Parameters
+        ----------
+        graph : GraphFrame, Topology, (vertices, edges), or GivenGraph
+            Anything with the attributes ``vertices`` and ``edges``, or two DataFrames of Spark or
+            pandas.  The vertices may be None.
+
+        Raises
+        ------
+        InputError
+            Anything else, or more than :data:`MOST_ROWS` rows.
+        """
+        if isinstance(graph, GivenGraph):
+            return graph
+        if isinstance(graph, tuple | list) and len(graph) == 2:
+            (vertices, edges), source = graph, "DataFrames"
+        elif hasattr(graph, "vertices") and hasattr(graph, "edges"):
+            vertices, edges, source = graph.vertices, graph.edges, type(graph).__name__
+        else:
+            raise _no_graph(graph)
+        kept = None if vertices is None else _collect(vertices, VERTEX_COLUMNS, source)
+        links = _collect(edges, EDGE_COLUMNS, source)
+        return cls(kept, links, source, _digest(kept, links))
+
+    def __str__(self) -> str:
+        return f"graph:{self.digest[:16]}"
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GivenGraph) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+def _no_graph(value: Any) -> InputError:
+    remedy = (
+        "must be the name of a topology, the path of an edge list, or a graph: a GraphFrame, a "
+        "Topology, or two DataFrames (vertices, edges)"
+    )
+    return InputError("topology", type(value).__name__, remedy)
+
+
+def _collect(frame: Any, names: tuple[str, ...], source: str) -> pd.DataFrame:
+    """The named columns that a DataFrame of Spark or pandas has, or all if it has none of them."""
+    if not hasattr(frame, "columns"):
+        raise _no_graph(frame)
+    columns = list(frame.columns)
+    wanted = [name for name in names if name in columns] or columns
+    for name in wanted:
+        if columns.count(name) > 1:
+            raise InputError("topology", source, f"has the column {name!r} twice; keep one")
+    if hasattr(frame, "toArrow"):  # Spark
+        rows = frame.select(*wanted).limit(MOST_ROWS + 1).toArrow().to_pandas()
+    else:
+        rows = frame[wanted].reset_index(drop=True)
+    if len(rows) > MOST_ROWS:
+        remedy = f"has more than {MOST_ROWS:,} rows: too many for a network of routers"
+        raise InputError("topology", source, remedy)
+    return rows
+
+
+def _digest(vertices: pd.DataFrame | None, edges: pd.DataFrame) -> str:
+    digest = hashlib.sha256()
+    for name, frame in (("vertices", vertices), ("edges", edges)):
+        digest.update(f"{name}\n".encode())
+        if frame is not None:
+            _update(digest, frame)
+    return digest.hexdigest()
+
+
+def _update(digest: Any, frame: pd.DataFrame) -> None:
+    """Add the columns of a frame that are not empty, its rows in order of their values."""
+    import numpy as np
+
+    columns = {name: _canonical(frame[name]) for name in frame if frame[name].notna().any()}
+    digest.update(f"{len(frame)} rows of {sorted(map(str, columns))}\n".encode())
+    if columns:
+        ordered = [columns[name] for name in sorted(columns, key=str)]
+        order = np.lexsort(ordered[::-1])
+        for values in ordered:
+            digest.update(values[order].tobytes())
+
+
+def _canonical(column: pd.Series) -> np.ndarray:
+    """Numbers as float64 or, where that is exact for all, as int64; texts as hashes."""
+    import numpy as np
+    import pandas as pd
+
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        texts = column.astype(object).where(column.notna(), None).map(repr)
+        hashes = [hashlib.sha256(text.encode()).digest()[:8] for text in texts]
+        return np.frombuffer(b"".join(hashes), dtype="<i8")
+    if pd.api.types.is_integer_dtype(column.dtype) and not column.hasnans:
+        return column.to_numpy(np.int64).astype("<i8")
+    real = column.to_numpy(np.float64, na_value=np.nan)
+    if (np.abs(real) < 2**53).all() and (real == np.floor(real)).all():
+        return real.astype("<i8")
+    return (real + 0.0).astype("<f8")  # -0.0 equals 0.0
