@@ -4,14 +4,14 @@ from scribe_spark.runtime.graph_frame import GraphFramesMissing
 from scribe_spark.topology.checks import check, check_routable
 from scribe_spark.topology.frames import Topology, from_frames, from_graphframe
 from scribe_spark.topology.graph import Graph
+from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import graph_of_links
-from scribe_spark.topology.registry import is_path, load, needs_spark, register
-from scribe_spark.topology.source import Source
+from scribe_spark.topology.registry import is_path, load, needs_spark, register_topology
 
 __all__ = [
     "Graph",
     "GraphFramesMissing",
-    "Source",
+    "TopologyKind",
     "Topology",
     "check",
     "check_routable",
@@ -21,5 +21,5 @@ __all__ = [
     "is_path",
     "load",
     "needs_spark",
-    "register",
+    "register_topology",
 ]

@@ -19,10 +19,10 @@ import pandas as pd
 
 from scribe_spark import draws
 from scribe_spark.topology.graph import Graph, router_frame
+from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import both_ways
-from scribe_spark.topology.source import Source
 
-__all__ = ["HOP_MS", "SOURCE", "generate"]
+__all__ = ["HOP_MS", "KIND", "generate"]
 
 #: Delay of every link: D counts hops.
 HOP_MS = 1.0
@@ -64,7 +64,7 @@ def generate(routers: int, links: int, seed: int) -> Graph:
 _OLDEST = -2  # even, as an end that is known: router 0, the first link's older end
 
 
-SOURCE = Source(
+KIND = TopologyKind(
     "power-law",
     lambda _, config, seed: generate(config.power_law_routers, config.power_law_links, seed),
 )

@@ -1,7 +1,7 @@
 """The kinds of topology, by name, and the graph that a config asks for.
 
-A new kind is one module with a :class:`~scribe_spark.topology.source.Source`, and one line below;
-from outside of the package, one call of :func:`register`.
+A new kind is a module with a :class:`~scribe_spark.topology.kind.TopologyKind`, and one line below;
+from outside of the package, a call of :func:`register_topology`.
 """
 
 from __future__ import annotations
@@ -20,38 +20,51 @@ from scribe_spark.topology.checks import check
 from scribe_spark.topology.edge_list import edge_list, remote_edge_list
 from scribe_spark.topology.frames import from_given
 from scribe_spark.topology.graph import Graph
+from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import FIELD
-from scribe_spark.topology.source import Source
 
-__all__ = ["find", "is_path", "load", "needs_spark", "register", "sources"]
+__all__ = [
+    "find",
+    "is_path",
+    "load",
+    "needs_spark",
+    "register_topology",
+    "kinds",
+    "unregister_topology",
+]
 
-_SOURCES: dict[str, Source] = {
-    source.name: source
-    for source in (
-        transit_stub.SOURCE,
-        power_law.SOURCE,
-        topohub.SOURCE,
+_KINDS: dict[str, TopologyKind] = {
+    kind.name: kind
+    for kind in (
+        transit_stub.KIND,
+        power_law.KIND,
+        topohub.KIND,
     )
 }
 
 
-def sources() -> dict[str, Source]:
+def kinds() -> dict[str, TopologyKind]:
     """Every kind of topology, by its name."""
-    return dict(_SOURCES)
+    return dict(_KINDS)
 
 
-def register(source: Source) -> None:
+def register_topology(kind: TopologyKind) -> None:
     """Add a kind of topology to this process, or replace the one of that name."""
-    _SOURCES[source.name] = source
+    _KINDS[kind.name] = kind
 
 
-def find(topology: str | GivenGraph) -> tuple[Source, str] | None:
+def unregister_topology(name: str) -> None:
+    """Take a kind away again."""
+    del _KINDS[name]
+
+
+def find(topology: str | GivenGraph) -> tuple[TopologyKind, str] | None:
     """The kind that `topology` names, and its argument; None for what has no name."""
     if isinstance(topology, GivenGraph):
         return None
     name, colon, argument = topology.partition(":")
-    source = _SOURCES.get(name)
-    return None if source is None or bool(colon) != bool(source.argument) else (source, argument)
+    kind = _KINDS.get(name)
+    return None if kind is None or bool(colon) != bool(kind.argument) else (kind, argument)
 
 
 def is_path(topology: str | GivenGraph) -> TypeIs[str]:
@@ -70,7 +83,7 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
     Parameters
     ----------
     config : RunConfig
-        ``topology.kind`` is the name of a kind (:func:`sources`), an edge list's path or
+        ``topology.kind`` is the name of a kind (:func:`kinds`), an edge list's path or
         URL, or a graph that was given in Python.
     spark : SparkSession, optional
         Reads URLs that are not of this machine (``s3a:``, ``hdfs:``, ``dbfs:``); unused otherwise.
@@ -97,9 +110,9 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
 
 
 @functools.lru_cache(maxsize=2)
-def _made(source: Source, argument: str, config: TopologyConfig, seed: int) -> Graph:
+def _made(kind: TopologyKind, argument: str, config: TopologyConfig, seed: int) -> Graph:
     """The graph of a kind; kept, for a run asks for it once to check it and once to use it."""
-    graph = source.make(argument, config, seed)
+    graph = kind.make(argument, config, seed)
     check(graph)
     return graph
 
@@ -107,5 +120,5 @@ def _made(source: Source, argument: str, config: TopologyConfig, seed: int) -> G
 def _unknown(topology: str) -> str:
     if topology.startswith("graph:"):
         return "stands for a graph that was given in Python; give that graph again"
-    kinds = ", ".join(source.spelling for source in _SOURCES.values())
-    return f"does not exist; give {kinds}, or an edge list's path"
+    names = ", ".join(kind.spelling for kind in _KINDS.values())
+    return f"does not exist; give {names}, or an edge list's path"

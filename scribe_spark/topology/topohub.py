@@ -17,10 +17,10 @@ import pandas as pd
 
 from scribe_spark.errors import InputError
 from scribe_spark.topology.graph import Graph, router_frame
+from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import FIELD, graph_of_links
-from scribe_spark.topology.source import Source
 
-__all__ = ["KM_PER_MS", "SOURCE", "topohub_network"]
+__all__ = ["KM_PER_MS", "KIND", "topohub_network"]
 
 #: Light in fibre: 5 microseconds per kilometre.
 KM_PER_MS = 200.0
@@ -69,7 +69,7 @@ def _names(folder: Traversable, prefix: str = "") -> list[str]:
     return sorted(found)
 
 
-SOURCE = Source(
+KIND = TopologyKind(
     "topohub",
     lambda name, config, seed: topohub_network(name),
     argument="NAME",

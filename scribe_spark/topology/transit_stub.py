@@ -29,10 +29,10 @@ from scribe_spark.topology.connectivity import check_connectable
 from scribe_spark.topology.domains import Domains, below, join_domains, spread
 from scribe_spark.topology.geometry import Scales, geo, hop_diameter
 from scribe_spark.topology.graph import Graph, router_frame
+from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import both_ways
-from scribe_spark.topology.source import Source
 
-__all__ = ["SOURCE", "Weights", "generate"]
+__all__ = ["KIND", "Weights", "generate"]
 
 
 @dataclass(frozen=True)
@@ -259,4 +259,4 @@ def _pairs(ends: list[tuple[int, int]]) -> np.ndarray:
     return np.array(ends, dtype=np.int64).reshape(-1, 2)
 
 
-SOURCE = Source("transit-stub", lambda _, config, seed: generate(config, seed))
+KIND = TopologyKind("transit-stub", lambda _, config, seed: generate(config, seed))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from scribe_spark.config import TopologyConfig
 from scribe_spark.topology.graph import Graph
 
-__all__ = ["Source"]
+__all__ = ["TopologyKind"]
 
 
 @dataclass(frozen=True)
-class Source:
+class TopologyKind:
     """One kind of topology, as ``--topology NAME`` or ``--topology NAME:ARGUMENT`` asks for it.
 
     Attributes
