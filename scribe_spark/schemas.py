@@ -74,8 +74,10 @@ CONTRACT: dict[str, StructType] = {
     "group_delay": GROUP_DELAY,
 }
 
-#: Unicast routes of a block of sources to all routers, packed (`topology.underlay.pack_routes`).
-ROUTES = _schema(size=_INT, sources=BinaryType(), delay_us=BinaryType(), pred=BinaryType())
+#: Unicast routes of a block of sources to some targets, packed (`underlay.all_pairs.pack_routes`).
+ROUTES = _schema(
+    sources=_INT, targets=_INT, source=BinaryType(), delay_us=BinaryType(), pred=BinaryType()
+)
 
 #: Histograms behind the figures.
 DISTRIBUTIONS = _schema(figure=_STRING, system=_STRING, measure=_STRING, value=_DOUBLE, count=_LONG)

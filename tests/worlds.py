@@ -29,7 +29,7 @@ from scribe_spark.pastry import perfect_tables, prefix_summaries
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.layout import pack
 from scribe_spark.runtime import blocks
-from scribe_spark.underlay.all_pairs import pack_routes
+from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.matrices import MatrixUnderlay
 from scribe_spark.underlay.nearest import nearest
@@ -274,9 +274,8 @@ def underlay(spark: SparkSession) -> MatrixUnderlay:
         delay_us[block, block] = one.kernel.delay_us
         pred[block, block] = np.where(one.kernel.pred < 0, -1, one.kernel.pred + at)
         at = block.stop
-    routes = pa.Table.from_batches([pack_routes(routers, delay_us, pred)])
     links = sum(len(one.case.links) for one in worlds())
-    return MatrixUnderlay.of(spark, spark.createDataFrame(routes), links, LAN_US)
+    return MatrixUnderlay.of(spark, RouteMatrices(routers, delay_us, pred), links, LAN_US)
 
 
 @functools.cache

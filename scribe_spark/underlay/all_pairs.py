@@ -1,28 +1,59 @@
-"""Routes between all pairs of routers: computed by Spark's tasks, gathered as two matrices."""
+"""Routes between all pairs of routers: computed by Spark's tasks, put together on the driver.
+
+A task computes the routes from a block of the core's routers to all routers, or those inside of
+some pendant components; routes that leave a component follow from the two.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.errors import InputError
 from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, route_block
-from scribe_spark.underlay.pendant import pendant_components, pendant_routes
+from scribe_spark.underlay.pendant import (
+    PendantComponent,
+    inner_routes,
+    leaving_routes,
+    pendant_components,
+)
 
-__all__ = ["compute_routes", "pack_routes", "unpack_routes"]
+__all__ = ["RouteMatrices", "compute_routes", "route_unit", "units", "unpack_routes"]
 
-_BLOCK = 32  # sources per call of the route kernel
+#: Sources, or pendant components, in a unit of work.
+_BLOCK = 32
+
+
+@dataclass(frozen=True, eq=False)
+class RouteMatrices:
+    """Routes between all pairs of routers.
+
+    Attributes
+    ----------
+    routers : ndarray of int64, shape (R,)
+        Router ids, ascending: the order of rows and columns.
+    delay_us : ndarray of int32, shape (R, R)
+        Delay of the route from the row's router to the column's.
+    pred : ndarray of int16 or int32, shape (R, R)
+        Index of the router before the last on that route; -1 on the diagonal.
+    """
+
+    routers: np.ndarray
+    delay_us: np.ndarray
+    pred: np.ndarray
 
 
 def compute_routes(
     spark: SparkSession, routers: np.ndarray, links: pd.DataFrame, tie: str, seed: int
-) -> DataFrame:
-    """Routes between all routers, partitioned by source.
+) -> RouteMatrices:
+    """Routes between all routers.
 
     Parameters
     ----------
@@ -33,86 +64,135 @@ def compute_routes(
     tie, seed
         How equal weights are broken (`RunConfig`).
 
-    Returns
-    -------
-    DataFrame
-        `schemas.ROUTES`, one row per block of sources; :func:`unpack_routes` reads them.
+    Raises
+    ------
+    InputError
+        A route takes longer than the matrices hold, or weights span too wide a range.
     """
     arrays = LinkArrays.of(routers, links, tie, seed)
     components = pendant_components(arrays)
-    outside_core = [component.routers for component in components]
-    core = np.setdiff1d(np.arange(len(routers)), np.concatenate([_NONE, *outside_core]))
-    joined_at = sorted({component.outside for component in components})
-    shared = spark.sparkContext.broadcast((arrays, components, core, joined_at))
-    blocks = -(-len(core) // _BLOCK)
+    shared = spark.sparkContext.broadcast((arrays, components))
 
     def kernel(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        arrays, components, core, joined_at = shared.value
         for batch in batches:
             for unit in batch.column("id").to_pylist():
-                if unit < blocks:
-                    sources = core[unit * _BLOCK : (unit + 1) * _BLOCK]
-                    yield pack_routes(arrays.routers[sources], *route_block(arrays, sources))
-                else:
-                    outside = joined_at[unit - blocks]
-                    far = route_block(arrays, np.array([outside]))
-                    for component in components:
-                        if component.outside == outside:
-                            routes = pendant_routes(arrays, component, far)
-                            yield pack_routes(arrays.routers[component.routers], *routes)
+                yield from route_unit(*shared.value, unit)
 
-    # a unit of work is a block of the core's routers, or all components joined at one of them
-    units = spark.range(0, blocks + len(joined_at), 1, spark.sparkContext.defaultParallelism * 4)
-    return units.mapInArrow(kernel, schemas.ROUTES)
+    try:
+        n = units(arrays, components)
+        numbered = spark.range(0, n, 1, min(n, spark.sparkContext.defaultParallelism * 4))
+        blocks = numbered.mapInArrow(kernel, schemas.ROUTES).toArrow()
+    finally:
+        shared.destroy()
+    return unpack_routes(arrays, components, blocks)
 
 
-_NONE = np.empty(0, dtype=np.int64)
+def units(links: LinkArrays, components: list[PendantComponent]) -> int:
+    """Units of work that all routes are computed in."""
+    return len(_blocks(_core(links, components))) + len(_blocks(components))
+
+
+def route_unit(
+    links: LinkArrays, components: list[PendantComponent], unit: int
+) -> Iterator[pa.RecordBatch]:
+    """The routes of a unit of work, as rows of `schemas.ROUTES`.
+
+    The first units are blocks of the core's routers, the others blocks of pendant components.
+    """
+    sources = _blocks(_core(links, components))
+    if unit < len(sources):
+        yield pack_routes(sources[unit], *route_block(links, sources[unit]))
+    else:
+        for component in _blocks(components)[unit - len(sources)]:
+            yield pack_routes(component.routers, *inner_routes(links, component))
+
+
+def _core(links: LinkArrays, components: list[PendantComponent]) -> np.ndarray:
+    """The routers that are in no pendant component: indices, ascending."""
+    in_core = np.ones(len(links.routers), dtype=bool)
+    for component in components:
+        in_core[component.routers] = False
+    return np.flatnonzero(in_core)
+
+
+def _blocks(items: Any) -> list[Any]:
+    return [items[start : start + _BLOCK] for start in range(0, len(items), _BLOCK)]
 
 
 def pack_routes(sources: np.ndarray, delay_us: np.ndarray, pred: np.ndarray) -> pa.RecordBatch:
-    """One row of `schemas.ROUTES`: the routes of a block of sources, compressed.
+    """One row of `schemas.ROUTES`: a block of routes, compressed.
 
     Routers of one part of the network have nearly the same routes, so rows are stored as their
     difference from the row before: a hundred times smaller on the way to the driver.
+
+    Parameters
+    ----------
+    sources : ndarray of int, shape (S,)
+        Router indices.
+    delay_us, pred : ndarray of int32, shape (S, T)
+        Routes to all routers or, of a pendant component, to its own.
     """
     cells = [sources.astype("<i8"), *(_differences(rows) for rows in (delay_us, pred))]
     codec = pa.Codec("zstd", compression_level=1)
     packed = [codec.compress(cell.tobytes(), asbytes=True) for cell in cells]
-    columns = [pa.array([len(sources)], pa.int32())] + [pa.array([p], pa.binary()) for p in packed]
+    columns = [pa.array([n], pa.int32()) for n in delay_us.shape]
+    columns += [pa.array([p], pa.binary()) for p in packed]
     return pa.RecordBatch.from_arrays(columns, names=schemas.ROUTES.names)
 
 
-def unpack_routes(routes: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Routers in id order, and their (R, R) delays and predecessors, from `schemas.ROUTES`.
+def unpack_routes(
+    links: LinkArrays, components: list[PendantComponent], blocks: pa.Table
+) -> RouteMatrices:
+    """The matrices, from blocks (`schemas.ROUTES`) in any order.
+
+    One block at a time is unpacked, so that the matrices are nearly all the memory it takes.
 
     Raises
     ------
     InputError
         A route takes longer than the matrices hold.
     """
-    r = sum(routes.column("size").to_pylist())
-    codec = pa.Codec("zstd")
-    blocks = []
-    for row in routes.to_pylist():
-        n = row["size"]
-        size = {"sources": 8 * n, "delay_us": 4 * n * r, "pred": 4 * n * r}
-        blocks.append({name: codec.decompress(row[name], size[name]) for name in size})
-    sources = [np.frombuffer(block["sources"], "<i8") for block in blocks]
-    routers = np.sort(np.concatenate(sources))
+    r = len(links.routers)
     delay_us = np.empty((r, r), dtype=np.int32)
     pred = np.empty((r, r), dtype=np.int16 if r < 2**15 else np.int32)
-    for mine, block in zip(sources, blocks, strict=True):
-        place = np.searchsorted(routers, mine)
-        for name, matrix in (("delay_us", delay_us), ("pred", pred)):
-            rows = np.frombuffer(block[name], "<i4").reshape(len(mine), r)
-            matrix[place] = np.cumsum(rows, axis=0, dtype=np.int32)
-    if delay_us.max(initial=0) == TOO_LONG:
-        a, b = (int(routers[place]) for place in np.argwhere(delay_us == TOO_LONG)[0])
-        most = f"{TOO_LONG / 1000:.0f}"
-        longest = f"{most} or more from router {a} to router {b}"
-        raise InputError("delay_ms", longest, f"a route must take less than {most} ms")
-    return routers, delay_us, pred
+    by_first = {int(component.routers[0]): component for component in components}
+    inner: list[tuple[PendantComponent, np.ndarray, np.ndarray]] = []
+    for batch in blocks.to_batches(max_chunksize=1):
+        sources, delay_block, pred_block = _unpack(batch)
+        if (component := by_first.get(int(sources[0]))) is not None:
+            inner.append((component, delay_block, pred_block))
+        else:
+            delay_us[sources], pred[sources] = delay_block, pred_block
+    for component, near_delay, near_pred in inner:
+        far = delay_us[component.outside], pred[component.outside]
+        rows = leaving_routes(component, (near_delay, near_pred), far)
+        delay_us[component.routers], pred[component.routers] = rows
+    _check_length(links.routers, delay_us)
+    return RouteMatrices(links.routers, delay_us, pred)
+
+
+def _unpack(row: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The arguments of :func:`pack_routes`."""
+    cell = {name: row.column(name)[0].as_py() for name in schemas.ROUTES.names}
+    s, t = cell["sources"], cell["targets"]
+    codec = pa.Codec("zstd")
+    sources = np.frombuffer(codec.decompress(cell["source"], 8 * s), "<i8")
+    blocks = (
+        np.frombuffer(codec.decompress(cell[name], 4 * s * t), "<i4").reshape(s, t)
+        for name in ("delay_us", "pred")
+    )
+    delay_us, pred = (np.cumsum(block, axis=0, dtype=np.int32) for block in blocks)
+    return sources, delay_us, pred
 
 
 def _differences(rows: np.ndarray) -> np.ndarray:
     return np.diff(rows.astype("<i4"), axis=0, prepend=np.zeros((1, rows.shape[1]), dtype="<i4"))
+
+
+def _check_length(routers: np.ndarray, delay_us: np.ndarray) -> None:
+    if delay_us.max(initial=0) < TOO_LONG:
+        return
+    a, b = (int(routers[index]) for index in np.argwhere(delay_us == TOO_LONG)[0])
+    most = f"{TOO_LONG / 1000:.0f}"
+    longest = f"{most} or more from router {a} to router {b}"
+    raise InputError("delay_ms", longest, f"a route must take less than {most} ms")

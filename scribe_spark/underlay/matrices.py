@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from scipy.sparse import coo_array
 
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
-from scribe_spark.underlay.all_pairs import unpack_routes
+from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.frames import add_delay, add_path_delay, packet_batch, read_routes
 from scribe_spark.underlay.nearest import nearest
 from scribe_spark.underlay.paths import last_links, merged_links, path_links
@@ -70,11 +70,14 @@ class MatrixUnderlay:
     lan_us: int
 
     @classmethod
-    def of(cls, spark: SparkSession, routes: DataFrame, links: int, lan_us: int) -> MatrixUnderlay:
-        """Gather `routes` (`schemas.ROUTES`) and give each executor the matrices once."""
-        routers, delay_us, pred = unpack_routes(routes.toArrow())
-        names = distribute_arrays(spark, delay=delay_us, pred=pred, routers=routers)
-        return cls(MatrixKernel(*names), routers, links, lan_us)
+    def of(
+        cls, spark: SparkSession, routes: RouteMatrices, links: int, lan_us: int
+    ) -> MatrixUnderlay:
+        """Give each executor the matrices once."""
+        names = distribute_arrays(
+            spark, delay=routes.delay_us, pred=routes.pred, routers=routes.routers
+        )
+        return cls(MatrixKernel(*names), routes.routers, links, lan_us)
 
     def release(self) -> None:
         """See :class:`~scribe_spark.underlay.protocol.Underlay`."""

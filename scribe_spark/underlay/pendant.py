@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from scribe_spark.underlay.dijkstra import LinkArrays, bounded_delay, route_block
 
-__all__ = ["PendantComponent", "bridges", "pendant_components", "pendant_routes"]
+__all__ = ["PendantComponent", "bridges", "inner_routes", "leaving_routes", "pendant_components"]
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,14 @@ class PendantComponent:
         Indices, ascending.
     gateway, outside : int
         Ends of the bridge: in the component, and in the core.
+    bridge_us : int
+        Delay of the bridge, from the gateway outwards.
     """
 
     routers: np.ndarray
     gateway: int
     outside: int
+    bridge_us: int
 
 
 def pendant_components(links: LinkArrays) -> list[PendantComponent]:
@@ -53,12 +56,14 @@ def pendant_components(links: LinkArrays) -> list[PendantComponent]:
     outside_core = ~(core[links.src] | core[links.dst])
     _, component = connected_components(_graph(links, outside_core), directed=False)
     by_component = np.argsort(component, kind="stable")
-    gateways, outsides = links.src[enters], links.dst[enters]
+    gateways, outsides, delays = links.src[enters], links.dst[enters], links.delay_us[enters]
     starts = np.searchsorted(component[by_component], component[gateways])
     ends = np.searchsorted(component[by_component], component[gateways], side="right")
     return [
-        PendantComponent(by_component[start:end].astype(np.int64), int(gateway), int(outside))
-        for start, end, gateway, outside in zip(starts, ends, gateways, outsides, strict=True)
+        PendantComponent(by_component[start:end].astype(np.int64), int(gateway), int(out), int(us))
+        for start, end, gateway, out, us in zip(
+            starts, ends, gateways, outsides, delays, strict=True
+        )
     ]
 
 
@@ -114,28 +119,16 @@ def bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
     return np.isin(src.astype(np.int64) * r + dst, np.fromiter(found, np.int64, len(found)))
 
 
-def pendant_routes(
-    links: LinkArrays, component: PendantComponent, far: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Routes from every router of a pendant component to all routers.
-
-    Routes between its routers stay inside.  All others take the bridge, and beyond it they are the
-    routes of the bridge's end in the core.
-
-    Parameters
-    ----------
-    links : LinkArrays
-    component : PendantComponent
-    far : (delay_us, pred)
-        :func:`~scribe_spark.underlay.dijkstra.route_block` of ``[component.outside]``.
+def inner_routes(links: LinkArrays, component: PendantComponent) -> tuple[np.ndarray, np.ndarray]:
+    """Routes between the routers of a pendant component; they stay inside.
 
     Returns
     -------
-    delay_us, pred : ndarray of int32, shape (len(component.routers), R)
-        As :func:`~scribe_spark.underlay.dijkstra.route_block` of ``component.routers``.
+    delay_us, pred : ndarray of int32, shape (n, n)
+        As :func:`~scribe_spark.underlay.dijkstra.route_block`; positions in ``component.routers``.
     """
-    routers, r = component.routers, len(links.routers)
-    position = np.full(r, -1, dtype=np.int32)
+    routers = component.routers
+    position = np.full(len(links.routers), -1, dtype=np.int32)
     position[routers] = np.arange(len(routers))
     inside = (position[links.src] >= 0) & (position[links.dst] >= 0)
     inner = LinkArrays(
@@ -145,12 +138,38 @@ def pendant_routes(
         links.delay_us[inside],
         links.cost[inside],
     )
-    near_delay, near_pred = route_block(inner, np.arange(len(routers)))
-    far_delay, far_pred = far
-    bridge = (links.src == component.gateway) & (links.dst == component.outside)
-    to_outside = near_delay[:, position[component.gateway]] + links.delay_us[bridge][0]
+    return route_block(inner, np.arange(len(routers)))
+
+
+def leaving_routes(
+    component: PendantComponent,
+    near: tuple[np.ndarray, np.ndarray],
+    far: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Routes from every router of a pendant component to all routers.
+
+    Those that leave the component take the bridge, and beyond it they are the routes of the
+    bridge's end in the core.
+
+    Parameters
+    ----------
+    component : PendantComponent
+    near : (delay_us, pred)
+        :func:`inner_routes`.
+    far : (delay_us, pred)
+        The row of ``component.outside``, shape (R,) each.
+
+    Returns
+    -------
+    delay_us, pred : ndarray of int32, shape (n, R)
+        As :func:`~scribe_spark.underlay.dijkstra.route_block` of ``component.routers``.
+    """
+    routers = component.routers
+    (near_delay, near_pred), (far_delay, far_pred) = near, far
+    gateway = np.searchsorted(routers, component.gateway)
+    to_outside = near_delay[:, gateway].astype(np.int64) + component.bridge_us
     delay_us = bounded_delay(to_outside[:, None] + far_delay)
-    pred = np.repeat(far_pred, len(routers), axis=0)
+    pred = np.repeat(far_pred[None, :].astype(np.int32), len(routers), axis=0)
     pred[:, component.outside] = component.gateway
     delay_us[:, routers] = near_delay
     pred[:, routers] = np.where(near_pred < 0, -1, routers[near_pred])

@@ -9,17 +9,16 @@ from itertools import pairwise, product
 import numpy as np
 import worlds
 from oracle.random_cases import random_case
-from pyspark.sql import functions as F
 
 from scribe_spark.underlay.all_pairs import compute_routes
 from scribe_spark.underlay.matrices import MatrixUnderlay
 
 
-def test_matrices_are_what_the_routes_say_in_any_order(spark):
+def test_matrices_are_those_of_the_routes(spark):
     one = worlds.worlds()[2]
     ids, links = np.array(one.case.routers), worlds.link_frame(one.case)
-    table = compute_routes(spark, ids, links, "delay", 1).orderBy(F.col("sources").desc())
-    underlay = MatrixUnderlay.of(spark, table, len(links), 500)
+    routes = compute_routes(spark, ids, links, "delay", 1)
+    underlay = MatrixUnderlay.of(spark, routes, len(links), 500)
     delay_us, pred, routers = underlay.kernel.open()
     assert (underlay.links, underlay.lan_us) == (len(links), 500)
     assert np.array_equal(delay_us, one.kernel.delay_us)
@@ -29,8 +28,8 @@ def test_matrices_are_what_the_routes_say_in_any_order(spark):
 
 def test_one_router_no_link(spark):
     case = replace(random_case(0), routers=(0,), links={})
-    frame = compute_routes(spark, np.array([4]), worlds.link_frame(case), "delay", 1)
-    underlay = MatrixUnderlay.of(spark, frame, 0, 1000)
+    routes = compute_routes(spark, np.array([4]), worlds.link_frame(case), "delay", 1)
+    underlay = MatrixUnderlay.of(spark, routes, 0, 1000)
     both = spark.createDataFrame([(4, 4)], "a bigint, b bigint")
     assert underlay.delay(both, "a", "b").first()["delay_us"] == 2000
     none = spark.createDataFrame([("s", 4, 4, 3, None)], PACKETS)
