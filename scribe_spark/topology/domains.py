@@ -55,7 +55,7 @@ def join_domains(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> Dom
         links=np.concatenate(
             [links + start for (_, links), start in zip(graphs, starts, strict=True)]
         ),
-        diameter=max(hop_diameter(len(points), links) for points, links in graphs),
+        diameter=max(hop_diameter(len(points), links) or 0 for points, links in graphs),
     )
 
 

@@ -8,13 +8,12 @@ method of GT-ITM.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components, shortest_path
 
 from scribe_spark import draws
 from scribe_spark.config import TopologyConfig
@@ -77,18 +76,38 @@ def geo(
     """
     if n > scale * scale:
         raise InputError(field, p, f"cannot place {n} routers on {scale} x {scale} grid points")
-    check_connectable(np.array([n]), p, field)
+    _check_one(n, p, field)
     pairs = np.column_stack(np.triu_indices(n, 1))
     while True:
         points = _points(n, scale, rng)
         links = pairs[draws.uniform(rng, len(pairs)) < p]
-        if len(links) >= n - 1 and _is_connected(n, links):
+        if len(links) >= n - 1 and hop_diameter(n, links) is not None:
             return points, links
 
 
-def hop_diameter(n: int, links: np.ndarray) -> int:
-    """The longest of the shortest paths of a connected graph, in hops."""
-    return int(shortest_path(_matrix(n, links), directed=False, unweighted=True).max())
+@functools.lru_cache(maxsize=1024)
+def _check_one(n: int, p: float, field: str) -> None:
+    check_connectable(np.array([n]), p, field)
+
+
+def hop_diameter(n: int, links: np.ndarray) -> int | None:
+    """The longest of the shortest paths of a graph, in hops; None if it is not connected.
+
+    Domains are small and there are hundreds: sets of routers are bits of whole numbers, for a
+    sparse matrix takes longer to make than the answer.
+    """
+    everyone, ends = (1 << n) - 1, links.tolist()
+    within = [1 << router for router in range(n)]  # the routers within so many hops of each
+    hops = 0
+    while any(reached != everyone for reached in within):
+        before = within.copy()
+        for a, b in ends:
+            within[a] |= before[b]
+            within[b] |= before[a]
+        if within == before:
+            return None
+        hops += 1
+    return hops
 
 
 def _points(n: int, scale: int, rng: np.random.Philox) -> np.ndarray:
@@ -98,15 +117,6 @@ def _points(n: int, scale: int, rng: np.random.Philox) -> np.ndarray:
         drawn = np.concatenate([drawn, rng.random_raw(n) % np.uint64(scale * scale)])
     x, y = np.divmod(cells[:n].astype(np.int64), scale)
     return np.column_stack([x, y])
-
-
-def _matrix(n: int, links: np.ndarray):
-    ones = np.ones(len(links), dtype=np.int8)
-    return coo_array((ones, (links[:, 0], links[:, 1])), shape=(n, n)).tocsr()
-
-
-def _is_connected(n: int, links: np.ndarray) -> bool:
-    return connected_components(_matrix(n, links), directed=False, return_labels=False) == 1
 
 
 def _rounded(x: float) -> int:

@@ -87,9 +87,8 @@ def generate(params: TopologyConfig, seed: int) -> Graph:
     )
     transit = _transit(params, sizes, scales, places, seed)
     owners, stubs = _stubs(params, sizes, scales, transit, seed)
-    weights = Weights.of(
-        hop_diameter(params.transit_domains, top_links), transit.diameter, stubs.diameter
-    )
+    top_diameter = hop_diameter(params.transit_domains, top_links) or 0
+    weights = Weights.of(top_diameter, transit.diameter, stubs.diameter)
 
     links = [
         (transit.links, weights.intra),
