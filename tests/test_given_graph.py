@@ -54,6 +54,8 @@ def test_the_digest_is_that_of_the_content():
         (VERTICES.astype({"kind": "string"}), EDGES),
     ]
     assert {GivenGraph.of(pair).digest for pair in same} == {digest}
+    ids = GivenGraph.of((VERTICES[["id"]].astype("int32"), EDGES))
+    assert ids.digest == GivenGraph.of((None, EDGES)).digest
     others = [
         (None, EDGES),
         (VERTICES, EDGES.assign(delay_ms=[1.5, 2.1])),

@@ -39,7 +39,8 @@ class GivenGraph:
     source : str
         What was given, for error messages: ``GraphFrame``, ``Topology``, ``DataFrames``.
     digest : str
-        SHA-256 of what is in both, whatever the order of rows and the types of numbers.
+        SHA-256 of what is in both, whatever the order of rows and the types of numbers; vertices
+        that are None count as those that the edges have.
     """
 
     vertices: pd.DataFrame | None
@@ -114,6 +115,10 @@ def _collect(frame: Any, names: tuple[str, ...], source: str) -> pd.DataFrame:
 
 
 def _digest(vertices: pd.DataFrame | None, edges: pd.DataFrame) -> str:
+    import pandas as pd
+
+    if vertices is None and {"src", "dst"} <= set(edges.columns):
+        vertices = pd.DataFrame({"id": pd.concat([edges["src"], edges["dst"]]).unique()})
     digest = hashlib.sha256()
     for name, frame in (("vertices", vertices), ("edges", edges)):
         digest.update(f"{name}\n".encode())
