@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.underlay.matrices import Underlay
+from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["deliveries_of", "unicasts"]
 

@@ -18,7 +18,7 @@ from scribe_spark.measures.link_stress import link_stress, packet_metrics
 from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables
 from scribe_spark.measures.node_stress import node_loads
 from scribe_spark.systems import System
-from scribe_spark.underlay.matrices import Underlay
+from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["JOINING", "join_stress"]
 

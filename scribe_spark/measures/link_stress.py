@@ -22,7 +22,7 @@ from scribe_spark.measures.measure import (
     every_system,
 )
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
-from scribe_spark.underlay.matrices import Underlay
+from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["LINK_STRESS", "link_stress", "packet_metrics"]
 

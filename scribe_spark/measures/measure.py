@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
-    from scribe_spark.underlay.matrices import Underlay
+    from scribe_spark.underlay.protocol import Underlay
 
 __all__ = [
     "Distribution",

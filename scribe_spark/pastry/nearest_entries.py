@@ -16,7 +16,7 @@ import numpy as np
 
 from scribe_spark import ids
 from scribe_spark.pastry.ring import Ring
-from scribe_spark.underlay.matrices import Kernel
+from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["nearest_entries"]
 
@@ -53,7 +53,7 @@ def nearest_entries(ring: Ring, first_row: int, kernel: Kernel, b: int) -> list[
             break
         cells = np.full((n, 2**b), -1, dtype=np.int32)
         digit = ids.digit_np(ring.hi, ring.lo, row, b)
-        few = sizes <= kernel.small
+        few = sizes <= kernel.all_pairs_limit
         small.append(np.stack([starts[few], sizes[few], np.full(few.sum(), row - first_row)]))
         for start, size in zip(starts[~few], sizes[~few], strict=True):
             _compare_routers(ring, digit, slice(start, start + size), kernel, cells)

@@ -19,7 +19,7 @@ from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.layout import LAYOUT, pack_in_blocks
 from scribe_spark.pastry.next_hop import RESERVED_COLUMNS, next_hop
 from scribe_spark.pastry.perfect_tables import perfect_tables
-from scribe_spark.underlay.matrices import Underlay
+from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["PastryOverlay"]
 

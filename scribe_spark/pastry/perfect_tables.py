@@ -35,7 +35,7 @@ from scribe_spark.pastry.ring import Ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.schemas import KNOWLEDGE
-from scribe_spark.underlay.matrices import Kernel, Underlay
+from scribe_spark.underlay.protocol import Kernel, Underlay
 
 __all__ = ["PerfectTables", "bucket_knowledge", "perfect_tables"]
 

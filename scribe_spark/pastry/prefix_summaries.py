@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from scribe_spark.pastry.ragged import offsets_of
 from scribe_spark.pastry.ring import Ring
-from scribe_spark.underlay.matrices import Kernel
+from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["BUCKET_SUMMARY", "Summaries", "prefix_digits", "summarise_bucket"]
 

@@ -21,7 +21,7 @@ from scribe_spark import draws, ids
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.next_hop import RESERVED_COLUMNS, next_hop
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.underlay.matrices import Underlay
+from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["Randomised", "randomised"]
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from scribe_spark.config import OverlayConfig
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.underlay.matrices import Underlay
+from scribe_spark.underlay.protocol import Underlay
 
 __all__ = [
     "OverlayKind",

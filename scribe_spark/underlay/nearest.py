@@ -30,9 +30,9 @@ def nearest(
     found = np.empty((len(queries), len(starts)), dtype=np.int64)
     ends = np.r_[starts[1:], len(candidates)]
     block = max(1, 2**18 // max(1, len(candidates)))  # about 1 MiB of delays: stays in cache
+    delays, routers = np.asarray(delay_us).reshape(-1), delay_us.shape[1]
     for at in range(0, len(queries), block):
-        rows = delay_us[queries[at : at + block]]
-        seen = np.take(rows, candidates, axis=1)
+        seen = delays.take(queries[at : at + block, None] * routers + candidates)
         for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
             found[at : at + block, k] = start + seen[:, start:end].argmin(axis=1)
     return found
