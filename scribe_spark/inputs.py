@@ -105,12 +105,11 @@ def refuse_unreadable(field: str, path: str) -> Iterator[None]:
     ------
     InputError
     """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
+    from scribe_spark.runtime.jvm import SPARK_ERRORS
 
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except SPARK_ERRORS as error:
         if "cancelled" in str(error):  # by Ctrl-C: nothing is known of the table
             raise
         raise InputError(field, path, f"cannot be read by Spark: {_reason(error)}") from None

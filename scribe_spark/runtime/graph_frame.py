@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.runtime.graphframes_jar import COORDINATES
+from scribe_spark.runtime.jvm import has_class
 
 if TYPE_CHECKING:
     from graphframes import GraphFrame
@@ -49,7 +50,8 @@ def graph_frame(vertices: DataFrame, edges: DataFrame) -> GraphFrame:
         raise GraphFramesMissing(
             f"{COORDINATES} is not on the session's class path; run `make setup` on a "
             "network that reaches Maven Central, or start the session with "
-            f"spark.jars.packages={COORDINATES}"
+            f"spark.jars.packages={COORDINATES} (spark-submit: --packages {COORDINATES}, or "
+            "--jars with the jar's path)"
         )
     return GraphFrame(vertices, edges)
 
@@ -57,14 +59,6 @@ def graph_frame(vertices: DataFrame, edges: DataFrame) -> GraphFrame:
 def has_graphframes(spark: SparkSession) -> bool:
     """Whether the session's JVM can load GraphFrames, asked as GraphFrames' Python half asks."""
     try:
-        jvm = spark._jvm
+        return has_class(spark, _JVM_CLASS)
     except AttributeError:  # Spark Connect: no JVM to ask, the server answers
         return True
-    if jvm is None:
-        return False
-    # py4j's own errors are not imported: they differ between a missing class and a broken jar
-    try:
-        jvm.Thread.currentThread().getContextClassLoader().loadClass(_JVM_CLASS)
-    except Exception:
-        return False
-    return True

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["has_class", "java_version"]
+__all__ = ["SPARK_ERRORS", "has_class", "java_version"]
+
+#: What Spark raises for what goes wrong in the JVM; not all of it is a PySparkException.
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
 def java_version(spark: SparkSession) -> str:

@@ -27,6 +27,7 @@ def test_a_missing_jar_is_said_in_one_line(frames, monkeypatch):
     assert "io.graphframes:graphframes-spark4_2.13:0.12.3 is not on the session" in message
     assert "make setup" in message
     assert "spark.jars.packages" in message
+    assert "--jars" in message
 
 
 def test_the_class_is_looked_up_as_a_class(spark, monkeypatch):

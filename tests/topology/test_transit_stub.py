@@ -298,10 +298,10 @@ def test_a_hopeless_probability_is_refused(field):
 def test_large_stubs_with_an_improbable_p_stub_are_refused_at_once():
     """A hundred draws may give one connected stub, but there are hundreds of stubs."""
     large = {"transit_domains": 1, "transit_size": 4, "stubs_per_transit": 25, "stub_size": 99}
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(InputError, match=r"domain of 1\d\d routers; raise it to 0.0\d+ or more"):
         generate(TopologyConfig(**large, p_stub=0.015), 1)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_the_quirk_blames_the_probability_that_was_used():
