@@ -1,11 +1,11 @@
-"""Bad input, as every edge of the package refuses it."""
+"""What goes wrong in one line: bad input, and a run that cannot go on."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["InputError", "check_names"]
+__all__ = ["InputError", "RunError", "check_names", "one_line"]
 
 _LONGEST = 1000  # characters of a value in a message
 
@@ -16,6 +16,17 @@ class InputError(ValueError):
     def __init__(self, field: str, value: object, remedy: str) -> None:
         super().__init__(f"{field} = {_shown(value)}: {remedy}")
         self.field, self.value, self.remedy = field, value, remedy
+
+
+class RunError(RuntimeError):
+    """A run that cannot go on though its input is good: one line that says what helps."""
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of what an exception says, Java's own where it comes from the JVM."""
+    java = getattr(error, "java_exception", None)
+    text = getattr(error, "strerror", None) or str(error if java is None else java)
+    return (text.strip() or type(error).__name__).splitlines()[0]
 
 
 def _shown(value: object) -> str:

@@ -34,6 +34,8 @@ __all__ = [
     "LAN_UP",
     "MICROSECONDS",
     "Multicast",
+    "WRITTEN",
+    "check_columns",
     "conform",
     "held",
     "sweep_rows",
@@ -135,6 +137,47 @@ EXTRA_JOINS = _schema(
 
 #: Nodes with more children than their limit.
 OVERLOADED = _schema(system=_STRING, nodes=_LONG)
+
+#: The paths of the CREATE messages, from a group's creator to its root, with the delay D between
+#: these two beside.
+PASTRY_ROUTES = _schema(source=_LONG, root=_LONG, hops=_INT, delay_ms=_DOUBLE, direct_ms=_DOUBLE)
+
+#: Every table that a phase may write, with all its columns: those of :data:`CONTRACT` come first.
+#: ``merged`` is true where routers duplicate (`Multicast.merged`).
+WRITTEN: dict[str, StructType] = {
+    **CONTRACT,
+    "tree_edges": StructType(
+        [
+            *TREE_EDGES.fields,
+            *_schema(parent_router=_LONG, child_router=_LONG, merged=BooleanType()).fields,
+        ]
+    ),
+    "table_entries": TABLE_ENTRIES,
+    "pastry_routes": PASTRY_ROUTES,
+    "extra_joins": EXTRA_JOINS,
+    "overloaded": OVERLOADED,
+    "distributions": DISTRIBUTIONS,
+    "metrics": METRICS,
+}
+
+
+def check_columns(table: str, found: StructType) -> None:
+    """Raise unless a table that is to be written has the columns that :data:`WRITTEN` says.
+
+    Raises
+    ------
+    ValueError
+        Another name, order or type of columns; a table that is not listed.
+    """
+    if table not in WRITTEN:
+        raise ValueError(f"table {table} has no schema in schemas.WRITTEN")
+    wanted, given = (
+        [(field.name, field.dataType.simpleString()) for field in schema.fields]
+        for schema in (WRITTEN[table], found)
+    )
+    if given != wanted:
+        raise ValueError(f"table {table} has columns {given}; its schema says {wanted}")
+
 
 #: Kinds of link in ``link_stress``.
 CORE, LAN_UP, LAN_DOWN = "core", "lan_up", "lan_down"

@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 import click
 
 from scribe_spark.cli.parsing import refuse_unknown_flags
-from scribe_spark.errors import InputError, check_names
+from scribe_spark.errors import InputError, RunError, check_names
 from scribe_spark.runtime.interrupts import EXIT_CODE
 
 __all__ = ["job", "main"]
 
 _PROGRAM = "scribe-spark"
-_BAD_INPUT = 2
+_FAILED, _BAD_INPUT = 1, 2
 
 #: What each command does, in a line; the command itself is in `commands`, by the same name.
 _COMMANDS = {
@@ -91,6 +91,8 @@ def _start(command: click.Command, arguments: Sequence[str]) -> NoReturn:
         _stop(str(InputError("arguments", " ".join(arguments), error.format_message())))
     except InputError as error:
         _stop(str(error))
+    except RunError as error:
+        _stop(str(error), _FAILED)
     except KeyboardInterrupt:
         line = "interrupted; the same command with --resume goes on after the last complete phase"
         click.echo(f"{_PROGRAM}: {line}", err=True)
@@ -98,6 +100,6 @@ def _start(command: click.Command, arguments: Sequence[str]) -> NoReturn:
     sys.exit(0)
 
 
-def _stop(line: str) -> NoReturn:
+def _stop(line: str, code: int = _BAD_INPUT) -> NoReturn:
     click.echo(f"{_PROGRAM}: error: {' '.join(line.split())}", err=True)
-    sys.exit(_BAD_INPUT)
+    sys.exit(code)

@@ -18,22 +18,16 @@ from pyspark.sql import SparkSession
 from scribe_spark import schemas
 from scribe_spark.config import EXPERIMENTS, Execution, Paper, RunConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.folder import (
-    MANIFEST,
-    Folder,
-    inside,
-    local_contents,
-    probe_local,
+from scribe_spark.experiments.checks import check_previous, refuse_local_lock
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.locations import inside, local_contents, probe_local
+from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
+from scribe_spark.experiments.previous import (
     refuse_contents,
+    refuse_other_config,
+    refuse_other_version,
 )
-from scribe_spark.experiments.run import (
-    Run,
-    check_former,
-    provenance,
-    refuse_other,
-    refuse_version,
-    unusual,
-)
+from scribe_spark.experiments.run import Run, locked
 from scribe_spark.experiments.run import run as run_one
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local
@@ -63,24 +57,25 @@ def check(paper: Paper, execution: Execution) -> None:
     out = execution.out
     if not is_local(out):
         return
-    _refuse_former(*local_contents(out), paper, execution)
+    _refuse_previous(*local_contents(out), paper, execution)
+    refuse_local_lock(out)
     probe_local(out)
     if execution.overwrite:
         return
     for runs in paper.runs().values():
         for name, config in runs.items():
-            check_former(config, inside(execution, _place(name, config.seed)))
+            check_previous(config, inside(execution, _place(name, config.seed)))
 
 
 def run(
     spark: SparkSession, paper: Paper, execution: Execution, progress: Progress | None = None
 ) -> str:
-    """Run what is not whole yet, and write what all of it says together; the page's location.
+    """Run what is not complete yet, and write what all of it says together; the page's location.
 
     Parameters
     ----------
     execution : Execution
-        With ``resume`` runs that are whole in OUT are kept; seeds and experiments may be more or
+        With ``resume`` runs that are complete in OUT are kept; seeds and experiments may be more or
         fewer than before, and the means are over those asked for.
 
     Raises
@@ -89,8 +84,15 @@ def run(
         OUT cannot be used, or is of another scale, config or version.
     """
     progress = progress or Silent()
-    folder = Folder(spark, execution.out)
-    _refuse_former(folder.names(), folder.read_text, paper, execution)
+    with Folder(spark, execution.out) as folder:
+        _refuse_previous(folder.names(), folder.read_text, paper, execution)
+        with locked(folder, progress):
+            return _run(spark, folder, paper, execution, progress)
+
+
+def _run(
+    spark: SparkSession, folder: Folder, paper: Paper, execution: Execution, progress: Progress
+) -> str:
     folder.make()
     if execution.overwrite:
         folder.clear(EXPERIMENTS)
@@ -121,7 +123,7 @@ def _runs(
                 progress.note(f"{name}, seed {seed}: run {number} of {total}")
                 how = inside(execution, _place(name, seed))
                 done = run_one(spark, config, how, progress=progress, shares=first)
-                closing.callback(done.simulation.close)
+                closing.callback(done.close)
                 first = first or done.simulation
                 yield name, done
 
@@ -134,7 +136,7 @@ def _place(name: str, seed: int) -> str:
 # --- the manifest
 
 
-def _refuse_former(
+def _refuse_previous(
     names: Iterable[str], read: Callable[[str], str], paper: Paper, execution: Execution
 ) -> None:
     """Refuse a folder that is somebody else's, or of another scale or version.
@@ -144,24 +146,24 @@ def _refuse_former(
     InputError
     """
     out = execution.out
-    former = refuse_contents(out, names, read, execution.resume, execution.overwrite, "runs")
-    if former is None:
+    previous = refuse_contents(out, names, read, execution.resume, execution.overwrite, "runs")
+    if previous is None:
         return
     try:
-        scale, version = former["resolved"]["scale"], former["versions"]["scribe_spark"]
+        scale, version = previous["resolved"]["scale"], previous["versions"]["scribe_spark"]
     except Exception:
         raise InputError("out", out, f"its {MANIFEST} cannot be read; use --overwrite") from None
-    refuse_other({"scale": paper.scale}, {"scale": scale}, out)
-    refuse_version(version, out)
+    refuse_other_config({"scale": paper.scale}, {"scale": scale}, out)
+    refuse_other_version("scribe_spark", version, out)
 
 
 def _manifest(paper: Paper, execution: Execution, spark: SparkSession) -> dict[str, Any]:
     resolved, runs = paper.as_dict(), paper.runs()[1]
     return {
-        "config": unusual(resolved, Paper().as_dict()),
+        "config": non_default(resolved, Paper().as_dict()),
         "resolved": resolved,
         "experiments": {
-            name: unusual(config.as_dict(), RunConfig(seed=config.seed).as_dict())
+            name: non_default(config.as_dict(), RunConfig(seed=config.seed).as_dict())
             for name, config in runs.items()
         },
         **provenance(execution, spark),

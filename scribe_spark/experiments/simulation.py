@@ -83,6 +83,36 @@ class Simulation:
         self.release()
         self._files.close()
 
+    # --- the user's tables
+
+    def read_inputs(self) -> None:
+        """Read and check the user's tables before any work is done.
+
+        Raises
+        ------
+        InputError
+            A table cannot be read, or says what cannot be.
+        """
+        if self.config.groups.members is not None:
+            _ = self.given_members
+        if self.config.trees.capacities is not None:
+            _ = self.given_capacities
+
+    @cached_property
+    def given_members(self) -> DataFrame:
+        """`schemas.MEMBERS`, the user's."""
+        return scribe.read_members(self.spark, self.config)
+
+    @cached_property
+    def given_capacities(self) -> DataFrame:
+        """``node, limit``, the user's."""
+        return scribe.read_capacities(self.spark, self.config)
+
+    def _given_or_drawn_members(self) -> DataFrame:
+        if self.config.groups.members is not None:
+            return self.given_members
+        return scribe.draw_members(self.spark, self.config)
+
     # --- topology and underlay
 
     @cached_property
@@ -131,9 +161,7 @@ class Simulation:
     @stage
     def members(self) -> DataFrame:
         """``group, node, router``, partitioned by node."""
-        config = self.config
-        make = scribe.draw_members if config.groups.members is None else scribe.read_members
-        members = self._saved_or("members", lambda: make(self.spark, config))
+        members = self._saved_or("members", self._given_or_drawn_members)
         routers = self.nodes.select("node", "router")
         located = members.hint("shuffle_hash").join(routers, "node", "inner")
         return self._memory.persist(located.select("group", "node", "router"))
@@ -195,8 +223,7 @@ class Simulation:
         """The trees of each other way to build them, by its name in `RunConfig.variants`."""
         trees, capacities = self.config.trees, None
         if trees.capacities is not None:
-            given = scribe.read_capacities(self.spark, self.config)
-            capacities = self._memory.persist(given.repartition("node"))
+            capacities = self._memory.persist(self.given_capacities.repartition("node"))
         context = scribe.VariantContext(
             self.overlay,
             self.groups_with_root,
@@ -207,9 +234,7 @@ class Simulation:
             self.progress,
             capacities,
         )
-        chosen = {
-            n: build for n, build in scribe.STRATEGIES.items() if n in self.config.trees.variants
-        }
+        chosen = {n: build for n, build in scribe.STRATEGIES.items() if n in trees.variants}
         return {name: self._memory.own(build(context)) for name, build in chosen.items()}
 
     @stage

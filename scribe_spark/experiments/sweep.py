@@ -1,4 +1,4 @@
-"""A sweep: a grid over the config's fields, an ordinary run at each point, one table of them all.
+"""A sweep: a grid over the config's fields, with an ordinary run at each point (`run_sweep`).
 
 OUT holds a run's folder a point (``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy rows:
 `schemas.sweep_rows`), ``sweep.html`` and a manifest that says which grid it is.
@@ -10,45 +10,28 @@ import csv
 import hashlib
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
-
-from scribe_spark import schemas
-from scribe_spark.config import RUN_FIELDS, Execution, RunConfig, flat_values
+from scribe_spark.config import RUN_FIELDS, RunConfig, flat_values
 from scribe_spark.errors import InputError, check_names
-from scribe_spark.experiments.folder import (
-    MANIFEST,
-    Folder,
-    below,
-    inside,
-    local_contents,
-    probe_local,
-)
-from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
-from scribe_spark.experiments.run import check, former, new_manifest, run
-from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.inputs import is_local
+from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.measures.metrics import metric_definitions
-from scribe_spark.progress import Progress, Silent
-from scribe_spark.report import render_sweep
 
-__all__ = ["SHOW", "Point", "Sweep", "check_sweep", "run_sweep"]
+__all__ = ["COSTS", "KINDS", "SHOW", "Point", "Sweep"]
 
 #: Kind of every field: ``int``, ``float``, ``str`` or ``bool``; a list is swept as a text.
-_KINDS = {name: {"list": "str"}.get(f.kind.name, f.kind.name) for name, f in RUN_FIELDS.items()}
+KINDS = {name: {"list": "str"}.get(f.kind.name, f.kind.name) for name, f in RUN_FIELDS.items()}
 
 #: What names of swept fields are, in messages.
 _FIELD = "sweep field"
 
 #: What a point costs: seconds of the phases that leave tables, and their sum.  The report's are
 #: left out: it is drawn again whenever a sweep goes on.
-_COSTS = {**{f"cost.{phase}.seconds": "s" for phase in TABLE_PHASES}, "cost.seconds": "s"}
+COSTS = {**{f"cost.{phase}.seconds": "s" for phase in TABLE_PHASES}, "cost.seconds": "s"}
 
 #: The metrics on the page, unless the TOML file says which.
 SHOW = (
@@ -118,7 +101,7 @@ class Sweep:
 
     def __post_init__(self) -> None:
         _check_grid(self.grid)
-        check_names(dict.fromkeys(self.show), [*metric_definitions(), *_COSTS], "show")
+        check_names(dict.fromkeys(self.show), [*metric_definitions(), *COSTS], "show")
         assert self.points  # each is checked as it is made
 
     @classmethod
@@ -172,28 +155,13 @@ class Sweep:
         return {"sweep": list(swept), **self.base.flat(), **swept}
 
 
-@dataclass(frozen=True)
-class Swept:
-    """A folder that a sweep has left.
-
-    Attributes
-    ----------
-    out : str
-    rows : DataFrame
-        `schemas.sweep_rows`, as saved.
-    """
-
-    out: str
-    rows: DataFrame
-
-
 # --- what is swept
 
 
 def _check_grid(grid: Mapping[str, tuple[Any, ...]]) -> None:
     if not grid:
         raise InputError("sweep", "", "sweeps no field; name one, such as --set b=1,2,4")
-    check_names(grid, _KINDS, _FIELD)
+    check_names(grid, KINDS, _FIELD)
     points = math.prod(map(len, grid.values()))
     if points > MOST_POINTS:
         raise InputError("sweep", points, f"points are too many; must be at most {MOST_POINTS:,}")
@@ -233,7 +201,7 @@ def _values(name: str, given: Any) -> tuple[Any, ...]:
         raise InputError(name, given, "must be a list in [sweep], such as [1, 2, 4]")
     if RUN_FIELDS[name].kind.name == "list":
         return tuple(",".join(map(str, v)) or "plain" if isinstance(v, list) else v for v in given)
-    real = _KINDS[name] == "float"
+    real = KINDS[name] == "float"
     return tuple(float(v) if real and type(v) is int else v for v in given)
 
 
@@ -250,101 +218,3 @@ def _safe(value: Any) -> str:
     """
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return quote(text, safe="").replace("~", "%7E").replace("%", "~")
-
-
-# --- running it
-
-
-def check_sweep(sweep: Sweep, execution: Execution) -> None:
-    """Refuse bad input that can be told without Spark, at any point of the grid.
-
-    Raises
-    ------
-    InputError
-    """
-    if is_local(execution.out):
-        former(*local_contents(execution.out), sweep.as_dict(), execution)
-        probe_local(execution.out)
-    for point in sweep.points:
-        check(point.config, execution.replace(out=below(execution.out, point.name)))
-
-
-def run_sweep(
-    spark: SparkSession, sweep: Sweep, execution: Execution, progress: Progress | None = None
-) -> Swept:
-    """Run every point that is not whole yet, then write the table and the page.
-
-    Raises
-    ------
-    InputError
-        OUT cannot be used or is of another sweep; or what a point's run refuses.
-    """
-    progress = progress or Silent()
-    folder, points = Folder(spark, execution.out), sweep.points
-    _open(folder, sweep, execution)
-    rows: list[dict[str, Any]] = []
-    networks: dict[Hashable, Simulation] = {}
-    for number, point in enumerate(points, start=1):
-        progress.note(f"point {number} of {len(points)}: {point.name}")
-        shares = networks.get(point.config.network_key)
-        done = run(
-            spark, point.config, inside(execution, point.name), progress=progress, shares=shares
-        )
-        done.simulation.release()
-        networks.setdefault(point.config.network_key, done.simulation)
-        rows += _rows(point, done.metrics(), done.manifest())
-    schema = schemas.sweep_rows({name: _KINDS[name] for name in sweep.grid})
-    cells = pd.DataFrame(
-        [tuple(row[name] for name in schema.names) for row in rows], columns=schema.names
-    )
-    table = folder.write_rows("sweep", schemas.held(spark, cells, schema))
-    units = {name: metric.unit for name, metric in metric_definitions().items()} | _COSTS
-    page = render_sweep(
-        cells,
-        sweep.grid,
-        {name: units[name] for name in sweep.show},
-        {point.name: tuple(point.values.values()) for point in points},
-        folder.read_json(MANIFEST),
-    )
-    folder.write_text("sweep.html", page)
-    return Swept(execution.out, table)
-
-
-def _open(folder: Folder, sweep: Sweep, execution: Execution) -> None:
-    """Make OUT this sweep's, unless it is already."""
-    if former(folder.names(), folder.read_text, sweep.as_dict(), execution) is not None:
-        return
-    folder.make()
-    names = [point.name for point in sweep.points]
-    for name in {*names, *_former_points(folder)}:
-        Folder(folder.spark, below(execution.out, name)).remove()
-    folder.clear()
-    manifest = new_manifest(sweep.base, execution, folder.spark)
-    resolved = sweep.as_dict()
-    given = {name: resolved[name] for name in [*manifest["config"], *sweep.grid]}
-    # the inputs are each run's own to remember
-    of_sweep = {"config": given, "resolved": resolved, "seed": resolved["seed"], "inputs": {}}
-    folder.write_json(MANIFEST, {**manifest, **of_sweep, "points": names})
-
-
-def _former_points(folder: Folder) -> list[str]:
-    """The points' folders of the sweep that was here; names that lead elsewhere are left out."""
-    try:
-        names = folder.read_json(MANIFEST)["points"]
-        texts = [name for name in names if isinstance(name, str)]
-        return [name for name in texts if "=" in name and not {"/", "\\"} & set(name)]
-    except Exception:  # there was none, or its manifest cannot be read
-        return []
-
-
-def _rows(
-    point: Point, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """A row for each number of the run, and for what it cost."""
-    took = {e["name"]: float(e["seconds"]) for e in manifest["phases"] if e["name"] != REPORT}
-    values = {metric["name"]: metric["value"] for metric in metrics}
-    values |= {f"cost.{phase}.seconds": seconds for phase, seconds in took.items()}
-    values["cost.seconds"] = round(sum(took.values()), 3)
-    at = {**point.values, "seed": point.config.seed}
-    for name, value in values.items():
-        yield {**at, "metric": name, "value": None if value is None else float(value)}

@@ -229,7 +229,8 @@ def _scale_x(axes: Axes, x: Sequence[float], labels: Sequence[str], numeric: boo
         axes.set_xlim(-0.3, len(x) - 0.7)
     axes.minorticks_off()
     every = -(-len(x) // _TICKS)
-    axes.set_xticks(x[::every], labels[::every])
+    # a dollar sign in a path begins no formula
+    axes.set_xticks(x[::every], labels[::every], parse_math=False)
 
 
 def _scale_y(axes: Axes, y: Sequence[float]) -> None:

@@ -17,7 +17,16 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["CHUNK", "FileStatus", "Files", "LocalFiles", "crc32", "is_store", "open_files"]
+__all__ = [
+    "CHUNK",
+    "CorruptFileError",
+    "FileStatus",
+    "Files",
+    "LocalFiles",
+    "crc32",
+    "is_store",
+    "open_files",
+]
 
 _LOCAL = "file://"
 #: Bytes read at a time for a checksum.
@@ -25,6 +34,10 @@ CHUNK = 1 << 20
 
 #: Object stores: a file appears, complete, when it is closed, and a rename is a copy.
 _STORES = ("s3a", "s3", "s3n", "gs", "oss", "dbfs", "abfs", "abfss", "wasb", "wasbs")
+
+
+class CorruptFileError(OSError):
+    """The storage itself has found that a file is not what was written."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from scribe_spark.runtime.filesystem import CHUNK, FileStatus, is_store
+from scribe_spark.runtime.filesystem import CHUNK, CorruptFileError, FileStatus, is_store
 
 __all__ = ["HadoopFiles"]
 
@@ -129,6 +129,9 @@ _CLASSES: dict[str, type[OSError]] = {
     "FileAlreadyExistsException": FileExistsError,
     "AccessControlException": PermissionError,
     "AccessDeniedException": PermissionError,
+    "BlockMissingException": CorruptFileError,
+    "ChecksumException": CorruptFileError,
+    "EOFException": CorruptFileError,
 }
 
 

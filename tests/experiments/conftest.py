@@ -58,9 +58,15 @@ def manifest(out: Path | str) -> dict[str, Any]:
 
 
 def left(out: Path | str) -> dict[str, Any]:
-    """Every table's rows and digest, and every text's digest, as the manifest has them."""
+    """Every table's content (rows, columns, digest), and every text's digest, by the manifest."""
     entries = manifest(out)["phases"]
-    return {k: v for e in entries for part in ("tables", "texts") for k, v in e[part].items()}
+    tables = {name: content(r) for entry in entries for name, r in entry["tables"].items()}
+    return tables | {name: digest for entry in entries for name, digest in entry["texts"].items()}
+
+
+def content(record: dict[str, Any]) -> dict[str, Any]:
+    """The part of a table's record that does not depend on its files."""
+    return {name: value for name, value in record.items() if name != "files"}
 
 
 def command(*arguments: str) -> list[str]:

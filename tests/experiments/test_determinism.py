@@ -86,11 +86,11 @@ def test_killed_in_every_phase(grown, tmp_path):
         said = log.read_text()
         assert f"{phase}: started" in said
         # the phase that was killed the time before has been done again
-        assert said.count(": whole already") == max(0, number - 1)
+        assert said.count(": complete, skipped") == max(0, number - 1)
     killed_when(cluster, log, lambda: "report: started" in log.read_text())
     done = shell(local)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count(": whole already") == 4
+    assert done.stderr.count(": complete, skipped") == 4
     assert left(out) == left(grown.out)
     # the page but for its times, places and the like is that of the run in one go
     assert (out / "figures").is_dir()

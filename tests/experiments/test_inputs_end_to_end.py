@@ -155,7 +155,7 @@ def test_a_real_shell(tmp_path):
         ("file", "is a file, or below one"),
         ("file/below", "is a file, or below one"),
         ("/proc/nowhere", "cannot be written"),
-        ("x" * 300, "cannot be "),
+        ("x" * 300, "has a name of 300 bytes; must be at most 255"),
         ("dangling", "cannot be written"),
     ],
 )
@@ -178,6 +178,12 @@ def test_out_of_somebody_else(refused, tmp_path, how, theirs):
     file.write_text('{"name": "a browser extension", "version": 3}')
     assert "name a new folder" in refused("--out", str(tmp_path / "out"), *how)
     assert file.exists()
+
+
+def test_a_manifest_that_is_a_folder(refused, tmp_path):
+    (tmp_path / "out" / "manifest.json").mkdir(parents=True)
+    line = refused("--out", str(tmp_path / "out"), "--overwrite")
+    assert "its manifest.json cannot be read (Is a directory)" in line
 
 
 @pytest.fixture

@@ -170,7 +170,7 @@ def test_only_what_is_not_whole_is_made_again(spark, copy, done):
         for number, run in enumerate(RUNS, start=1)
     ]
     # 4 + 3 + 0 phases were whole
-    assert sum(line.endswith("whole already") for line in lines) == 7
+    assert sum(line.endswith("complete, skipped") for line in lines) == 7
     after = made(copy)
     assert after["main/seed=1"] == before["main/seed=1"]
     assert after["small_groups/seed=1"]["trees"] == before["small_groups/seed=1"]["trees"]

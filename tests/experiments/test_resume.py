@@ -1,20 +1,26 @@
-"""Interrupted, damaged or moved about: what is whole is kept, the rest is made again, the same."""
+"""Interrupted, damaged or moved: what is complete is kept, the rest is made again, the same."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import experiments
-from scribe_spark.errors import InputError
+from scribe_spark.config import Execution, RunConfig
+from scribe_spark.errors import InputError, RunError
 from scribe_spark.experiments.folder import Folder
+from scribe_spark.runtime.filesystem import LocalFiles
 
-from .conftest import Notes, left, manifest
+from .conftest import SMALL, Notes, left, manifest
 
 # ---------------------------------------------------------------------------------- damage
 
@@ -71,33 +77,174 @@ DAMAGES = {
 }
 
 
+def records(out: Path) -> dict[str, Any]:
+    return {name: r for e in manifest(out)["phases"] for name, r in e["tables"].items()}
+
+
+@pytest.fixture
+def folder(spark, copy) -> Iterator[Folder]:
+    with Folder(spark, str(copy)) as opened:
+        yield opened
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_found(spark, copy, damage):
-    records = {name: r for e in manifest(copy)["phases"] for name, r in e["tables"].items()}
-    folder = Folder(spark, str(copy))
-    assert folder.is_whole("link_stress", records["link_stress"])
+def test_damage_is_found(folder, copy, damage):
+    record = records(copy)["link_stress"]
+    assert folder.verify_table("link_stress", record) is None
     DAMAGES[damage](parts(copy, "link_stress")[-1])
-    assert not folder.is_whole("link_stress", records["link_stress"])
+    assert folder.verify_table("link_stress", record)
 
 
-def test_foreign_rows_and_columns_are_found(spark, copy):
+def largest_delay(deliveries: Path) -> float:
+    """By the statistics in the file's footer."""
+    (column,) = [n for n, name in enumerate(pq.read_schema(deliveries).names) if name == "delay_ms"]
+    return pq.read_metadata(deliveries).row_group(0).column(column).statistics.max
+
+
+def test_a_flipped_bit_in_the_statistics_is_found(folder, copy):
+    """Rows are read as before, but filtered reads go by the statistics in the footer."""
+    file = parts(copy, "deliveries")[-1]
+    before = pq.read_table(file)
+    most = largest_delay(file)
+    content = bytearray(file.read_bytes())
+    content[content.rindex(struct.pack("<d", most))] ^= 0x01
+    file.write_bytes(content)
+    (file.parent / f".{file.name}.crc").unlink()
+    assert largest_delay(file) != most
+    assert pq.read_table(file).equals(before)
+    assert "has changed" in folder.verify_table("deliveries", records(copy)["deliveries"])
+
+
+def test_foreign_files_are_found(folder, copy):
     """A Parquet file of somebody else's in a table's folder; and a table in another's place."""
-    records = {name: r for e in manifest(copy)["phases"] for name, r in e["tables"].items()}
-    folder = Folder(spark, str(copy))
     shutil.copy(parts(copy, "nodes")[-1], copy / "tables" / "members" / "part-x.parquet")
-    assert not folder.is_whole("members", records["members"])
-    shutil.copy(parts(copy, "groups")[-1], copy / "tables" / "groups" / "again.parquet")
-    assert not folder.is_whole("groups", records["groups"])
+    assert "is not of this table" in folder.verify_table("members", records(copy)["members"])
     shutil.rmtree(copy / "tables" / "nodes")
     shutil.copytree(copy / "tables" / "links", copy / "tables" / "nodes")
-    assert not folder.is_whole("nodes", records["nodes"])
+    assert folder.verify_table("nodes", records(copy)["nodes"])
 
 
-def test_a_missing_success_marker_is_no_damage(spark, copy):
-    """Not every committer writes one; the rows say whether they are all there."""
-    record = manifest(copy)["phases"][0]["tables"]["links"]
-    (copy / "tables" / "links" / "_SUCCESS").unlink()
-    assert Folder(spark, str(copy)).is_whole("links", record)
+def test_missing_markers_and_checksums_are_no_damage(folder, copy):
+    """Not every committer writes them, nor does every copy bring them along."""
+    for file in (copy / "tables" / "links").iterdir():
+        if file.name.startswith(("_", ".")):
+            file.unlink()
+    assert folder.verify_table("links", records(copy)["links"]) is None
+
+
+def test_a_damaged_checksum_file_is_found(folder, copy):
+    """Spark would refuse to read the table, which is as good as damaged."""
+    file = parts(copy, "links")[-1]
+    cut(file.parent / f".{file.name}.crc")
+    assert folder.verify_table("links", records(copy)["links"])
+
+
+# ------------------------------------------------------- storage that does not answer, Ctrl-C
+
+
+class Hiccup:
+    """Raises at the third checksum that it is asked for."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error, self.asked = error, 0
+
+    def __call__(self, files: LocalFiles, url: str) -> int:
+        self.asked += 1
+        if self.asked == 3:
+            raise self.error
+        return checksum(files, url)
+
+
+checksum = LocalFiles.checksum
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (OSError(5, "Input/output error"), InputError),
+        (RuntimeError("Job 7 cancelled"), InputError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+    ids=["storage", "cancelled", "interrupted"],
+)
+def test_what_is_no_damage_is_raised(make, copy, monkeypatch, error, raised):
+    """And nothing is lost: not a record, not a table."""
+    before = (copy / "manifest.json").read_text()
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFiles, "checksum", Hiccup(error))
+        with pytest.raises(raised) as caught:
+            make(copy, resume=True, write_routing_table=True)
+    assert "\n" not in str(caught.value)
+    assert (copy / "manifest.json").read_text() == before
+    assert not list(copy.glob(".scribe*"))
+    notes = Notes()
+    make(copy, resume=True, write_routing_table=True, phases=("measures",), progress=notes)
+    assert len(notes.lines) == 4
+
+
+def test_a_record_goes_just_before_its_table(make, copy, monkeypatch):
+    """Until then an interrupted phase has lost nothing."""
+    cut(parts(copy, "group_delay")[-1])
+    before = (copy / "manifest.json").read_text()
+
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scribe_spark.measures.metrics.loads", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(copy, resume=True, write_routing_table=True)
+    assert (copy / "manifest.json").read_text() == before
+
+
+# ------------------------------------------------------------------- lost executors, leaks
+
+LOST = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_7_0 not found!"
+
+
+def lose_executors(monkeypatch, times: int) -> None:
+    """Make the writing of the tree edges fail as it does without an executor's blocks."""
+    left_to_lose, write = [None] * times, Folder.write_table
+
+    def write_or_lose(folder: Folder, name: str, frame: DataFrame) -> dict[str, Any]:
+        if name == "tree_edges" and left_to_lose:
+            left_to_lose.pop()
+            raise RuntimeError(f"Job aborted:\n{LOST}\n\tat org.apache...")
+        return write(folder, name, frame)
+
+    monkeypatch.setattr(Folder, "write_table", write_or_lose)
+
+
+def persistent(spark: SparkSession) -> set[int]:
+    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
+
+
+def test_a_phase_is_computed_again_after_a_loss(make, copy, small, monkeypatch):
+    cut(parts(copy, "members")[-1])
+    lose_executors(monkeypatch, 1)
+    notes = Notes()
+    make(copy, resume=True, write_routing_table=True, progress=notes)
+    assert "trees: an executor was lost; computed again" in notes.lines
+    assert left(copy) == left(small.out)
+
+
+def test_a_second_loss_is_one_line(spark, make, copy, monkeypatch):
+    """And what the simulation had made is released."""
+    cut(parts(copy, "members")[-1])
+    before = persistent(spark)
+    lose_executors(monkeypatch, 2)
+    with pytest.raises(RunError, match=r"spark\.checkpoint\.dir=URL") as caught:
+        make(copy, resume=True, write_routing_table=True)
+    assert "\n" not in str(caught.value)
+    assert "--resume" in str(caught.value)
+    assert persistent(spark) <= before
+
+
+def test_a_run_may_be_closed_twice(make, copy):
+    run = make(copy, resume=True, write_routing_table=True)
+    assert run.simulation.members.count()
+    run.close()
+    run.close()
+    assert run.table("links").count()
 
 
 def test_damaged_tables_are_made_again(make, copy, small):
@@ -107,7 +254,10 @@ def test_damaged_tables_are_made_again(make, copy, small):
     (copy / "metrics.json").write_text((copy / "metrics.json").read_text().replace("1", "2"))
     notes = Notes()
     run = make(copy, resume=True, write_routing_table=True, progress=notes)
-    assert notes.lines == ["overlay: whole already", "trees: whole already"]
+    assert [line for line in notes.lines if "not as written" not in line] == [
+        "overlay: complete, skipped",
+        "trees: complete, skipped",
+    ]
     assert left(copy) == left(small.out)
     assert [entry["name"] for entry in manifest(copy)["phases"]] == list(experiments.PHASES)
     assert run.metrics() == small.metrics()
@@ -117,11 +267,12 @@ def test_a_table_from_damaged_ones_is_made_again(make, copy, small):
     """Where a phase comes out otherwise than recorded, all that was made from it goes."""
     file = copy / "manifest.json"
     record = json.loads(file.read_text())
-    record["phases"][2]["tables"]["members"]["digest"] = "0-0"
+    record["phases"][2]["tables"]["members"] |= {"digest": "0-0", "files": {}}
     file.write_text(json.dumps(record))
     notes = Notes()
     make(copy, resume=True, write_routing_table=True, progress=notes)
-    assert notes.lines == ["topology: whole already", "overlay: whole already"]
+    assert notes.lines[:2] == ["topology: complete, skipped", "overlay: complete, skipped"]
+    assert [line.split(" ")[0] for line in notes.lines[2:]] == ["trees:"]
     assert left(copy) == left(small.out)
 
 
@@ -170,7 +321,7 @@ def test_places(make, tmp_path, monkeypatch, place):
     assert run.table("links").count() > 0
     notes = Notes()
     make(out, phases=("topology",), resume=True, progress=notes)
-    assert notes.lines == ["topology: whole already"]
+    assert notes.lines == ["topology: complete, skipped"]
 
 
 @pytest.fixture
@@ -194,13 +345,35 @@ def test_a_url(make, spark, tmp_path, viewfs, older):
             make(f"{viewfs}/run", phases=("topology",))
         notes = Notes()
         make(f"{viewfs}/run/", phases=("topology",), resume=True, progress=notes)
-        assert notes.lines == ["topology: whole already"]
+        assert notes.lines == ["topology: complete, skipped"]
         with pytest.raises(InputError, match="was made with seed = 1"):
             make(f"{viewfs}/run", phases=("topology",), resume=True, seed=3)
     finally:
         conf.set(key, before)
     assert (tmp_path / "run" / "tables" / "routers" / "_SUCCESS").exists()
     assert not list((tmp_path / "run").rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("field", ["members", "capacities"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("none.parquet", None),
+        ("bad.parquet", b"PAR1 and nothing else"),
+        ("other.csv", b"a,b\n1,2\n"),
+        ("text.csv", b"group,node,limit\n1,x,9\n"),
+    ],
+)
+def test_remote_tables_that_cannot_be_read(make, tmp_path, viewfs, field, name, content):
+    """Known only once Spark runs, but before any work is done."""
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    notes = Notes()
+    with pytest.raises(InputError, match=rf"^{field} = 'viewfs://.*/{name}': ") as caught:
+        make(f"{viewfs}/run", progress=notes, **{field: f"{viewfs}/{name}"})
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+    assert notes.lines == []
 
 
 @pytest.mark.parametrize("out", ["nosuch://host/run", "s3a://bucket/run", "viewfs://nobody/run"])
@@ -211,25 +384,89 @@ def test_a_url_of_no_file_system(make, out):
     assert "\n" not in str(caught.value)
 
 
-def test_texts_are_written_whole(spark, tmp_path):
-    folder = Folder(spark, str(tmp_path))
+def test_texts_are_written_whole(folder, copy):
     for text in ("a", "longer, with ü", ""):
         folder.write_text("deep/in/it.txt", text)
-        assert (tmp_path / "deep/in/it.txt").read_text("utf-8") == text
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["it.txt"]
+        assert (copy / "deep/in/it.txt").read_text("utf-8") == text
+    assert [path.name for path in (copy / "deep").rglob("*") if path.is_file()] == ["it.txt"]
+
+
+def test_a_table_is_written_with_its_columns_or_not_at_all(spark, folder, copy):
+    with pytest.raises(ValueError, match="table members has columns"):
+        folder.write_table("members", spark.range(3))
+    with pytest.raises(ValueError, match="no schema"):
+        folder.write_table("numbers", spark.range(3))
+    assert folder.verify_table("members", records(copy)["members"]) is None
+
+
+def test_a_url_that_cannot_be_listed(make):
+    with pytest.raises(
+        InputError, match=r"^out = 'http://localhost:9/x': cannot be used"
+    ) as caught:
+        make("http://localhost:9/x")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["", "file://", "hdfs://host"])
+def test_a_name_that_no_file_system_takes(make, tmp_path, place):
+    with pytest.raises(InputError, match="has a name of 256 bytes; must be at most 255"):
+        make(f"{place}{tmp_path}/{128 * 'ü'}/run")
+
+
+# ------------------------------------------------------------------------------- one at a time
+
+
+def test_two_runs_at_once(spark, make, copy):
+    """The second is refused in one line, resumed or not; the folder stays as it is."""
+    with Folder(spark, str(copy)) as folder, folder.lock(print).acquired():
+        before = {path: path.stat().st_mtime_ns for path in copy.rglob("*")}
+        for how in ("resume", "overwrite"):
+            with pytest.raises(InputError, match=r"is in use by another run \(process \d+ on "):
+                make(copy, write_routing_table=True, **{how: True})
+        with pytest.raises(InputError, match="is in use"):
+            experiments.run(
+                spark,
+                RunConfig(**SMALL, write_routing_table=True),
+                Execution(out=str(copy), resume=True),
+            )
+        assert {path: path.stat().st_mtime_ns for path in copy.rglob("*")} == before
+    make(copy, resume=True, write_routing_table=True, phases=("report",))
 
 
 # ---------------------------------------------------------------------------------- the report
 
 
-def test_report_of_no_run(spark, make, copy, tmp_path):
+def test_report_of_no_run(spark, copy, tmp_path):
     for out in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(InputError, match="holds no finished run"):
+        with pytest.raises(InputError, match="holds no finished run; make one"):
             experiments.report(spark, str(out))
     record = manifest(copy)
     record["phases"] = record["phases"][:2]
     (copy / "manifest.json").write_text(json.dumps(record))
-    with pytest.raises(InputError, match="holds no finished run"):
+    with pytest.raises(InputError, match=r"no finished run \(phases done: topology, overlay\)"):
+        experiments.report(spark, str(copy))
+    (copy / "manifest.json").write_text("[]")
+    with pytest.raises(InputError, match="cannot be read as one of a run"):
+        experiments.report(spark, str(copy))
+
+
+def test_report_verifies_what_it_reads(spark, copy):
+    metrics = (copy / "metrics.json").read_text()
+    (copy / "metrics.json").write_text(metrics.replace("1", "2"))
+    with pytest.raises(InputError, match=r"metrics.json is not as written: it has changed"):
+        experiments.report(spark, str(copy))
+    (copy / "metrics.json").write_text(metrics)
+    flip(0.9)(parts(copy, "distributions")[-1])
+    with pytest.raises(InputError, match=r"distributions is not as written: .* has changed"):
+        experiments.report(spark, str(copy))
+
+
+def test_report_on_storage_that_does_not_answer(spark, copy, monkeypatch):
+    def broken(*_: Any) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(LocalFiles, "read", broken)
+    with pytest.raises(InputError, match=r"cannot be used \(Input/output error\)"):
         experiments.report(spark, str(copy))
 
 

@@ -13,7 +13,7 @@ from scribe_spark.config import Execution, RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, check_sweep, run_sweep
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.sweep import _open
+from scribe_spark.experiments.run_sweep import _open
 
 from .conftest import SMALL, Notes, left, manifest
 
@@ -188,7 +188,9 @@ def test_going_on(spark, whole, copy):
     swept, notes = Sweep.of(FEW, {}, GRID), Notes()
     check_sweep(swept, where(copy, resume=True))
     done = run_sweep(spark, swept, where(copy, resume=True), notes)
-    phases = [f"{phase}: whole already" for phase in ("topology", "overlay", "trees", "measures")]
+    phases = [
+        f"{phase}: complete, skipped" for phase in ("topology", "overlay", "trees", "measures")
+    ]
     told = [
         line for n, name in enumerate(NAMES) for line in (f"point {n + 1} of 2: {name}", *phases)
     ]

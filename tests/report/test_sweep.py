@@ -50,6 +50,7 @@ def test_one_line_needs_no_legend():
         {"b": (2,)},
         {"gtitm_quirk": (True, False)},
         {"topology": ("transit-stub", "a" * 80)},
+        {"members": ("cost_$x_^$.csv", "$\\fraction$")},
         {"seed": tuple(range(30)), "b": (1, 2)},
         {"b": (1, 2), "seed": tuple(range(30))},
         {"seed": (-1, 0, 2**62)},

@@ -1,0 +1,142 @@
+"""What is recorded of a table when it is written, and how it is told later that it is unchanged.
+
+A table's record has two parts.  Its *content* (``rows``, ``columns``, ``digest``) is equal for
+equal rows, whatever their order, the partitions and the files: runs are compared by it.  Its
+*files* (name -> length and CRC-32) tell whether the bytes are those that were written, footers,
+statistics and indexes of Parquet included: a table is verified by them, without a Spark job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from scribe_spark.runtime.filesystem import CorruptFileError, Files, FileStatus
+
+__all__ = [
+    "content_digest",
+    "describe_columns",
+    "digest_columns",
+    "file_digests",
+    "find_changed_file",
+    "same_content",
+    "text_digest",
+]
+
+#: Files read at once: remote storage answers one reader slowly.
+_READERS = 8
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# --- content
+
+
+def digest_columns(frame: DataFrame) -> list[Column]:
+    """Aggregates over a frame: its rows, and two sums of row hashes.
+
+    Sums do not depend on the order of rows or on partitions.  The two halves of the hashes are
+    summed apart, because a sum of 64-bit numbers would overflow.
+    """
+    row = _row_hash(frame.columns)
+    high = F.call_function("shiftrightunsigned", row, F.lit(32))
+    low = row.bitwiseAND(F.lit(0xFFFFFFFF).cast("bigint"))
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        F.coalesce(F.sum(high), F.lit(0)).alias("high"),
+        F.coalesce(F.sum(low), F.lit(0)).alias("low"),
+    ]
+
+
+def _row_hash(names: Iterable[str]) -> Column:
+    """A row's hash; it depends on which columns are NULL, though xxhash64 itself skips NULLs.
+
+    A row without NULL has the hash of its values alone.
+    """
+    values = [F.col(f"`{name}`") for name in names]
+    any_null = reduce(or_, [value.isNull() for value in values])
+    places = [F.when(value.isNull(), F.lit(str(at))) for at, value in enumerate(values)]
+    nulls = F.xxhash64(F.lit("NULL in"), F.concat_ws(",", *places))
+    return F.xxhash64(*values, F.when(any_null, nulls))
+
+
+def content_digest(row: Mapping[str, Any], schema: StructType) -> dict[str, Any]:
+    """The content part of a record, out of the aggregates of :func:`digest_columns`."""
+    return {
+        "rows": row["rows"],
+        "columns": describe_columns(schema),
+        "digest": f"{row['high']:x}-{row['low']:x}",
+    }
+
+
+def describe_columns(schema: StructType) -> str:
+    """Names and types, such as ``group BIGINT, node BIGINT``."""
+    return ", ".join(f"{f.name} {f.dataType.simpleString().upper()}" for f in schema.fields)
+
+
+def same_content(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two records are of tables with the same columns and rows."""
+    return all(one.get(part) == other.get(part) for part in ("rows", "columns", "digest"))
+
+
+# --- files
+
+
+def file_digests(files: Files, url: str) -> dict[str, str]:
+    """Name -> length and CRC-32 of each file in a table's folder that a reader may open.
+
+    The checksum files that Hadoop keeps of local files (``.NAME.crc``) are among them.  CRC-32
+    finds every damage of up to 32 bits in a row, and other damage but for one in 2**32.
+    """
+    found = [status for status in files.list(url) if _is_read(status)]
+    with ThreadPoolExecutor(_READERS) as readers:
+        digests = readers.map(lambda status: _file_digest(files, status), found)
+        return {status.name: digest for status, digest in zip(found, digests, strict=True)}
+
+
+def _is_read(status: FileStatus) -> bool:
+    """Spark ignores what begins with ``_`` or ``.``, and Hadoop reads ``.NAME.crc`` beside it."""
+    hidden = status.name.startswith(("_", "."))
+    return not hidden or (status.name.startswith(".") and status.name.endswith(".crc"))
+
+
+def _file_digest(files: Files, status: FileStatus) -> str:
+    if status.is_folder:
+        return "folder"
+    return f"{status.bytes}-{files.checksum(status.url):08x}"
+
+
+def find_changed_file(files: Files, url: str, recorded: Mapping[str, str]) -> str | None:
+    """What is wrong with a table's files, such as ``part-0.parquet is missing``; None if nothing.
+
+    Raises
+    ------
+    OSError
+        The storage does not answer, which says nothing about the files.
+    """
+    try:
+        found = file_digests(files, url)
+    except (FileNotFoundError, NotADirectoryError):
+        return "it is missing, or a part of it"
+    except CorruptFileError as error:
+        return f"a part of it is corrupt ({error})"
+    for name in sorted({*found, *recorded}):
+        checksum_file = name.startswith(".")
+        if name not in recorded and not checksum_file:
+            return f"{name} is not of this table"
+        if name not in found and not checksum_file:
+            return f"{name} is missing"
+        if name in found and name in recorded and found[name] != recorded[name]:
+            return f"{name} has changed"
+    return None

@@ -1,0 +1,79 @@
+"""Locations of folders, and what can be told of a local one without Spark."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from scribe_spark.config import Execution
+from scribe_spark.errors import InputError, one_line
+from scribe_spark.inputs import is_local, local_path
+
+__all__ = ["inside", "join", "local_contents", "probe_local", "refuse_long_names"]
+
+#: The longest name of a file, in bytes, that common file systems take.
+LONGEST_NAME = 255
+
+
+def join(out: str, name: str) -> str:
+    """The location `name` in `out`."""
+    return f"{out.rstrip('/')}/{name}"
+
+
+def inside(execution: Execution, name: str) -> Execution:
+    """How one run of several is made: in OUT's folder `name`, gone on with where it stands."""
+    return execution.replace(out=join(execution.out, name), resume=True, overwrite=False)
+
+
+def refuse_long_names(out: str) -> None:
+    for name in local_path(out).parts if is_local(out) else out.split("/"):
+        if len(name.encode()) > LONGEST_NAME:
+            remedy = f"has a name of {len(name.encode())} bytes; must be at most {LONGEST_NAME}"
+            raise InputError("out", out, remedy)
+
+
+def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
+    """What is in a local folder (nothing if there is none), and a reader of its texts by name.
+
+    Raises
+    ------
+    InputError
+        It is none, or cannot be listed.
+    """
+    refuse_long_names(out)
+    path = local_path(out)
+    try:
+        names = sorted(child.name for child in path.iterdir())
+    except FileNotFoundError:
+        names = []
+    except NotADirectoryError:
+        raise InputError("out", out, "is a file, or below one; name a folder") from None
+    except (OSError, ValueError) as error:
+        raise InputError("out", out, f"cannot be read ({one_line(error)})") from None
+    return names, lambda name: (path / name).read_text("utf-8")
+
+
+def probe_local(out: str) -> None:
+    """Refuse a local folder that cannot be made or written, by doing so; no trace is left.
+
+    Raises
+    ------
+    InputError
+    """
+    path = local_path(out)
+    made: list[Path] = []
+    try:
+        for folder in (*reversed(path.parents), path):
+            if not folder.exists():
+                folder.mkdir()
+                made.append(folder)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except (OSError, ValueError) as error:
+        raise InputError("out", out, f"cannot be written ({one_line(error)})") from None
+    finally:
+        for folder in reversed(made):
+            with suppress(OSError):  # somebody else has put something there
+                folder.rmdir()

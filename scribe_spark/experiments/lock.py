@@ -1,0 +1,268 @@
+"""One run at a time in a folder, on any file system: a lock file that a killed run does not keep.
+
+The file says who owns the lock, and its owner renews it every few seconds.  Whoever finds it:
+
+1. knows at once that a process of the same machine is dead, and takes the lock over;
+2. otherwise waits for the file to change.  It changes: the folder is in use.  It does not: the
+   owner was killed, and the lock is taken over.
+
+No clocks are compared.  A file system without an atomic "create unless it exists" (object stores)
+may give the lock to two; the file is read again afterwards, and the last who wrote it has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from scribe_spark.errors import InputError
+from scribe_spark.runtime.filesystem import Files
+
+__all__ = ["LOCK", "RENEWED_EVERY", "Lock", "Owner", "refuse_locked"]
+
+#: The name of the lock file; hidden, so that it is not taken for content.
+LOCK = ".scribe-spark-lock"
+
+#: Seconds between two renewals; after three without one, the owner counts as killed.
+RENEWED_EVERY = 5.0
+_PATIENCE = 3
+
+#: Tokens of the locks that this process owns.
+_ours: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process, and one lock of it.
+
+    Attributes
+    ----------
+    host : str
+    processes : str
+        Where the process id is valid: this boot of the machine, and the container.
+    pid : int
+    started : str
+        When the process began, by the kernel's count: process ids are used again.
+    token : str
+        Different for each lock.
+    """
+
+    host: str
+    processes: str
+    pid: int
+    started: str
+    token: str
+
+    @classmethod
+    def here(cls) -> Owner:
+        """This process, with a new token."""
+        pid = os.getpid()
+        return cls(platform.node(), _processes(), pid, _started(pid), uuid.uuid4().hex)
+
+    @classmethod
+    def read(cls, text: str) -> Owner | None:
+        """The owner that a lock file names; None where it cannot be told."""
+        try:
+            found: dict[str, Any] = json.loads(text)["owner"]
+            owner = cls(**found)
+        except (ValueError, KeyError, TypeError):
+            return None
+        return owner if isinstance(owner.pid, int) and isinstance(owner.token, str) else None
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether its process id means something here."""
+        here = (platform.node(), _processes())
+        return bool(self.processes) and (self.host, self.processes) == here
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it is known to be dead; a process of another machine never is."""
+        if not self.is_of_this_machine:
+            return False
+        if self.pid == os.getpid():
+            return self.token not in _ours
+        return _started(self.pid) != self.started
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+def _processes() -> str:
+    """Where process ids are valid; empty where the system does not tell."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    return ""
+
+
+def _started(pid: int) -> str:
+    """When a process began; empty where there is none, or one that only waits to be collected."""
+    try:
+        # the name in parentheses may hold anything, so count from its end
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return ""
+    return "" if state in "ZX" else fields[18]
+
+
+class Lock:
+    """The lock of one folder.
+
+    Parameters
+    ----------
+    files : Files
+    url : str
+        The folder.
+    out : str
+        The folder as the user calls it.
+    every : float
+        Seconds between two renewals.
+    note : callable, optional
+        Told when there is something to wait for.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        url: str,
+        out: str,
+        every: float = RENEWED_EVERY,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._files, self._url, self._out = files, f"{url}/{LOCK}", out
+        self._every, self._note = every, note
+        self._owner = Owner.here()
+        self._beats = 0
+        self._lost: str | None = None
+        self._stop = threading.Event()
+        self._renewer = threading.Thread(target=self._renew, daemon=True, name="lock of OUT")
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises
+        ------
+        InputError
+            A run that is alive has it.
+        """
+        _ours.add(self._owner.token)
+        try:
+            while not self._files.create(self._url, self._content()):
+                if self._is_abandoned():
+                    self._files.write(self._url, self._content())
+                    break
+            self._refuse_unless_ours()
+        except BaseException:
+            _ours.discard(self._owner.token)
+            raise
+        self._renewer.start()
+
+    def check(self) -> None:
+        """Refuse to go on where another run has taken the lock over.
+
+        Raises
+        ------
+        InputError
+        """
+        if self._lost is not None:
+            raise _in_use(self._out, self._lost)
+
+    def release(self) -> None:
+        """Give the lock back; a second call does nothing."""
+        if self._owner.token not in _ours:
+            return
+        self._stop.set()
+        self._renewer.join()
+        _ours.discard(self._owner.token)
+        if self._lost is None:
+            # what cannot be deleted is taken for abandoned by the next run
+            with suppress(Exception):
+                self._files.delete(self._url)
+
+    @contextmanager
+    def acquired(self) -> Iterator[Lock]:
+        """Have the lock for the time of a ``with``."""
+        self.acquire()
+        try:
+            yield self
+        finally:
+            self.release()
+
+    def _content(self) -> bytes:
+        return json.dumps({"owner": asdict(self._owner), "renewed": self._beats}).encode()
+
+    def _read(self) -> str | None:
+        """The lock file's text, empty while it is being written; None if there is none."""
+        try:
+            return self._files.read(self._url).decode(errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def _is_abandoned(self) -> bool:
+        """Whether the owner of the lock is dead; False where it has just given it back.
+
+        Raises
+        ------
+        InputError
+            The owner is alive.
+        """
+        found = self._read()
+        owner = Owner.read(found or "")
+        if owner is not None and owner.is_dead:
+            return True
+        whose = str(owner or "an owner that cannot be told")
+        if owner is not None and owner.is_of_this_machine:
+            raise _in_use(self._out, whose)
+        patience = _PATIENCE * self._every
+        end = time.monotonic() + patience
+        self._note(f"{self._out} is locked by {whose}; waiting {patience:g} s for a sign of life")
+        while found is not None and time.monotonic() < end:
+            time.sleep(self._every / 5)
+            now = self._read()
+            if now is not None and now != found:
+                raise _in_use(self._out, str(Owner.read(now) or whose))
+            found = now
+        return found is not None
+
+    def _refuse_unless_ours(self) -> None:
+        owner = Owner.read(self._read() or "")
+        if owner != self._owner:
+            raise _in_use(self._out, str(owner or "another run"))
+
+    def _renew(self) -> None:
+        while not self._stop.wait(self._every):
+            # storage that does not answer now may do so the next time
+            with suppress(Exception):
+                owner = Owner.read(self._read() or "")
+                if owner is not None and owner != self._owner:
+                    self._lost = str(owner)
+                    return
+                self._beats += 1
+                self._files.write(self._url, self._content())
+
+
+def refuse_locked(out: str, text: str) -> None:
+    """Refuse a folder whose lock file, of this `text`, names a process of this machine that lives.
+
+    Raises
+    ------
+    InputError
+    """
+    owner = Owner.read(text)
+    if owner is not None and owner.is_of_this_machine and not owner.is_dead:
+        raise _in_use(out, str(owner))
+
+
+def _in_use(out: str, whose: str) -> InputError:
+    remedy = f"is in use by another run ({whose}); wait for its end, or name another OUT"
+    return InputError("out", out, remedy)

@@ -1,0 +1,163 @@
+"""The manifest of a run (``manifest.json``): what it is, what made it, which phases are done."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from scribe_spark.config import Execution, RunConfig
+from scribe_spark.experiments.phases import PHASES
+from scribe_spark.inputs import is_local, local_path
+from scribe_spark.runtime.jvm import java_version
+from scribe_spark.topology import is_path
+
+__all__ = [
+    "MANIFEST",
+    "check_shape",
+    "input_digests",
+    "new_manifest",
+    "non_default",
+    "phase_entry",
+    "provenance",
+    "put_entry",
+    "version_of",
+    "without_entries_from",
+]
+
+MANIFEST = "manifest.json"
+
+#: The libraries that results are computed with; their versions are in the manifest.
+_LIBRARIES = ("numpy", "scipy", "pandas", "pyarrow", "pydantic", "topohub")
+
+
+# --- a new manifest
+
+
+def new_manifest(config: RunConfig, execution: Execution, spark: SparkSession) -> dict[str, Any]:
+    """The manifest of a run that has done nothing yet."""
+    resolved = config.flat()
+    return {
+        "config": non_default(resolved, RunConfig().flat()),
+        "resolved": resolved,
+        "seed": config.seed,
+        "inputs": input_digests(config),
+        **provenance(execution, spark),
+        "phases": [],
+    }
+
+
+def non_default(resolved: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a config whose values are not the defaults."""
+    return {name: value for name, value in resolved.items() if value != defaults[name]}
+
+
+def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
+    """Where something is made, and with what: ``execution, versions, machine``."""
+    return {
+        "execution": {
+            "out": execution.out,
+            "master": spark.sparkContext.master,
+            "partitions": execution.partitions,
+        },
+        "versions": {
+            "scribe_spark": version_of("scribe_spark"),
+            "spark": spark.version,
+            "pyspark": pyspark.__version__,
+            "python": platform.python_version(),
+            "java": java_version(spark),
+            **{library: version_of(library) for library in _LIBRARIES},
+        },
+        "machine": {"system": platform.platform(), "cores": os.cpu_count()},
+    }
+
+
+def version_of(library: str) -> str | None:
+    """A library's version; None where it is not installed."""
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def input_digests(config: RunConfig) -> dict[str, str]:
+    """Flat name -> digest of every input that is not named but given: local tables of the user's.
+
+    What is not on this machine is only known by its location.
+    """
+    given = {"members": config.groups.members, "capacities": config.trees.capacities}
+    kind = config.topology.kind
+    if is_path(kind):
+        given["topology"] = kind
+    return {n: _file_digest(local_path(v)) for n, v in given.items() if v and is_local(v)}
+
+
+def _file_digest(path: Path) -> str:
+    """SHA-256 of a file, or of a folder's files in order of their names."""
+    digest = hashlib.sha256()
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    for file in files:
+        with open(file, "rb") as opened:
+            digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()
+
+
+# --- the phases that are done
+
+
+def phase_entry(
+    name: str, seconds: float, tables: Mapping[str, Any], texts: Mapping[str, str]
+) -> dict[str, Any]:
+    """A phase as the manifest has it.
+
+    Parameters
+    ----------
+    tables : mapping
+        Table -> its record (`digests`).
+    texts : mapping
+        File -> its digest.
+    """
+    rows = sum(record["rows"] for record in tables.values())
+    return {
+        "name": name,
+        "seconds": round(seconds, 3),
+        "rows": rows,
+        "tables": dict(tables),
+        "texts": dict(texts),
+    }
+
+
+def put_entry(manifest: Mapping[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    """The manifest with a phase's entry in its place, instead of an earlier one of that phase."""
+    others = [e for e in manifest["phases"] if e["name"] != entry["name"]]
+    phases = sorted([*others, entry], key=lambda e: PHASES.index(e["name"]))
+    return {**manifest, "phases": phases}
+
+
+def without_entries_from(manifest: Mapping[str, Any], phase: str) -> dict[str, Any]:
+    """The manifest without a phase and those after it."""
+    before = PHASES[: PHASES.index(phase)]
+    return {**manifest, "phases": [e for e in manifest["phases"] if e["name"] in before]}
+
+
+def check_shape(manifest: Mapping[str, Any]) -> None:
+    """Raise unless all that is read of a run's or a sweep's manifest later has the form it needs.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+    """
+    for entry in manifest["phases"]:
+        PHASES.index(entry["name"])
+        dict(entry["texts"])
+        for record in dict(entry["tables"]).values():
+            dict(record)
+    dict(manifest["resolved"]), dict(manifest["inputs"])
+    dict(manifest["versions"])["scribe_spark"]

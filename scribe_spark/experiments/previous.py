@@ -1,0 +1,154 @@
+"""What is in OUT already: the manifest of the run to go on with, or the reason to refuse.
+
+A run goes on with a folder only where the manifest there is of the same config, the same input
+files and the same versions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from scribe_spark.config import Execution, RunConfig
+from scribe_spark.errors import InputError, one_line
+from scribe_spark.experiments.manifest import MANIFEST, check_shape, input_digests, version_of
+from scribe_spark.runtime.filesystem import CorruptFileError
+
+__all__ = [
+    "previous_manifest",
+    "previous_run_manifest",
+    "refuse_contents",
+    "refuse_other_config",
+    "refuse_other_version",
+]
+
+_UNREADABLE = f"its {MANIFEST} cannot be read; use --overwrite"
+
+
+def previous_run_manifest(
+    names: Iterable[str], read: Callable[[str], str], config: RunConfig, execution: Execution
+) -> dict[str, Any] | None:
+    """The manifest of the run to go on with; None where there is none, or it is to be replaced.
+
+    Parameters
+    ----------
+    names : iterable of str
+        What is in the folder.
+    read : callable
+        A text of the folder by its name.
+
+    Raises
+    ------
+    InputError
+        The folder is somebody else's, or a run's of another config, input or version.
+    """
+    manifest = previous_manifest(names, read, config.flat(), execution)
+    if manifest is None:
+        return None
+    for name, digest in input_digests(config).items():
+        if manifest["inputs"].get(name) != digest:
+            remedy = f"has changed since {execution.out} was made; use --overwrite or another OUT"
+            raise InputError(name, config.flat()[name], remedy)
+    if str(config.topology.kind).startswith("topohub:"):
+        refuse_other_version("topohub", manifest["versions"].get("topohub"), execution.out)
+    return manifest
+
+
+def previous_manifest(
+    names: Iterable[str],
+    read: Callable[[str], str],
+    resolved: Mapping[str, Any],
+    execution: Execution,
+) -> dict[str, Any] | None:
+    """The manifest to go on with, of a run or sweep whose fields are `resolved`; or None.
+
+    Raises
+    ------
+    InputError
+        The folder is somebody else's, or was made with other fields or another version.
+    """
+    out = execution.out
+    manifest = refuse_contents(out, names, read, execution.resume, execution.overwrite)
+    if manifest is None:
+        return None
+    try:
+        check_shape(manifest)
+    except Exception:
+        raise InputError("out", out, _UNREADABLE) from None
+    refuse_other_config(resolved, manifest["resolved"], out)
+    refuse_other_version("scribe_spark", manifest["versions"]["scribe_spark"], out)
+    return manifest
+
+
+# --- refusals
+
+
+def refuse_contents(
+    out: str,
+    names: Iterable[str],
+    read: Callable[[str], str],
+    resume: bool,
+    overwrite: bool,
+    done: str = "phases",
+) -> dict[str, Any] | None:
+    """Refuse a folder that is somebody else's, or a run's without leave to go on or replace.
+
+    Parameters
+    ----------
+    names : iterable of str
+        What is in the folder.
+    read : callable
+        A text of the folder by its name.
+    done : str
+        The key under which a manifest of this kind lists what is done.
+
+    Returns
+    -------
+    dict or None
+        The manifest of the run to go on with, if there is one.
+
+    Raises
+    ------
+    InputError
+    """
+    visible = [name for name in names if not name.startswith(".") and not name.endswith(".tmp")]
+    if not visible:
+        return None
+    if MANIFEST not in visible:
+        remedy = f"holds other things ({visible[0]}); name a new folder"
+        raise InputError("out", out, remedy)
+    try:
+        manifest = json.loads(read(MANIFEST))
+    except (ValueError, RecursionError, CorruptFileError):  # not JSON, or not even text
+        manifest = None
+    except OSError as error:
+        raise InputError("out", out, f"its {MANIFEST} cannot be read ({one_line(error)})") from None
+    readable = manifest is not None
+    if readable and not (isinstance(manifest, dict) and {"resolved", done} <= set(manifest)):
+        raise InputError("out", out, f"holds a {MANIFEST} of something else; name a new folder")
+    if not resume and not overwrite:
+        raise InputError("out", out, "exists; use --resume to go on or --overwrite to replace it")
+    if overwrite:
+        return None
+    if not readable:
+        raise InputError("out", out, _UNREADABLE)
+    return manifest
+
+
+def refuse_other_version(library: str, version: str | None, out: str) -> None:
+    """Refuse what another version of a library has made."""
+    ours = version_of(library)
+    if version != ours:
+        remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"
+        raise InputError(library, ours, remedy)
+
+
+def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], out: str) -> None:
+    """Refuse what was made with another config, naming the first field that differs."""
+    ours = json.loads(json.dumps(ours))
+    names = [n for n in {**ours, **resolved} if ours.get(n) != resolved.get(n)]
+    if names:
+        name = names[0]
+        remedy = f"{out} was made with {name} = {resolved.get(name)!r}; use that or another OUT"
+        raise InputError(name, ours.get(name), remedy)

@@ -1,0 +1,64 @@
+"""The report phase: the page and the figures, drawn from what the other phases left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from scribe_spark.errors import InputError
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.manifest import MANIFEST, check_shape
+from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
+from scribe_spark.report import render
+
+__all__ = ["report"]
+
+#: What the report is drawn from, and the phase that writes it.
+_METRICS, _DISTRIBUTIONS, _PHASE = "metrics.json", "distributions", list(TABLE_PHASES)[-1]
+
+
+def report(spark: SparkSession, out: str) -> str:
+    """Draw the report of a run's folder; the page's location.
+
+    Raises
+    ------
+    InputError
+        The folder is not one of a finished run; or what the report is drawn from is damaged; or
+        the storage does not answer.
+    """
+    with Folder(spark, out) as folder:
+        manifest = _manifest(folder)
+        done = [entry["name"] for entry in manifest["phases"]]
+        if _PHASE not in done:
+            phases = ", ".join(done) or "none"
+            remedy = f"holds no finished run (phases done: {phases}); go on with --resume"
+            raise InputError("out", out, remedy)
+        entry = manifest["phases"][done.index(_PHASE)]
+        _refuse_damage(folder, _METRICS, folder.verify_text(_METRICS, entry["texts"][_METRICS]))
+        record = entry["tables"][_DISTRIBUTIONS]
+        _refuse_damage(folder, _DISTRIBUTIONS, folder.verify_table(_DISTRIBUTIONS, record))
+        # the time of the report itself is not on the page, which is the same when drawn again
+        shown = {**manifest, "phases": [e for e in manifest["phases"] if e["name"] != REPORT]}
+        spread = folder.read_table(_DISTRIBUTIONS).toPandas()
+        return folder.write_page(render(folder.read_json(_METRICS), shown, spread))
+
+
+def _manifest(folder: Folder) -> dict[str, Any]:
+    """The manifest of a run that left at least a list of phases."""
+    if MANIFEST not in folder.names():
+        remedy = "holds no finished run; make one with `scribe-spark run`"
+        raise InputError("out", folder.out, remedy)
+    try:
+        manifest = folder.read_json(MANIFEST)
+        check_shape(manifest)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        remedy = f"holds no finished run: its {MANIFEST} cannot be read as one of a run"
+        raise InputError("out", folder.out, remedy) from None
+    return manifest
+
+
+def _refuse_damage(folder: Folder, name: str, problem: str | None) -> None:
+    if problem is not None:
+        remedy = f"{name} is not as written: {problem}; --resume makes it again"
+        raise InputError("out", folder.out, remedy)
