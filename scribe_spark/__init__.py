@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scribe_spark.schemas import Multicast
     from scribe_spark.superstep import Step, Table
     from scribe_spark.systems import System, register_system
-    from scribe_spark.topology import Topology
+    from scribe_spark.topology import Topology, TopologyKind, register_topology
 
 __all__ = [
     "RunConfig",
@@ -48,6 +48,8 @@ __all__ = [
     "Measure",
     "Metric",
     "register_measure",
+    "TopologyKind",
+    "register_topology",
 ]
 
 #: The module of each name.
@@ -68,6 +70,8 @@ _HOMES = {
     "Measure": "measures.measure",
     "Metric": "measures.measure",
     "register_measure": "measures.metrics",
+    "TopologyKind": "topology",
+    "register_topology": "topology",
     "session": "runtime.session",
 }
 
