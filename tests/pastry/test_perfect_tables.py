@@ -72,7 +72,7 @@ def test_tables_are_the_same_for_every_size_of_buckets(more):
 def test_classes_solved_router_by_router_give_the_same_tables(monkeypatch):
     some = worlds.worlds()[::2]
     expected = [rows_of(one.knowledge) for one in some]
-    monkeypatch.setattr(worlds.Kernel, "small", 1)
+    monkeypatch.setattr(worlds.Kernel, "all_pairs_limit", 1)
     for one, rows in zip(some, expected, strict=True):
         assert rows_of(one.make_knowledge(1)) == rows
 
@@ -89,7 +89,7 @@ def test_both_ways_to_fill_a_table_agree_on_many_classes(monkeypatch):
     eight_digits = np.unique(ring.hi >> np.uint64(48), return_counts=True)[1]
     assert (eight_digits > 1).sum() > 4096
     by_pairs = nearest_entries.nearest_entries(ring, 1, kernel, 2)
-    monkeypatch.setattr(worlds.Kernel, "small", 0)
+    monkeypatch.setattr(worlds.Kernel, "all_pairs_limit", 0)
     by_routers = nearest_entries.nearest_entries(ring, 1, kernel, 2)
     assert len(by_pairs) == len(by_routers) > 8
     for one, other in zip(by_pairs, by_routers, strict=True):
