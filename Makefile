@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCRIBE := $(BIN)/scribe-spark
 
-VARIABLES := NODES GROUPS SEED SEEDS OUT MASTER CONFIG ARGS
+VARIABLES := NODES GROUPS SEED SEEDS OUT MASTER CONFIG PAPER ARGS
 $(foreach v,$(VARIABLES),$(eval override $(v) := $$(value $(v))))
 $(foreach v,$(VARIABLES),$(eval SCRIBE_$(v) := $$($(v))))
 export $(VARIABLES:%=SCRIBE_%)
@@ -99,6 +99,10 @@ lint: $(VENV)/.lint ## ruff, mypy, import-linter
 format: $(VENV)/.lint ## Let ruff format and fix
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+.PHONY: docs
+docs: setup ## Write the generated pages of docs/; PAPER=out/paper also the results
+	@$(BIN)/python jobs/write_docs.py $(if $(PAPER),--paper "$$SCRIBE_PAPER")
 
 .PHONY: wheel
 wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-files, in dist/

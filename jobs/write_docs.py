@@ -1,0 +1,180 @@
+"""Write the generated pages of the documentation.
+
+``python jobs/write_docs.py [--paper OUT] [--check]``
+
+Always: ``docs/tables.md`` from the schemas, ``docs/configuration.md`` from the config's fields.
+With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, and the table of ten
+rows in ``README.md``.  With ``--check`` nothing is written; a page that would change is named, and
+the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scribe_spark import schemas
+from scribe_spark.config.fields import documentation
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_BEGIN = "<!-- results: written by `make docs PAPER=out/paper` -->\n"
+_END = "<!-- end of results -->\n"
+
+#: The rows of the README's table: experiment and metric.
+_README_ROWS = (
+    ("main", "scribe.rad.median", "RAD, median"),
+    ("main", "scribe.rmd.median", "RMD, median"),
+    ("main", "scribe.rdp.mean", "RDP in the largest group, mean"),
+    ("main", "scribe.children_tables.mean", "children tables per node, mean"),
+    ("main", "scribe.children_entries.mean", "entries per node, mean"),
+    ("main", "scribe.messages", "messages, Scribe"),
+    ("main", "ip_multicast.messages", "messages, IP multicast"),
+    ("main", "scribe.link_stress.max", "link stress, maximum: Scribe"),
+    ("main", "scribe_bottleneck.children_entries.max", "entries with the bottleneck remover, max."),
+    ("small_groups", "scribe.children_entries.mean", "30,000 groups of 11: entries per node"),
+)
+
+_ABOUT_TABLES = """\
+# Tables of a run
+
+A Parquet folder each, in `OUT/tables/`. Columns may be added later; these keep their names, types and meaning. This page is written from `scribe_spark/schemas.py` by `make docs`.
+
+| table | columns |
+|---|---|
+"""
+
+_TABLE_NOTES = """
+- `node`, `group` and `router` are whole numbers; `(id_hi, id_lo)` and `(key_hi, key_lo)` are the halves of an unsigned 128-bit number. Nodes are numbered from 0, groups from 1; without `--members` a group's number is its rank by size.
+- `system` is `scribe`, `ip_multicast`, `naive_unicast`, or a variant of Scribe's trees.
+- `links` has a row for each direction. `kind`, `domain`, `x`, `y` of `routers` are NULL where the topology has none.
+- `deliveries` has a row for each member that is not the source; for the baselines a delivery is one hop.
+- `link_stress` has links with packets only. `kind` is `core`, `lan_up` (src is a node, dst its router) or `lan_down` (the reverse). IP multicast keeps nothing in end nodes, so its `node_stress` is zero.
+- `routing_table` is written with `--write-routing-table` only, because it is large.
+"""
+
+
+def tables_page() -> str:
+    """``docs/tables.md``."""
+    rows = [(f"`{name}`", columns(schema)) for name, schema in schemas.CONTRACT.items()]
+    return _ABOUT_TABLES + "".join(f"| {name} | {text} |\n" for name, text in rows) + _TABLE_NOTES
+
+
+def columns(schema: Any) -> str:
+    """``node BIGINT, id_hi BIGINT``: a schema in the words of the contract."""
+    return ", ".join(f"{f.name} {f.dataType.simpleString().upper()}" for f in schema.fields)
+
+
+def configuration_page() -> str:
+    """``docs/configuration.md``."""
+    lines = [
+        "# Configuration",
+        "",
+        "Every field is a flag (`leaf_set` is `--leaf-set`), a key of the TOML file that `--config`",
+        "names (`leaf_set = 16`, or `[overlay]` with `leaf_set = 16`), an argument of",
+        "`RunConfig(leaf_set=16)`, and can be swept. This page is written by `make docs`.",
+        "",
+        "| section | field | type | default | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for section, flat, kind, default, text in documentation():
+        cells = (section, f"`{flat}`", kind, f"`{default}`" if default else "", text)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def results_page(metrics: Sequence[Mapping[str, Any]]) -> str:
+    """``docs/results.md``, from the ``metrics.json`` of ``make paper``."""
+    most = max(len(row["seeds"]) for row in metrics)
+    parts = [
+        "# Results\n\nEvery number of Section IV's experiments over "
+        f"{most} {'topology' if most == 1 else 'topologies'} (seeds 1 to {most}), beside the "
+        "published one. This page is written by `make docs PAPER=out/paper`.\n\n"
+        "*mean ± std* is over the topologies; *difference* is of the mean, in per cent of the "
+        "published value. [differences.md](differences.md) has the causes.\n"
+    ]
+    for experiment in dict.fromkeys(row["experiment"] for row in metrics):
+        rows = [row for row in metrics if row["experiment"] == experiment]
+        parts.append(f"\n## {experiment}\n\n")
+        parts.append("| metric | unit | paper | least to greatest | mean ± std | difference |\n")
+        parts.append("|---|---|---|---|---|---|\n")
+        for row in rows:
+            if row["value"] is not None:
+                cells = (f"`{row['name']}`", row["unit"], number(row["paper"]), *measured(row))
+                parts.append("| " + " | ".join(cells) + " |\n")
+    return "".join(parts)
+
+
+def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
+    """README.md with its table of results."""
+    found = {(row["experiment"], row["name"]): row for row in metrics}
+    most = max(len(row["seeds"]) for row in metrics)
+    lines = [f"| mean over {most} topologies | paper | here | difference |", "|---|---|---|---|"]
+    for experiment, name, label in _README_ROWS:
+        row = found.get((experiment, name))
+        if row is not None and row["value"] is not None:
+            _, mean, difference = measured(row)
+            lines.append(f"| {label} | {number(row['paper'])} | {mean} | {difference} |")
+    before, _, rest = text.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return before + _BEGIN + "\n".join(lines) + "\n" + _END + after
+
+
+def measured(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Least to greatest, mean ± std and difference of a metric."""
+    values = [value for value in _by_seed(row["seeds"]) if value is not None]
+    least, greatest = (number(end(values)) if values else "" for end in (min, max))
+    spread = least if least == greatest else f"{least} to {greatest}"
+    std = f" ± {number(row['std'])}" if row.get("std") is not None else ""
+    difference = "" if row.get("difference") is None else f"{row['difference']:+.1f} %"
+    return spread, number(row["value"]) + std, difference
+
+
+def _by_seed(seeds: Any) -> Iterable[float | None]:
+    return seeds.values() if isinstance(seeds, Mapping) else seeds
+
+
+def number(value: float | None) -> str:
+    """Whole numbers from 100 on, else three digits."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:.3g}"
+
+
+def pages(paper: str | None) -> dict[Path, str]:
+    """Every generated page and what it should be."""
+    made = {
+        ROOT / "docs" / "tables.md": tables_page(),
+        ROOT / "docs" / "configuration.md": configuration_page(),
+    }
+    if paper is not None:
+        metrics = json.loads(Path(paper, "metrics.json").read_text("utf-8"))
+        readme = ROOT / "README.md"
+        made[ROOT / "docs" / "results.md"] = results_page(metrics)
+        made[readme] = readme_with(readme.read_text("utf-8"), metrics)
+    return made
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description="Write the generated pages of the documentation.")
+    parser.add_argument("--paper", metavar="OUT", help="folder that `make paper` wrote")
+    parser.add_argument("--check", action="store_true", help="write nothing, name what is old")
+    given = parser.parse_args(arguments)
+    old = [
+        path
+        for path, text in pages(given.paper).items()
+        if not path.exists() or path.read_text("utf-8") != text
+    ]
+    for path in old:
+        print(("old: " if given.check else "written: ") + str(path.relative_to(ROOT)))
+        if not given.check:
+            path.write_text(pages(given.paper)[path], "utf-8")
+    return 1 if old and given.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""The documentation: generated pages are those of today's code, and words lead to files."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: What a newcomer looks for, and what the file or function is called.
+FINDABLE = {
+    "leaf set": r"leaf_set",
+    "routing table": r"routing_table",
+    "next hop": r"next_hop",
+    "JOIN": r"def join\b",
+    "MULTICAST": r"def multicast\b",
+    "rendez-vous point": r"rendez-vous point",
+    "children table": r"def children_table\b",
+    "RAD": r"\bRAD\b",
+    "RDP": r"\bRDP\b",
+    "link stress": r"link_stress",
+    "bottleneck remover": r"def remove_bottlenecks\b",
+    "transit-stub": r"transit_stub",
+}
+
+#: The file that one would open first.
+FIRST = {
+    "leaf set": "pastry/leaf_set.py",
+    "routing table": "pastry/routing_table.py",
+    "next hop": "pastry/next_hop.py",
+    "JOIN": "scribe/operations.py",
+    "MULTICAST": "scribe/operations.py",
+    "rendez-vous point": "scribe/application.py",
+    "children table": "scribe/application.py",
+    "RAD": "measures/delay.py",
+    "RDP": "measures/delay.py",
+    "link stress": "measures/link_stress.py",
+    "bottleneck remover": "scribe/variants/bottleneck.py",
+    "transit-stub": "topology/transit_stub.py",
+}
+
+
+def write_docs():
+    spec = importlib.util.spec_from_file_location("write_docs", ROOT / "jobs" / "write_docs.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_up_to_date():
+    command = [sys.executable, str(ROOT / "jobs" / "write_docs.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr + "run `make docs`"
+
+
+def test_results_are_written_from_metrics(tmp_path):
+    rows = [
+        {"experiment": "main", "name": "scribe.rad.median", "value": 1.5, "unit": "x",
+         "paper": 1.68, "std": 0.1, "seeds": {"1": 1.4, "2": 1.6}, "difference": -10.7},
+        {"experiment": "main", "name": "scribe.messages", "value": 2_200_000, "unit": "packets",
+         "paper": None, "std": None, "seeds": {"1": 2_200_000, "2": None}, "difference": None},
+    ]  # fmt: skip
+    (tmp_path / "metrics.json").write_text(json.dumps(rows))
+    made = write_docs().pages(str(tmp_path))
+    results, readme = made[ROOT / "docs" / "results.md"], made[ROOT / "README.md"]
+    assert "| `scribe.rad.median` | x | 1.68 | 1.4 to 1.6 | 1.5 ± 0.1 | -10.7 % |" in results
+    assert "| `scribe.messages` | packets |  | 2,200,000 | 2,200,000 |  |" in results
+    assert "| RAD, median | 1.68 | 1.5 ± 0.1 | -10.7 % |" in readme
+    # all but the table is as it was
+    assert readme.splitlines()[:10] == (ROOT / "README.md").read_text().splitlines()[:10]
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "DESIGN.md", *ROOT.glob("docs/*.md")])
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("word", FINDABLE)
+def test_a_newcomer_finds(word):
+    path = ROOT / "scribe_spark" / FIRST[word]
+    assert re.search(FINDABLE[word], path.read_text()) or re.search(FINDABLE[word], path.name)
+    assert word.lower() in (ROOT / "docs" / "glossary.md").read_text().lower()
+
+
+def test_files_that_the_glossary_names_exist():
+    named = re.findall(r"`([\w/]+\.py|[\w/]+/)`", (ROOT / "docs" / "glossary.md").read_text())
+    assert len(named) > 20
+    missing = [name for name in named if not (ROOT / "scribe_spark" / name).exists()]
+    assert not missing
+
+
+def test_no_module_is_longer_than_300_lines():
+    modules = [*ROOT.glob("scribe_spark/**/*.py"), *ROOT.glob("jobs/**/*.py")]
+    long = {str(m.relative_to(ROOT)): n for m in modules if (n := _lines(m)) > 300}
+    assert not long
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text().splitlines())
