@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,14 +10,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from scribe_spark import bench
 
-spec = importlib.util.spec_from_file_location("bench", ROOT / "jobs" / "bench.py")
-assert spec is not None
-assert spec.loader is not None
-bench = importlib.util.module_from_spec(spec)
-sys.modules["bench"] = bench  # dataclasses look their module up
-spec.loader.exec_module(bench)
+ROOT = Path(__file__).resolve().parent.parent
 
 SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 
@@ -143,7 +137,7 @@ def test_the_whole_process_tree_is_watched(capsys):
 def test_memory_of_a_process_that_is_gone():
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    assert bench._tree_memory(gone.pid) == (0, 0)
+    assert bench.tree_memory(gone.pid) == (0, 0)
 
 
 def test_the_users_own_spark_settings_stay(monkeypatch, tmp_path):
@@ -207,7 +201,9 @@ def stand_in(tmp_path, monkeypatch):
     program = tmp_path / "job.py"
     program.write_text(f"LINES = {LINES!r}\n{STAND_IN}")
     (tmp_path / "log").write_text("\n".join(map(json.dumps, EVENTS)))
-    monkeypatch.setattr(bench, "job", lambda flags: [sys.executable, str(program), *flags])
+    job = [sys.executable, str(program)]
+    monkeypatch.setattr("scribe_spark.bench.measure.job_command", lambda flags: [*job, *flags])
+    monkeypatch.setattr("scribe_spark.bench.measure.calibrate", lambda: 0.5)
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     return tmp_path / "bench.json"
 
@@ -221,6 +217,8 @@ def test_several_sizes_several_times(stand_in, capsys):
     assert made["machine"]["cores"] == os.cpu_count()
     one = made["sizes"][0]
     assert len(one["each"]) == 3
+    assert one["calibration"] == 0.5
+    assert one["calibrations"] == round(one["seconds"] / 0.5, 2)
     assert one["seconds"] == sorted(one["each"])[1]
     assert [phase["name"] for phase in one["phases"]] == ["start", "trees", "end"]
     assert one["phases"][1]["rows"] == 1236
@@ -240,9 +238,11 @@ def test_without_the_event_log(stand_in, capsys):
 
 
 def test_a_job_that_fails_ends_the_benchmark(monkeypatch, tmp_path):
-    monkeypatch.setattr(bench, "job", lambda flags: [sys.executable, "-c", "raise SystemExit(4)"])
+    job = [sys.executable, "-c", "raise SystemExit(4)"]
+    monkeypatch.setattr("scribe_spark.bench.measure.job_command", lambda flags: job)
+    monkeypatch.setattr("scribe_spark.bench.measure.calibrate", lambda: 0.5)
     with pytest.raises(SystemExit) as stopped:
-        bench._run([], tmp_path / "out")
+        bench.run_job([], tmp_path / "out")
     assert stopped.value.code == 4
 
 
@@ -253,7 +253,7 @@ def test_supersteps_of_a_real_run(tmp_path):
     flags += ["--topology", str(ROOT / "data" / "tiny_topology.csv"), "--partitions", "2"]
     # the first three phases: all that has supersteps
     flags += [word for name in ("topology", "overlay", "trees") for word in ("--phase", name)]
-    run = bench._run(flags, tmp_path / "out", bench.logging_to(logs))
+    run = bench.run_job(flags, tmp_path / "out", bench.logging_to(logs))
     (path,) = logs.iterdir()
     steps = bench.supersteps(
         bench.read_event_log(path.read_text().splitlines()), [line for _, line in run.lines]

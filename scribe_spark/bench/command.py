@@ -1,0 +1,87 @@
+"""The flags of ``make bench``, and what is written."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from scribe_spark.bench.measure import growth_exponent, machine, measure, resolve
+from scribe_spark.bench.text import text
+from scribe_spark.errors import InputError
+
+__all__ = ["main"]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        _stop(message)
+
+
+def _stop(line: str) -> NoReturn:
+    print(f"bench.py: error: {line}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _whole(value: str) -> int:
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{value!r} must be a whole number, at least 1")
+    return number
+
+
+def _sizes(value: str) -> list[int]:
+    return [_whole(size) for size in value.split(",")]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="bench.py",
+        description="Time the main job; every flag of scribe-spark run may be given too.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--sizes", type=_sizes, metavar="N,N,...", help="one benchmark per N")
+    parser.add_argument("--repeat", type=_whole, default=1, metavar="K", help="medians of K runs")
+    parser.add_argument("--json", default="bench.json", metavar="FILE", help="[bench.json]")
+    parser.add_argument(
+        "--no-event-log", action="store_true", help="no shuffled bytes, and one run less"
+    )
+    parser.add_argument("--folder", help="where runs are written for the time being")
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    given, flags = _parser().parse_known_args(arguments)
+    try:
+        if any(word.split("=")[0] == "--out" for word in flags):
+            raise InputError("flag", "--out", "bench writes to a folder of its own; see --folder")
+        path = Path(given.json)
+        if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+            raise InputError("json", given.json, "cannot be written")
+        if given.folder is not None and not os.path.isdir(given.folder):
+            raise InputError("folder", given.folder, "is no folder")
+    except InputError as error:
+        _stop(str(error))
+    chosen = [["--nodes", str(size)] for size in given.sizes or []] or [[]]
+    # all of them are looked at before the first one runs
+    resolved = [resolve([*flags, *size]) for size in chosen]
+    bench: dict[str, Any] = {"machine": machine(), "config": resolved[0], "sizes": []}
+    for size, config in zip(chosen, resolved, strict=True):
+        result = measure([*flags, *size], given.repeat, not given.no_event_log, given.folder)
+        about = {name: config.get(name) for name in ("nodes", "groups", "seed")}
+        bench["sizes"].append({**about, **result})
+    different = {size["nodes"]: size["seconds"] for size in bench["sizes"]}
+    growth = None
+    if len(different) > 1:
+        growth = round(growth_exponent(list(different), list(different.values())), 3)
+    bench["growth_exponent"] = growth
+    path.write_text(json.dumps(bench, indent=2) + "\n")
+    print(text(bench))
+    return 0

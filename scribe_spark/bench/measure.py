@@ -1,0 +1,136 @@
+"""The main job, run as a user runs it and measured from outside."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import linear_regression, median
+from typing import Any
+
+import psutil
+
+from scribe_spark.bench.calibration import calibrate
+from scribe_spark.bench.event_log import logging_to, read_event_log, supersteps
+from scribe_spark.bench.watch import Watched, watch, windows
+
+__all__ = ["growth_exponent", "machine", "measure", "resolve", "run_job"]
+
+
+def growth_exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """The slope of log seconds over log N by least squares: 1 is linear."""
+    logs = [[math.log(value) for value in values] for values in (sizes, seconds)]
+    return linear_regression(*logs).slope
+
+
+def job_command(flags: Sequence[str]) -> list[str]:
+    """The main job's command."""
+    return [sys.executable, "-m", "scribe_spark.cli", "run", *flags]
+
+
+def resolve(flags: Sequence[str]) -> dict[str, Any]:
+    """The config that the flags amount to; bad ones end this program as they would end the job."""
+    done = subprocess.run(job_command([*flags, "--dry-run"]), capture_output=True, text=True)
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        sys.exit(done.returncode)
+    return tomllib.loads(done.stdout)
+
+
+def measure(flags: Sequence[str], repeat: int, event_log: bool, folder: str | None) -> dict:
+    """Run the job `repeat` times, and once more with the event log.
+
+    Returns
+    -------
+    dict
+        An entry of ``sizes`` in the JSON: seconds are medians over the runs, memory is the most
+        that any of them had; ``calibration`` is the mean of :func:`calibrate` before and after.
+    """
+    totals, phases, rows = [], {}, {}  # type: list[float], dict[str, list[dict]], dict[str, int]
+    peaks: list[dict[str, int | None]] = []
+    before = calibrate()
+    with tempfile.TemporaryDirectory(prefix="scribe-bench-", dir=folder) as scratch:
+        for number in range(repeat):
+            out = Path(scratch, f"run-{number}")
+            seen = run_job(flags, out)
+            totals.append(seen.seconds)
+            peaks.append(seen.peak())
+            for name, start, end in windows(seen):
+                phases.setdefault(name, []).append(
+                    {"seconds": end - start, **seen.peak(start, end)}
+                )
+            manifest = json.loads((out / "manifest.json").read_text())
+            rows = {entry["name"]: entry["rows"] for entry in manifest["phases"]}
+        calibration = (before + calibrate()) / 2
+        result: dict[str, Any] = {
+            "seconds": round(median(totals), 3),
+            "calibration": round(calibration, 3),
+            "calibrations": round(median(totals) / calibration, 2),
+            "each": [round(total, 3) for total in totals],
+            **_most(peaks),
+            "phases": [
+                {
+                    "name": name,
+                    "seconds": round(median(run["seconds"] for run in runs), 3),
+                    "rows": rows.get(name),
+                    **_most(runs),
+                }
+                for name, runs in phases.items()
+            ],
+        }
+        if event_log:
+            _add_event_log(result, flags, Path(scratch))
+    return result
+
+
+def _most(peaks: Sequence[Mapping[str, Any]]) -> dict[str, int | None]:
+    return {
+        name: max((peak[name] for peak in peaks if peak[name] is not None), default=None)
+        for name in ("peak_rss", "peak_pss")
+    }
+
+
+def run_job(
+    flags: Sequence[str], out: Path, environment: Mapping[str, str] | None = None
+) -> Watched:
+    seen = watch(job_command([*flags, "--out", str(out)]), environment)
+    if seen.code:
+        sys.exit(seen.code)
+    return seen
+
+
+def _add_event_log(result: dict[str, Any], flags: Sequence[str], scratch: Path) -> None:
+    logs = scratch / "events"
+    logs.mkdir()
+    seen = run_job(flags, scratch / "run-logged", logging_to(logs))
+    (path,) = logs.iterdir()
+    with path.open(encoding="utf-8") as lines:
+        log = read_event_log(lines)
+    spans = {name: (start, end) for name, start, end in windows(seen)}
+    for phase in result["phases"]:
+        start, end = spans[phase["name"]]
+        jobs = [each for each in log.jobs.values() if start <= each.started < end]
+        phase["jobs"] = len(jobs)
+        phase["shuffle_read"] = sum(each.shuffle_read for each in jobs)
+        phase["shuffle_written"] = sum(each.shuffle_written for each in jobs)
+    steps = supersteps(log, (line for _, line in seen.lines))
+    result["supersteps"] = [dataclasses.asdict(step) for step in steps]
+    result["seconds_with_event_log"] = round(seen.seconds, 3)
+
+
+def machine() -> dict[str, Any]:
+    """Cores, memory (bytes), and how busy others keep them (load average of the last minute)."""
+    return {
+        "system": platform.platform(),
+        "cores": os.cpu_count(),
+        "memory": psutil.virtual_memory().total,
+        "load": round(psutil.getloadavg()[0], 2),
+    }

@@ -1,0 +1,125 @@
+"""One process from outside: its seconds, its lines of stderr, the memory of its process tree."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+import psutil
+
+__all__ = ["ROUND_LINE", "Watched", "tree_memory", "watch", "windows"]
+
+#: Memory is sampled this often (seconds), and for at most this share of the time.
+PACE, SHARE = 0.2, 0.05
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What was seen of a process: lines of stderr and memory, each with the time (epoch seconds).
+
+    Attributes
+    ----------
+    lines : list of (float, str)
+    memory : list of (float, int, int)
+        Time, RSS, PSS of the process tree in bytes.
+    """
+
+    started: float
+    ended: float
+    code: int
+    lines: list[tuple[float, str]]
+    memory: list[tuple[float, int, int]]
+
+    @property
+    def seconds(self) -> float:
+        """From the process's start to its end."""
+        return self.ended - self.started
+
+    def peak(self, start: float = 0.0, end: float = math.inf) -> dict[str, int | None]:
+        """The largest samples taken from `start` to `end`; None if there are none."""
+        rows = [row for row in self.memory if start <= row[0] <= end]
+        return {
+            "peak_rss": max((rss for _, rss, _ in rows), default=None),
+            "peak_pss": max((pss for _, _, pss in rows), default=None),
+        }
+
+
+def watch(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Watched:
+    """Run a command to its end; its stderr is passed on."""
+    started, lines = time.time(), []  # type: float, list[tuple[float, str]]
+
+    def read(stream: IO[str]) -> None:
+        for line in stream:
+            lines.append((time.time(), line.rstrip("\n")))
+            sys.stderr.write(line)
+
+    child = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stderr is not None
+    reader = threading.Thread(target=read, args=(child.stderr,), daemon=True)
+    reader.start()
+    memory = []
+    try:
+        while child.poll() is None:
+            sampled = time.time()
+            memory.append((sampled, *tree_memory(child.pid)))
+            try:
+                child.wait(max(PACE, (time.time() - sampled) / SHARE))
+            except subprocess.TimeoutExpired:
+                continue
+        ended = time.time()
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            child.wait()
+    reader.join(timeout=5)
+    return Watched(started, ended, child.returncode, lines, memory)
+
+
+def tree_memory(pid: int) -> tuple[int, int]:
+    """RSS and PSS of a process and all below it; where there is no PSS, RSS twice."""
+    rss = pss = 0
+    try:
+        root = psutil.Process(pid)
+        processes = [root, *root.children(recursive=True)]
+    except psutil.Error:
+        return 0, 0
+    for process in processes:
+        try:
+            info = process.memory_full_info()
+        except psutil.Error:  # it has just ended
+            continue
+        rss += info.rss
+        pss += getattr(info, "pss", info.rss)
+    return rss, pss
+
+
+_STARTED = re.compile(r"(\w+): started")
+_DONE = re.compile(r"(\w+): done in .*")
+#: A line of progress: loop, round, messages.
+ROUND_LINE = re.compile(r"  (\S.*): round (\d+), ([\d,]+) messages left.*")
+
+
+def windows(seen: Watched) -> list[tuple[str, float, float]]:
+    """The phases in the progress lines, and what is before and after: name, start, end.
+
+    They follow one another without a gap.
+    """
+    marks, done_at = [("start", seen.started)], 0.0
+    for moment, line in seen.lines:
+        if begun := _STARTED.fullmatch(line):
+            marks.append((begun[1], moment))
+        elif (done := _DONE.fullmatch(line)) and done[1] == marks[-1][0]:
+            done_at = moment
+    if done_at > marks[-1][1]:
+        marks.append(("end", done_at))
+    ends = [start for _, start in marks[1:]] + [seen.ended]
+    return [(name, start, end) for (name, start), end in zip(marks, ends, strict=True)]
