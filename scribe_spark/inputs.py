@@ -1,6 +1,6 @@
 """Reading a user's table: on the driver, without Spark, so that bad input is refused before any.
 
-What is not on this machine, Spark reads.
+What is not on this machine, Spark reads: :mod:`.remote_inputs`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import unquote, urlparse
 
 import numpy as np
@@ -19,18 +19,14 @@ import pyarrow.parquet as pq
 
 from scribe_spark.errors import InputError
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
 __all__ = [
     "Kind",
     "check_columns",
     "first_rows",
     "is_local",
+    "last_cause",
     "local_path",
-    "read_remote",
     "read_table",
-    "refuse_unreadable",
     "typed",
 ]
 
@@ -47,79 +43,6 @@ def is_local(path: str) -> bool:
     """Whether `path` is a file of this machine: a plain path or a ``file:`` URL."""
     scheme = _SCHEME.match(path)
     return scheme is None or scheme[1].lower() == "file"
-
-
-def read_remote(
-    spark: SparkSession,
-    path: str,
-    field: str,
-    columns: Mapping[str, Kind],
-    optional: Collection[str] = (),
-) -> DataFrame:
-    """The named columns of a CSV (with a header) or Parquet table that only Spark can reach.
-
-    Parameters
-    ----------
-    field, columns, optional
-        As in :func:`read_table`.
-
-    Returns
-    -------
-    DataFrame
-        The columns present, in the order of `columns`: BIGINT and DOUBLE, NULL where a value is
-        missing or is no such number.
-
-    Raises
-    ------
-    InputError
-        Missing or unreadable table, missing column.
-    """
-    name = path.rstrip("/").lower()
-    with refuse_unreadable(field, path):
-        if name.endswith(_CSV):
-            frame = spark.read.csv(path, header=True, ignoreLeadingWhiteSpace=True)
-        else:
-            frame = spark.read.parquet(path)
-        check_columns(frame.columns, field, path, columns, optional)
-        present = [name for name in columns if name in frame.columns]
-        return frame.select([_remote_column(frame, name, columns[name]) for name in present])
-
-
-_CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst", ".csv.lz4", ".csv.deflate")
-
-
-def _remote_column(frame: DataFrame, name: str, kind: Kind) -> Column:
-    from pyspark.sql import functions as F
-
-    column, fractional = F.col(f"`{name}`"), ("float", "double", "decimal")
-    if kind == "int" and dict(frame.dtypes)[name].startswith(fractional):
-        column = F.when(column == F.floor(column), column)
-    return column.try_cast("bigint" if kind == "int" else "double").alias(name)
-
-
-@contextmanager
-def refuse_unreadable(field: str, path: str) -> Iterator[None]:
-    """Within it, what Spark says of a table that it cannot read becomes one line.
-
-    Raises
-    ------
-    InputError
-    """
-    from scribe_spark.runtime.jvm import SPARK_ERRORS
-
-    try:
-        yield
-    except SPARK_ERRORS as error:
-        if "cancelled" in str(error):  # by Ctrl-C: nothing is known of the table
-            raise
-        raise InputError(field, path, f"cannot be read by Spark: {_reason(error)}") from None
-
-
-def _reason(error: BaseException) -> str:
-    """In one line: the last cause of a Java error, or the first line of an error's text."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return (causes or lines[:1])[-1].rstrip(". ")
 
 
 def local_path(path: str) -> Path:
@@ -322,5 +245,12 @@ def _refuse_broken(field: str, path: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # each compression, and each library for one, has errors of its own
-        remedy = f"cannot be read as a CSV or Parquet table: {_reason(error)}"
+        remedy = f"cannot be read as a CSV or Parquet table: {last_cause(error)}"
         raise InputError(field, path, remedy) from None
+
+
+def last_cause(error: BaseException) -> str:
+    """In one line: the last cause of a Java error, or the first line of an error's text."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines[:1])[-1].rstrip(". ")

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from scribe_spark.errors import InputError
-from scribe_spark.inputs import is_local, read_remote, read_table, typed
+from scribe_spark.inputs import is_local, read_table, typed
+from scribe_spark.remote_inputs import read_remote
 
 COLUMNS = {"group": "int", "share": "float"}
 

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
-from scribe_spark.inputs import Kind, is_local, read_remote, read_table, refuse_unreadable
+from scribe_spark.inputs import Kind, is_local, read_table
+from scribe_spark.remote_inputs import read_remote, refuse_unreadable
 
 __all__ = ["check_capacities", "read_capacities"]
 

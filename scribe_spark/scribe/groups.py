@@ -18,8 +18,9 @@ from pyspark.sql import functions as F
 from scribe_spark import draws, ids, schemas
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
-from scribe_spark.inputs import Kind, is_local, read_remote, read_table, refuse_unreadable
+from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.pastry.nodes import node_name
+from scribe_spark.remote_inputs import read_remote, refuse_unreadable
 
 __all__ = ["check_members", "draw_members", "group_sizes", "make_groups", "read_members", "senders"]
 

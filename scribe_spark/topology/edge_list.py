@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from scribe_spark.inputs import read_remote, read_table, refuse_unreadable
+from scribe_spark.inputs import read_table
+from scribe_spark.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.topology.frames import from_frames
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
