@@ -6,11 +6,12 @@ The Python half comes from PyPI with the package; the JVM half is a jar on the s
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark.runtime.graphframes_jar import COORDINATES
+from scribe_spark.runtime.graphframes_jar import COORDINATES, jars
 from scribe_spark.runtime.jvm import has_class
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def graph_frame(vertices: DataFrame, edges: DataFrame) -> GraphFrame:
         raise GraphFramesMissing(
             f"GraphFrames' Python half is missing ({error}); pip install graphframes-py"
         ) from None
-    if not has_graphframes(vertices.sparkSession):
+    if not (has_graphframes(vertices.sparkSession) or _add_jars(vertices.sparkSession)):
         raise GraphFramesMissing(
             f"{COORDINATES} is not on the session's class path; run `make setup` on a "
             "network that reaches Maven Central, or start the session with "
@@ -62,3 +63,18 @@ def has_graphframes(spark: SparkSession) -> bool:
         return has_class(spark, _JVM_CLASS)
     except AttributeError:  # Spark Connect: no JVM to ask, the server answers
         return True
+
+
+def _add_jars(spark: SparkSession) -> bool:
+    """Put set-up's jars on the class path of a session made without them.
+
+    Such a session is ``spark-submit``'s, or the user's own.
+
+    Returns
+    -------
+    bool
+        Whether GraphFrames can be loaded now, by the calling thread.
+    """
+    for jar in jars():
+        spark.sql(f'ADD JAR "{Path(jar).as_uri()}"')
+    return bool(jars()) and has_graphframes(spark)

@@ -9,6 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
@@ -32,7 +33,8 @@ def test_local_workers_run_our_own_interpreter(spark):
 
     def interpreter(batches):
         for batch in batches:
-            yield batch.set_column(0, "python", [[sys.executable] * batch.num_rows])
+            python = pa.array([sys.executable] * batch.num_rows)
+            yield pa.RecordBatch.from_arrays([python], names=["python"])
 
     row = spark.range(1).mapInArrow(interpreter, "python string").collect()[0]
     assert row["python"] == sys.executable
