@@ -46,6 +46,8 @@ help: ## This list
 	@echo '  make bench NODES=10000'
 	@echo '  make bench ARGS="--sizes 10000,100000,1000000 --repeat 3"   and the growth exponent'
 	@echo
+	@echo 'digests takes ARGS too: ARGS="--only NAME" for one configuration, ARGS=--paper for the paper at seed 1.'
+	@echo
 	@echo 'PYTHON=python3 is the Python that .venv is made with (3.11 or newer).'
 
 .PHONY: run
@@ -77,6 +79,10 @@ test-cluster: java wheel $(VENV)/.cluster .cluster/ready ## Test HDFS, S3 and a 
 .cluster/ready: tests/cluster/fetch.py $(VENV)/.cluster
 	$(BIN)/python tests/cluster/fetch.py .cluster
 	@touch $@
+
+.PHONY: digests
+digests: setup $(VENV)/.test ## Check that results are those recorded in tests/golden
+	@set -f; $(BIN)/python tests/golden/digests.py $(args)
 
 .PHONY: bench
 bench: setup $(VENV)/.test ## Seconds, memory, rows and shuffled bytes, phase by phase

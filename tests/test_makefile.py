@@ -58,6 +58,7 @@ def test_help_lists_every_target_and_variable(clone):
         "test",
         "report",
         "bench",
+        "digests",
         "lint",
         "notebooks",
         "clean",
@@ -83,6 +84,11 @@ def test_paper_goes_on_where_it_was(clone):
     assert make(clone, "paper") == "<paper><--resume>"
     assert make(clone, "paper", "SEEDS=3", "OUT=o") == "<paper><--resume><--seeds><3><--out><o>"
     assert make(clone, "paper", "ARGS=--overwrite") == "<paper><--overwrite>"
+
+
+def test_digests_takes_flags_of_its_own(clone):
+    script = "<tests/golden/digests.py>"
+    assert make(clone, "digests", "ARGS=--only tiny") == f"{script}<--only><tiny>"
 
 
 def test_groups_is_not_what_bash_calls_groups(clone):

@@ -1,0 +1,180 @@
+"""Check that results are the same as those of earlier code, by digests of tables and metrics.
+
+Examples
+--------
+Run every configuration, some of them, or the paper's experiments with seed 1 (minutes)::
+
+    python tests/golden/digests.py
+    python tests/golden/digests.py --only b1_leaf2 --only tiny
+    python tests/golden/digests.py --paper
+
+Record anew, with the package that is in another folder::
+
+    PYTHONPATH=FOLDER python tests/golden/digests.py --record --package FOLDER
+
+``digests.json`` and ``paper_seed1.json`` are results of the code that is the reference.  They are
+not recorded again when a fault is mended; ``mended.json`` says what differs since, and why::
+
+    python tests/golden/digests.py --only members_csv --mended "Figure 6 is by rank, not by id"
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from configurations import CONFIGURATIONS, write_inputs
+from recorded import Recorded, read_recorded, write_mended, write_recorded
+from results import choose_columns, differences, read_results
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parents[1] / "data"
+
+SMALL, PAPER, MENDED = HERE / "digests.json", HERE / "paper_seed1.json", HERE / "mended.json"
+
+#: The runs of `scribe-spark paper --seeds 1`, and the folder of each in its OUT.
+PAPER_RUNS = {f"paper_{name}": f"{name}/seed=1" for name in ("main", "small_groups", "internet")}
+
+
+def run_config(name: str, folder: Path, spark: Any = None, partitions: int | None = None) -> Path:
+    """Run a configuration; the run's folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the run's folder is made, and that of its input files.
+    spark : SparkSession, optional
+        Without one the active session is used, or one is made that stays open.
+    """
+    import scribe_spark
+    from scribe_spark.progress import Silent
+
+    inputs, out = folder / "inputs", folder / name
+    inputs.mkdir(parents=True, exist_ok=True)
+    write_inputs(inputs)
+    flags = {
+        flag: value.format(inputs=inputs, data=DATA) if isinstance(value, str) else value
+        for flag, value in CONFIGURATIONS[name].items()
+    }
+    done = scribe_spark.run(
+        scribe_spark.RunConfig(**flags), str(out), spark=spark, partitions=partitions,
+        overwrite=True, progress=Silent(),
+    )  # fmt: skip
+    done.simulation.close()
+    return out
+
+
+def run_paper(out: Path) -> None:
+    """Run the paper's experiments with seed 1, but those that are complete in `out`."""
+    from scribe_spark.cli import main
+
+    try:
+        main(["paper", "--seeds", "1", "--out", str(out), "--resume"])
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
+def _folder(name: str, options: argparse.Namespace, out: Path) -> Path:
+    """The folder of the run `name`, which is made now unless it is one of the paper's."""
+    if options.paper:
+        return out / PAPER_RUNS[name]
+    return run_config(name, out, partitions=options.partitions)
+
+
+def record(options: argparse.Namespace, out: Path, package: Path) -> None:
+    """Write the results of the runs asked for into the file that later code is compared with."""
+    golden, names = (PAPER, PAPER_RUNS) if options.paper else (SMALL, CONFIGURATIONS)
+    columns, results = read_recorded(golden, MENDED).columns if options.only else {}, {}
+    for name in options.names:
+        folder = _folder(name, options, out)
+        columns = choose_columns(folder, columns)
+        results[name] = {"flags": CONFIGURATIONS.get(name)} | read_results(folder, columns)
+        print(f"{name}: recorded", flush=True)
+    write_recorded(golden, Recorded(columns, results), names, package)
+
+
+def check(options: argparse.Namespace, out: Path) -> list[str]:
+    """Compare the results of the runs asked for with those recorded; the names of other ones."""
+    recorded = read_recorded(PAPER if options.paper else SMALL, MENDED)
+    wrong = []
+    for name in options.names:
+        started = time.monotonic()
+        if recorded.results.get(name, {}).get("flags") != CONFIGURATIONS.get(name):
+            print(f"{name}: is not recorded with these flags")
+            wrong.append(name)
+            continue
+        try:
+            found = read_results(_folder(name, options, out), recorded.columns)
+        except Exception:  # the other runs are compared all the same
+            traceback.print_exc()
+            print(f"{name}: FAILED", flush=True)
+            wrong.append(name)
+            continue
+        changes = list(differences(recorded.results[name], found))
+        seconds = time.monotonic() - started
+        print(f"{name}: {'DIFFERENT' if changes else 'same'} ({seconds:.1f} s)", flush=True)
+        for change in changes:
+            print(f"  {change}", flush=True)
+        if changes and options.mended:
+            write_mended(MENDED, name, changes, options.mended)
+        elif changes:
+            wrong.append(name)
+    return wrong
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; its exit code."""
+    options = _parse(arguments)
+    import scribe_spark
+
+    package = Path(scribe_spark.__file__).resolve().parent
+    print(f"package: {package}", flush=True)
+    if options.record and options.package.resolve() != package.parent:
+        print(f"error: scribe_spark is not imported from {options.package}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as temporary:
+        out, wrong = options.out or Path(temporary), []
+        if options.paper:
+            run_paper(out)
+        if options.record:
+            record(options, out, package)
+        else:
+            wrong = check(options, out)
+    if wrong:
+        print(f"{len(wrong)} of {len(options.names)} are not as recorded: {', '.join(wrong)}")
+    elif not options.record:
+        print(f"all {len(options.names)} are as recorded")
+    return 1 if wrong else 0
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    text = __doc__.partition("\n")[0] if __doc__ else ""
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument("--only", action="append", metavar="NAME", help="may be repeated")
+    parser.add_argument("--paper", action="store_true", help="the paper's experiments, seed 1")
+    parser.add_argument("--partitions", type=int, help="results must not depend on them")
+    parser.add_argument("--out", type=Path, help="keep the runs in this folder")
+    does = parser.add_mutually_exclusive_group()
+    does.add_argument("--check", action="store_true", help="compare; what is done by default")
+    does.add_argument("--record", action="store_true", help="write what is compared with")
+    does.add_argument("--mended", metavar="REASON", help="note that what differs does so rightly")
+    parser.add_argument("--package", type=Path, help="--record: folder that holds scribe_spark")
+    options = parser.parse_args(arguments)
+    known = list(PAPER_RUNS if options.paper else CONFIGURATIONS)
+    options.names = options.only or known
+    for name in options.names:
+        if name not in known:
+            parser.error(f"--only {name}: is unknown; there are {', '.join(known)}")
+    if options.record and options.package is None:
+        parser.error("--record needs --package, the folder of the code that is the reference")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())
