@@ -90,13 +90,15 @@ def _folder(name: str, options: argparse.Namespace, out: Path) -> Path:
 def record(options: argparse.Namespace, out: Path, package: Path) -> None:
     """Write the results of the runs asked for into the file that later code is compared with."""
     golden, names = (PAPER, PAPER_RUNS) if options.paper else (SMALL, CONFIGURATIONS)
-    columns, results = read_recorded(golden, MENDED).columns if options.only else {}, {}
+    columns = read_recorded(golden, MENDED).columns if options.only else {}
     for name in options.names:
+        started = time.monotonic()
         folder = _folder(name, options, out)
         columns = choose_columns(folder, columns)
-        results[name] = {"flags": CONFIGURATIONS.get(name)} | read_results(folder, columns)
-        print(f"{name}: recorded", flush=True)
-    write_recorded(golden, Recorded(columns, results), names, package)
+        results = {"flags": CONFIGURATIONS.get(name)} | read_results(folder, columns)
+        # written at once, so that nothing is lost when a later run fails
+        write_recorded(golden, Recorded(columns, {name: results}), names, package)
+        print(f"{name}: recorded ({time.monotonic() - started:.1f} s)", flush=True)
 
 
 def check(options: argparse.Namespace, out: Path) -> list[str]:
