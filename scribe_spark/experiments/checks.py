@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.lock import LOCK, refuse_locked
@@ -55,6 +53,10 @@ def refuse_local_lock(out: str) -> None:
     InputError
     """
     names, read = local_contents(out)
-    if LOCK in names:
-        with suppress(OSError, ValueError):  # it has just been given back
-            refuse_locked(out, read(LOCK))
+    if LOCK not in names:
+        return
+    try:
+        text = read(LOCK)
+    except (OSError, UnicodeDecodeError):  # it has just been given back, or cannot be told
+        return
+    refuse_locked(out, text)

@@ -94,16 +94,22 @@ def _measures(simulation: Simulation) -> Tables:
     preload()  # what the report will be drawn with
     # what depends on nothing made here runs beside the jobs for the large tables
     with Scope() as scope, concurrent_jobs(simulation.spark) as submit:
-        delays = submit(materialise, group_delay(saved["deliveries"], saved["groups"]))
+        delays = submit(_owned, scope, group_delay(saved["deliveries"], saved["groups"]))
         collected = submit(collect, run, early=True)
         loads = scope.persist(node_loads(saved["tree_edges"]))
         names = [system.name for system in run.systems]
         yield "node_stress", node_stress(loads, saved["nodes"], names)
         yield "link_stress", link_stress(saved["tree_edges"], loads, simulation.underlay)
-        yield "group_delay", scope.own_table(delays.result()[0])
+        yield "group_delay", delays.result()
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.held(simulation.spark, spread, schemas.DISTRIBUTIONS)
         simulation.stages["collected"] = collected.result()
+
+
+def _owned(scope: Scope, frame: DataFrame) -> DataFrame:
+    """A frame, materialised until the scope is closed."""
+    table, _ = materialise(frame)
+    return scope.own_table(table)
 
 
 def _metrics(simulation: Simulation) -> dict[str, Any]:

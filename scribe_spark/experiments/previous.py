@@ -120,6 +120,8 @@ def refuse_contents(
         raise InputError("out", out, remedy)
     try:
         manifest = json.loads(read(MANIFEST))
+    except InputError:  # the storage does not answer
+        raise
     except (ValueError, RecursionError, CorruptFileError):  # not JSON, or not even text
         manifest = None
     except OSError as error:

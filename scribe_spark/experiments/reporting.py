@@ -52,6 +52,8 @@ def _manifest(folder: Folder) -> dict[str, Any]:
     try:
         manifest = folder.read_json(MANIFEST)
         check_shape(manifest)
+    except InputError:  # the storage does not answer
+        raise
     except (ValueError, KeyError, TypeError, RecursionError):
         remedy = f"holds no finished run: its {MANIFEST} cannot be read as one of a run"
         raise InputError("out", folder.out, remedy) from None

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution
+from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check, refuse_local_lock
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import inside, join, local_contents, probe_local
@@ -155,6 +156,8 @@ def _previous_points(folder: Folder) -> list[str]:
         names = folder.read_json(MANIFEST)["points"]
         texts = [name for name in names if isinstance(name, str)]
         return [name for name in texts if "=" in name and not {"/", "\\"} & set(name)]
+    except InputError:  # the storage does not answer
+        raise
     except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return []  # there was none, or its manifest cannot be read
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scribe_spark.errors import InputError
+from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.lock import LOCK, Lock, Owner, refuse_locked
 from scribe_spark.runtime.filesystem import LocalFiles
 
@@ -44,7 +45,10 @@ def test_only_one_has_it(tmp_path):
         text = (tmp_path / LOCK).read_text()
         with pytest.raises(InputError, match="is in use"):
             refuse_locked(str(tmp_path), text)
+        with pytest.raises(InputError, match="is in use"):  # before Spark is started
+            refuse_local_lock(str(tmp_path))
     assert not list(tmp_path.iterdir())
+    refuse_local_lock(str(tmp_path))
     refuse_locked(str(tmp_path), text)  # a lock of ours that is not ours any more
     with lock(tmp_path).acquired() as again:
         again.check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import struct
@@ -142,20 +143,16 @@ def test_a_damaged_checksum_file_is_found(folder, copy):
 # ------------------------------------------------------- storage that does not answer, Ctrl-C
 
 
-class Hiccup:
-    """Raises at the third checksum that it is asked for."""
+def hiccup(error: BaseException) -> Callable[[LocalFiles, str], int]:
+    """Checksums as they are, but the third raises."""
+    checksum, asked = LocalFiles.checksum, itertools.count(1)
 
-    def __init__(self, error: BaseException) -> None:
-        self.error, self.asked = error, 0
-
-    def __call__(self, files: LocalFiles, url: str) -> int:
-        self.asked += 1
-        if self.asked == 3:
-            raise self.error
+    def raise_once(files: LocalFiles, url: str) -> int:
+        if next(asked) == 3:
+            raise error
         return checksum(files, url)
 
-
-checksum = LocalFiles.checksum
+    return raise_once
 
 
 @pytest.mark.parametrize(
@@ -171,7 +168,7 @@ def test_what_is_no_damage_is_raised(make, copy, monkeypatch, error, raised):
     """And nothing is lost: not a record, not a table."""
     before = (copy / "manifest.json").read_text()
     with monkeypatch.context() as patch:
-        patch.setattr(LocalFiles, "checksum", Hiccup(error))
+        patch.setattr(LocalFiles, "checksum", hiccup(error))
         with pytest.raises(raised) as caught:
             make(copy, resume=True, write_routing_table=True)
     assert "\n" not in str(caught.value)
@@ -461,13 +458,21 @@ def test_report_verifies_what_it_reads(spark, copy):
         experiments.report(spark, str(copy))
 
 
-def test_report_on_storage_that_does_not_answer(spark, copy, monkeypatch):
+def test_storage_that_does_not_answer(spark, copy, monkeypatch):
+    """Is no unreadable manifest, which --overwrite would be the answer to."""
+
     def broken(*_: Any) -> bytes:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(LocalFiles, "read", broken)
     with pytest.raises(InputError, match=r"cannot be used \(Input/output error\)"):
         experiments.report(spark, str(copy))
+    before = sorted(copy.rglob("*"))
+    config = RunConfig(**SMALL, write_routing_table=True)
+    for how in ({"resume": True}, {"overwrite": True}):
+        with pytest.raises(InputError, match=r"cannot be used \(Input/output error\)"):
+            experiments.run(spark, config, Execution(out=str(copy), **how))
+    assert sorted(copy.rglob("*")) == before
 
 
 def test_report_again(spark, copy):
