@@ -45,7 +45,9 @@ def test_session_can_be_called_whoever_came_first(statement):
 
 def test_session_is_the_function_and_its_module(spark):
     assert scribe_spark.session() is spark
-    assert callable(scribe_spark.runtime.session.tuned)
+    from scribe_spark.runtime.settings import tuned
+
+    assert callable(tuned)
 
 
 def test_a_wrong_name_is_told():
