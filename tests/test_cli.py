@@ -151,7 +151,7 @@ def test_bad_input_is_one_line_and_exit_2(call, line):
         ("[execution]\noverwrite = 'no'", "overwrite = 'no': must be true or false"),
         ("[overlay]\nleafset = 8", "config key = 'overlay.leafset': is unknown; did you mean 'ov"),
         ("nodes = 5\n[overlay]\nnodes = 5", "nodes = 5: is given twice"),
-        ("overlay = 5", "overlay = 5: must be a table of fields"),
+        ("overlay = 5", "overlay = 5: must be a non-empty text"),
         ("members = 'm.csv'\ngroups = 5", "groups = 5: is what the table of members says"),
         ('topology = "a\\u0000b"', "topology = 'a\\x00b': must be a non-empty text"),
     ],

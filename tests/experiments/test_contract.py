@@ -6,6 +6,7 @@ import json
 import platform
 import re
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -210,7 +211,9 @@ def test_manifest(small):
     assert manifest["config"] == given
     assert manifest["resolved"] == RunConfig(**given).as_dict()
     assert manifest["seed"] == 1
+    libraries = ("numpy", "pandas", "pyarrow", "pydantic", "scipy", "topohub")
     assert manifest["versions"] == {
+        **{library: version(library) for library in libraries},
         "scribe_spark": scribe_spark.__version__,
         "spark": pyspark.__version__,
         "pyspark": pyspark.__version__,
