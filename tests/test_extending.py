@@ -63,9 +63,9 @@ def test_it_is_measured_like_the_others(run):
 
 
 def test_it_is_drawn_beside_the_papers_systems(run):
-    figure = run.folder.read_text("figures", "figure-07-delay-penalty.svg")
+    figure = run.read_text("figures/figure-07-delay-penalty.svg")
     assert "Chain, RAD" in figure
-    assert "Chain" in run.folder.read_text("figures", "figure-09-children-entries.svg")
+    assert "Chain" in run.read_text("figures/figure-09-children-entries.svg")
 
 
 def test_the_measure_is_among_the_metrics_and_in_the_report(run):
@@ -75,10 +75,10 @@ def test_the_measure_is_among_the_metrics_and_in_the_report(run):
         row = rows[f"{system}.slowest_delivery"]
         assert row["value"] == longest[system]
         assert (row["unit"], row["figure"], row["paper"]) == ("ms", None, None)
-    page = run.folder.read_text("report.html")
+    page = run.read_text("report.html")
     assert "Other measures" in page
     assert "chain.slowest_delivery" in page
 
 
 def test_metrics_are_json(run):
-    assert json.loads(run.folder.read_text("metrics.json")) == run.metrics()
+    assert json.loads(run.read_text("metrics.json")) == run.metrics()

@@ -41,7 +41,7 @@ done = run(config, dbutils.widgets.get("paper_out"), spark=spark, overwrite=True
 
 
 def figure(name: str) -> None:
-    displayHTML(done.folder.read_text("figures", f"{name}.svg"))
+    displayHTML(done.read_text(f"figures/{name}.svg"))
 
 
 figure("figure-06-group-size")
@@ -104,8 +104,8 @@ small = config.replace(
 out = dbutils.widgets.get("paper_out") + "-small-groups"
 small_groups = run(small, out, spark=spark, overwrite=True)
 for name in ("12-small-groups-children-tables", "13-small-groups-children-entries"):
-    displayHTML(small_groups.folder.read_text("figures", f"figure-{name}.svg"))
-displayHTML(small_groups.folder.read_text("figures", "figure-14-small-groups-link-stress.svg"))
+    displayHTML(small_groups.read_text(f"figures/figure-{name}.svg"))
+displayHTML(small_groups.read_text("figures/figure-14-small-groups-link-stress.svg"))
 
 # COMMAND ----------
 

@@ -63,6 +63,11 @@ class Run:
         with self._folder() as folder:
             return folder.read_table(name)
 
+    def read_text(self, name: str) -> str:
+        """A text of the run's folder, for example ``figures/figure-06-group-size.svg``."""
+        with self._folder() as folder:
+            return folder.read_text(name)
+
     def metrics(self) -> list[dict[str, Any]]:
         """`metrics.json`."""
         with self._folder() as folder:
