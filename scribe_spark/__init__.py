@@ -123,7 +123,7 @@ def run(
     experiments.check(config, how)
     if spark is None:
         check_java()
-        spark = session(how, config.nodes, config.estimated_work)
+        spark = session(how, config.overlay.nodes, config.estimated_work)
     return experiments.run(spark, config, how, progress=progress or pick())
 
 

@@ -15,9 +15,6 @@ from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import VARIANTS, TreesConfig
 from scribe_spark.errors import check_names
 
-#: For the time of the change to sections.
-TransitStub = TopologyConfig
-
 __all__ = [
     "EXPERIMENTS",
     "RUN_FIELDS",

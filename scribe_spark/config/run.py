@@ -116,10 +116,6 @@ class RunConfig(Section):
         """The same with other values, given flat or by section, checked again."""
         return RunConfig.of(self.given(), changes)
 
-    def as_dict(self) -> dict[str, Any]:
-        """As `flat`."""
-        return self.flat()
-
     @property
     def estimated_work(self) -> int:
         """What a run costs, roughly: nodes times the ways to build trees."""
@@ -129,14 +125,6 @@ class RunConfig(Section):
     def network_key(self) -> Hashable:
         """What the routers, the links and the routes between them depend on, and nothing else."""
         return self.topology, self.seed
-
-    def __getattr__(self, name: str) -> Any:
-        # for the time of the change to sections: a field by its flat name
-        for section, model in SECTIONS.items():
-            for field, flat in model.flat_names().items():
-                if flat == name and section in self.__dict__:
-                    return getattr(getattr(self, section), field)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 def flat_values(given: Mapping[str, Any], what: str = "config key") -> dict[str, Any]:

@@ -30,9 +30,9 @@ def check(config: RunConfig, execution: Execution) -> None:
     check_overlay(config.overlay)
     members, capacities = config.groups.members, config.trees.capacities
     if members is not None and is_local(members):
-        check_members(config)
+        check_members(members, config.overlay.nodes)
     if capacities is not None and is_local(capacities):
-        check_capacities(config)
+        check_capacities(capacities, config.overlay.nodes)
 
 
 def check_previous(config: RunConfig, execution: Execution) -> None:

@@ -152,12 +152,13 @@ def check_shape(manifest: Mapping[str, Any]) -> None:
 
     Raises
     ------
-    KeyError, TypeError, ValueError
+    AttributeError, KeyError, TypeError, ValueError
     """
     for entry in manifest["phases"]:
         PHASES.index(entry["name"])
         dict(entry["texts"])
         for record in dict(entry["tables"]).values():
             dict(record)
-    dict(manifest["resolved"]), dict(manifest["inputs"])
-    dict(manifest["versions"])["scribe_spark"]
+    for fields in (manifest["resolved"], manifest["inputs"], manifest["versions"]):
+        fields.items()
+    manifest["versions"]["scribe_spark"]

@@ -163,7 +163,7 @@ def _manifest(paper: Paper, execution: Execution, spark: SparkSession) -> dict[s
         "config": non_default(resolved, Paper().as_dict()),
         "resolved": resolved,
         "experiments": {
-            name: non_default(config.as_dict(), RunConfig(seed=config.seed).as_dict())
+            name: non_default(config.flat(), RunConfig(seed=config.seed).flat())
             for name, config in runs.items()
         },
         **provenance(execution, spark),

@@ -101,12 +101,16 @@ class Simulation:
     @cached_property
     def given_members(self) -> DataFrame:
         """`schemas.MEMBERS`, the user's."""
-        return scribe.read_members(self.spark, self.config)
+        return scribe.read_members(
+            self.spark, str(self.config.groups.members), self.config.overlay.nodes
+        )
 
     @cached_property
     def given_capacities(self) -> DataFrame:
         """``node, limit``, the user's."""
-        return scribe.read_capacities(self.spark, self.config)
+        return scribe.read_capacities(
+            self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
+        )
 
     def _given_or_drawn_members(self) -> DataFrame:
         if self.config.groups.members is not None:

@@ -34,13 +34,13 @@ def make_nodes(spark: SparkSession, config: RunConfig, routers: np.ndarray) -> D
         Ids of the routers that nodes sit on.
     """
     node = F.col("id")
-    if config.node_ids == "sha1":
+    if config.overlay.node_ids == "sha1":
         digest = F.sha1(node_name(node))
         hi, lo = ids.half_of_digest(digest, 0), ids.half_of_digest(digest, 1)
     else:
         hi = draws.bits(config.seed, "nodeId hi", node)
         lo = draws.bits(config.seed, "nodeId lo", node)
-    placed = spark.range(config.nodes).select(
+    placed = spark.range(config.overlay.nodes).select(
         node.alias("node"),
         hi.alias("id_hi"),
         lo.alias("id_lo"),

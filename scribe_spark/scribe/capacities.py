@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
@@ -23,56 +22,60 @@ __all__ = ["check_capacities", "read_capacities"]
 _COLUMNS: dict[str, Kind] = {"node": "int", "limit": "int"}
 
 
-def check_capacities(config: RunConfig) -> pd.DataFrame:
-    """Read a local `config.capacities` without Spark and check it: ``node, limit``.
+def check_capacities(path: str, nodes: int) -> pd.DataFrame:
+    """Read a local table of limits without Spark and check it: ``node, limit``.
+
+    Parameters
+    ----------
+    path : str
+    nodes : int
+        Overlay nodes, N.
 
     Raises
     ------
     InputError
         A row that names no node, a node that is there twice or not at all, a limit below 1.
     """
-    path = str(config.capacities)
     frame = read_table(path, "capacities", _COLUMNS)
     node, limit = frame["node"].to_numpy(np.int64), frame["limit"].to_numpy(np.int64)
-    outside = np.flatnonzero((node < 0) | (node >= config.nodes))
+    outside = np.flatnonzero((node < 0) | (node >= nodes))
     if len(outside):
-        raise _refusal(path, f"row node={node[outside[0]]} names no node", config)
-    times = np.bincount(node, minlength=config.nodes)
+        raise _refusal(path, f"row node={node[outside[0]]} names no node", nodes)
+    times = np.bincount(node, minlength=nodes)
     if (times > 1).any():
-        raise _refusal(path, f"node={times.argmax()} is there twice", config)
+        raise _refusal(path, f"node={times.argmax()} is there twice", nodes)
     if (times == 0).any():
-        raise _refusal(path, f"node={times.argmin()} is left out", config)
+        raise _refusal(path, f"node={times.argmin()} is left out", nodes)
     if (limit < 1).any():
         row = int(np.argmax(limit < 1))
         raise InputError("capacities", path, f"limit={limit[row]} of node={node[row]} is below 1")
     return frame
 
 
-def _refusal(path: str, what: str, config: RunConfig) -> InputError:
-    return InputError("capacities", path, f"{what}; give nodes 0 to {config.nodes - 1} a row each")
+def _refusal(path: str, what: str, nodes: int) -> InputError:
+    return InputError("capacities", path, f"{what}; give nodes 0 to {nodes - 1} a row each")
 
 
-def read_capacities(spark: SparkSession, config: RunConfig) -> DataFrame:
-    """``node, limit`` (BIGINT) of every node, from the user's table `config.capacities`, checked.
+def read_capacities(spark: SparkSession, path: str, nodes: int) -> DataFrame:
+    """``node, limit`` (BIGINT) of every node, from the user's table at `path`, checked.
 
     Raises
     ------
     InputError
         As :func:`check_capacities`.
     """
-    path = str(config.capacities)
     if is_local(path):
-        frame = check_capacities(config)
+        frame = check_capacities(path, nodes)
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("node", "limit")}
         return spark.createDataFrame(pa.table(columns))
     given = read_remote(spark, path, "capacities", _COLUMNS)
-    valid = F.col("node").between(0, config.nodes - 1) & (F.col("limit") >= 1)
+    valid = F.col("node").between(0, nodes - 1) & (F.col("limit") >= 1)
     with refuse_unreadable("capacities", path):
         for row in given.where(~F.coalesce(valid, F.lit(False))).take(1):
             bad = f"row node={row['node']}, limit={row['limit']} will not do"
-            raise _refusal(path, bad, config)
+            raise _refusal(path, bad, nodes)
         counts = given.agg(F.count("*").alias("rows"), F.count_distinct("node").alias("nodes"))
-        rows, nodes = counts.collect()[0]
-    if (rows, nodes) != (config.nodes, config.nodes):
-        raise _refusal(path, f"has {rows} rows for {nodes} nodes", config)
+        rows, named = counts.collect()[0]
+    if (rows, named) != (nodes, nodes):
+        raise _refusal(path, f"has {rows} rows for {named} nodes", nodes)
     return given

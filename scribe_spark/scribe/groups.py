@@ -41,7 +41,7 @@ def draw_members(spark: SparkSession, config: RunConfig) -> DataFrame:
     """`schemas.MEMBERS`: for each group, so many distinct nodes, uniformly, independently."""
     sizes = group_sizes(config)
     groups = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})
-    n, seed = config.nodes, config.seed
+    n, seed = config.overlay.nodes, config.seed
 
     def draw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -55,24 +55,23 @@ def draw_members(spark: SparkSession, config: RunConfig) -> DataFrame:
     return spread.mapInArrow(draw, schemas.MEMBERS)
 
 
-def read_members(spark: SparkSession, config: RunConfig) -> DataFrame:
-    """`schemas.MEMBERS` from the user's table `config.members`, checked.
+def read_members(spark: SparkSession, path: str, nodes: int) -> DataFrame:
+    """`schemas.MEMBERS` from the user's table at `path`, checked; nodes are 0 to `nodes` - 1.
 
     Raises
     ------
     InputError
         A row that names no node, or a member twice.
     """
-    path = str(config.members)
     if is_local(path):
-        frame = check_members(config)
+        frame = check_members(path, nodes)
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("group", "node")}
         return spark.createDataFrame(pa.table(columns))
     members = read_remote(spark, path, "members", _COLUMNS)
-    valid = F.col("node").between(0, config.nodes - 1) & F.col("group").isNotNull()
+    valid = F.col("node").between(0, nodes - 1) & F.col("group").isNotNull()
     with refuse_unreadable("members", path):
         for row in members.where(~F.coalesce(valid, F.lit(False))).take(1):
-            raise _no_node(path, config, row["group"], row["node"])
+            raise _no_node(path, nodes, row["group"], row["node"])
         for row in members.groupBy("group", "node").count().where("count > 1").take(1):
             raise _twice(path, row["group"], row["node"])
     return members
@@ -81,26 +80,25 @@ def read_members(spark: SparkSession, config: RunConfig) -> DataFrame:
 _COLUMNS: dict[str, Kind] = {"group": "int", "node": "int"}
 
 
-def check_members(config: RunConfig):
-    """Read a local `config.members` without Spark and check it: a pandas frame (group, node).
+def check_members(path: str, nodes: int):
+    """Read a local table of members without Spark and check it: a pandas frame (group, node).
 
     Raises
     ------
     InputError
     """
-    path = str(config.members)
     frame = read_table(path, "members", _COLUMNS)
-    wrong = frame[(frame["node"] < 0) | (frame["node"] >= config.nodes)]
+    wrong = frame[(frame["node"] < 0) | (frame["node"] >= nodes)]
     if len(wrong):
-        raise _no_node(path, config, *wrong.iloc[0][["group", "node"]])
+        raise _no_node(path, nodes, *wrong.iloc[0][["group", "node"]])
     again = frame[frame.duplicated(["group", "node"])]
     if len(again):
         raise _twice(path, *again.iloc[0][["group", "node"]])
     return frame
 
 
-def _no_node(path: str, config: RunConfig, group, node) -> InputError:
-    remedy = f"row group={group}, node={node} names no node; nodes are 0 to {config.nodes - 1}"
+def _no_node(path: str, nodes: int, group, node) -> InputError:
+    remedy = f"row group={group}, node={node} names no node; nodes are 0 to {nodes - 1}"
     return InputError("members", path, remedy)
 
 
@@ -116,11 +114,11 @@ def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> Data
     64 bits of SHA-1 of the name, which makes the creator the root.
     """
     name = F.concat(F.lit("group-"), F.col("group").cast("string"))
-    creator = draws.below(config.nodes, config.seed, "creator", "group")
+    creator = draws.below(config.overlay.nodes, config.seed, "creator", "group")
     sizes = _sizes(members, config).withColumn("creator", creator)
     by = nodes.select(F.col("node").alias("creator"), "id_hi", F.col("router"))
     named = F.broadcast(sizes).join(by, "creator", "inner")
-    if config.group_ids == "creator":
+    if config.groups.ids == "creator":
         key_hi, key_lo = F.col("id_hi"), ids.half_of_digest(F.sha1(name), 0)
     else:
         digest = F.sha1(F.concat(name, node_name(F.col("creator"))))
@@ -137,7 +135,7 @@ def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> Data
 
 def _sizes(members: DataFrame, config: RunConfig) -> DataFrame:
     """``group, size``; drawn groups may be empty, a user's are those of the table."""
-    if config.members is not None:
+    if config.groups.members is not None:
         return members.groupBy("group").agg(F.count(F.lit(1)).alias("size"))
     sizes = group_sizes(config)
     table = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})

@@ -209,7 +209,7 @@ def test_manifest(small):
     manifest = small.manifest()
     given = {**SMALL, "write_routing_table": True}
     assert manifest["config"] == given
-    assert manifest["resolved"] == RunConfig(**given).as_dict()
+    assert manifest["resolved"] == RunConfig(**given).flat()
     assert manifest["seed"] == 1
     libraries = ("numpy", "pandas", "pyarrow", "pydantic", "scipy", "topohub")
     assert manifest["versions"] == {

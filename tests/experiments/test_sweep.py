@@ -161,7 +161,7 @@ def test_rows_are_those_of_the_runs(whole):
         assert found.astype(object).where(found.notna(), None).to_dict() == metrics
         assert (
             manifest(point)["resolved"]
-            == RunConfig(**FEW, leaf_set=int(leaves), seed=int(seed)).as_dict()
+            == RunConfig(**FEW, leaf_set=int(leaves), seed=int(seed)).flat()
         )
         assert (point / "report.html").exists()
     assert table.groupby(["leaf_set", "seed"]).ngroups == 2

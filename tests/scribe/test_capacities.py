@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.scribe import capacities
 
+NODES = 3
 WHOLE = ["node,limit", "0,3", "2,1", "1,7"]
 BAD = {
     "no node": ([*WHOLE[:3], "3,7"], "row node=3 names no node; give nodes 0 to 2 a row each"),
@@ -21,35 +21,35 @@ BAD = {
 
 
 @pytest.fixture
-def config(tmp_path):
-    def write(lines: list[str]) -> RunConfig:
+def table(tmp_path):
+    def write(lines: list[str]) -> str:
         path = tmp_path / "capacities.csv"
         path.write_text("\n".join(lines))
-        return RunConfig(nodes=3, groups=1, variants="bottleneck", capacities=str(path))
+        return str(path)
 
     return write
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_table_is_refused_without_spark(config, name):
+def test_a_bad_table_is_refused_without_spark(table, name):
     lines, why = BAD[name]
-    given = config(lines)
+    given = table(lines)
     with pytest.raises(InputError) as error:
-        capacities.check_capacities(given)
-    assert str(error.value).startswith(f"capacities = '{given.capacities}': {why}")
+        capacities.check_capacities(given, NODES)
+    assert str(error.value).startswith(f"capacities = '{given}': {why}")
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_limits_are_read_as_given(spark, monkeypatch, config, local):
+def test_limits_are_read_as_given(spark, monkeypatch, table, local):
     monkeypatch.setattr(capacities, "is_local", lambda path: local)
-    given = capacities.read_capacities(spark, config(WHOLE))
+    given = capacities.read_capacities(spark, table(WHOLE), NODES)
     assert given.dtypes == [("node", "bigint"), ("limit", "bigint")]
     assert sorted(map(tuple, given.collect())) == [(0, 3), (1, 7), (2, 1)]
 
 
 @pytest.mark.parametrize("name", ["no node", "left out", "twice", "limit"])
-def test_what_only_spark_can_reach_is_refused_too(spark, monkeypatch, config, name):
+def test_what_only_spark_can_reach_is_refused_too(spark, monkeypatch, table, name):
     monkeypatch.setattr(capacities, "is_local", lambda path: False)
     with pytest.raises(InputError, match="capacities = "):
-        capacities.read_capacities(spark, config(BAD[name][0]))
+        capacities.read_capacities(spark, table(BAD[name][0]), NODES)

@@ -185,10 +185,14 @@ def table(tmp_path, text: str, **fields) -> RunConfig:
     return RunConfig(**{"nodes": 10, "members": str(path)} | fields)
 
 
+def read_members(spark, config: RunConfig):
+    return scribe.read_members(spark, config.groups.members, config.overlay.nodes)
+
+
 @pytest.mark.usefixtures("anywhere")
 def test_members_of_a_table(spark, tmp_path):
     config = table(tmp_path, "node,group\n3,7\n0,7\n9,2\n")
-    found = scribe.read_members(spark, config)
+    found = read_members(spark, config)
     assert found.dtypes == [("group", "bigint"), ("node", "bigint")]
     assert sorted(map(tuple, found.collect())) == [(2, 9), (7, 0), (7, 3)]
 
@@ -199,7 +203,7 @@ def test_members_of_a_parquet_table(spark, tmp_path):
     frame = pd.DataFrame({"group": [1, 2**60], "node": [2, 3]})
     frame.to_parquet(path)
     config = RunConfig(nodes=10, members=str(path))
-    found = scribe.read_members(spark, config)
+    found = read_members(spark, config)
     assert sorted(map(tuple, found.collect())) == [(1, 2), (2**60, 3)]
 
 
@@ -215,21 +219,21 @@ def test_members_of_a_parquet_table(spark, tmp_path):
 def test_bad_members_are_refused(spark, tmp_path, rows, complaint):
     config = table(tmp_path, "group,node\n" + rows)
     with pytest.raises(InputError, match=complaint) as raised:
-        scribe.read_members(spark, config)
+        read_members(spark, config)
     assert raised.value.field == "members"
-    assert raised.value.value == config.members
+    assert raised.value.value == config.groups.members
 
 
 @pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("rows", ["1,\n", ",3\n"])
 def test_missing_values_are_refused(spark, tmp_path, rows):
     with pytest.raises(InputError, match="members"):
-        scribe.read_members(spark, table(tmp_path, "group,node\n" + rows))
+        read_members(spark, table(tmp_path, "group,node\n" + rows))
 
 
 def test_a_users_groups_are_those_of_the_table(spark, tmp_path, nodes):
     config = table(tmp_path, "group,node\n70,3\n70,0\n5,9\n", nodes=50)
-    groups = scribe.make_groups(scribe.read_members(spark, config), nodes, config)
+    groups = scribe.make_groups(read_members(spark, config), nodes, config)
     found = {row["group"]: row for row in groups.collect()}
     assert {g: row["size"] for g, row in found.items()} == {70: 2, 5: 1}
     name = f"node-{found[70]['creator']}"

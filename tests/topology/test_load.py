@@ -19,7 +19,7 @@ def test_transit_stub_takes_the_parameters_and_the_seed_of_the_run():
     config = RunConfig(transit_domains=2, transit_size=2, stubs_per_transit=1, stub_size=3)
     graph = load(config, Untouchable())
     assert len(graph.vertices) == config.topology.routers == 16
-    assert not graph.edges.equals(load(RunConfig.of(config.as_dict(), {"seed": 2})).edges)
+    assert not graph.edges.equals(load(RunConfig.of(config.flat(), {"seed": 2})).edges)
 
 
 def test_a_name_that_is_no_topology_says_what_is():
@@ -60,7 +60,7 @@ ELSEWHERE = {"power_law_routers", "power_law_links"}  # of another topology: int
 def test_the_paper_preset_is_the_default_and_states_every_field():
     told = read_toml(DATA / "paper.toml")
     assert RunConfig.of(told) == RunConfig()
-    assert set(RunConfig().as_dict()) - set(told) == {
+    assert set(RunConfig().flat()) - set(told) == {
         "group_size",
         "members",
         "capacities",
