@@ -24,7 +24,7 @@ class Lookup(Application):
     def __init__(self):
         super().__init__({"store": Table(STORED, ["value"])})
 
-    def deliver(self, state, messages):
+    def deliver(self, state, messages, round):
         if "path" not in messages.columns:  # PUT
             return Step(changes={"store": messages.select(*STORED, "value")})
         get = messages.where("kind = 'GET'").drop("value")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
-from scribe_spark.superstep import Step, Table
+from scribe_spark.superstep import Round, Step, Table
 
 __all__ = ["Application"]
 
@@ -30,12 +30,21 @@ class Application:
     ----------
     state : dict of Table
         The state of all nodes.  An upcall reads it as it was before the round.
+    counts : dict of Column
+        Conditions on messages, for example one for each type of message: how many of a round's
+        satisfy each is in the round's ``counts``, so that an upcall does nothing for a type that
+        there is none of.
     """
 
-    def __init__(self, state: Mapping[str, Table] | None = None) -> None:
+    def __init__(
+        self,
+        state: Mapping[str, Table] | None = None,
+        counts: Mapping[str, Column] | None = None,
+    ) -> None:
         self.state: Mapping[str, Table] = state or {}
+        self.counts: Mapping[str, Column] = counts or {}
 
-    def forward(self, state: Mapping[str, Table], messages: DataFrame) -> Step:
+    def forward(self, state: Mapping[str, Table], messages: DataFrame, round: Round) -> Step:
         """Before messages go on to ``next``.
 
         The outbox has those that do: it may lack some, and the application may change contents and
@@ -43,7 +52,7 @@ class Application:
         """
         return Step(outbox=messages)
 
-    def deliver(self, state: Mapping[str, Table], messages: DataFrame) -> Step:
+    def deliver(self, state: Mapping[str, Table], messages: DataFrame, round: Round) -> Step:
         """Messages at the root of their key, or at the node that they were sent to.
 
         The outbox has new messages, with the columns that :meth:`Overlay.route` or

@@ -21,7 +21,7 @@ from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.superstep import Finished, Round, Step, Table
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["PATH", "Overlay", "is_undeliverable", "start_path"]
+__all__ = ["PATH", "Overlay", "is_undeliverable", "no_path", "start_path"]
 
 #: A payload column of this name (ARRAY<BIGINT>) collects the routers of the nodes that a message
 #: has been at; where it is NULL it stays NULL.  :meth:`Overlay.add_path_delay` reads it.
@@ -34,6 +34,11 @@ _RESERVED_COLUMNS = frozenset({"router", "next"})
 def start_path() -> Column:
     """The `PATH` of a message that has not been anywhere yet."""
     return F.array().cast("array<bigint>").alias(PATH)
+
+
+def no_path() -> Column:
+    """The `PATH` of a message whose routers nobody wants to know, among others with one."""
+    return F.lit(None).cast("array<bigint>").alias(PATH)
 
 
 def is_undeliverable() -> Column:
@@ -124,25 +129,28 @@ class Overlay(ABC):
             steps = []
             outbox = []
             if round.counts["moving"]:
-                onward = application.forward(state, inbox.where(moving))
-                steps.append(onward)
+                passing = inbox.where(moving)
+                onward = application.forward(state, passing, round)
+                steps.append((passing, onward))
                 if onward.outbox is not None:
                     outbox.append(onward.outbox.where(moving).select(at_next))
             if round.counts["arrived"]:
-                delivered = application.deliver(state, inbox.where(arrived))
-                steps.append(delivered)
+                arriving = inbox.where(arrived)
+                delivered = application.deliver(state, arriving, round)
+                steps.append((arriving, delivered))
                 if delivered.outbox is not None:
                     outbox.append(delivered.outbox.select(*_columns("node", *payload)))
             if round.counts["lost"]:
-                steps.append(Step(outcomes=inbox.where(lost)))
-            return _combined(steps, at_nodes(union_tables(outbox)) if outbox else None)
+                nowhere = inbox.where(lost)
+                steps.append((nowhere, Step(outcomes=nowhere)))
+            return _combined(inbox, steps, at_nodes(union_tables(outbox)) if outbox else None)
 
         return superstep.run(
             name,
             at_nodes(messages.select("node", *payload)),
             step,
             state=application.state,
-            counts={"moving": moving, "arrived": arrived, "lost": lost},
+            counts={**application.counts, "moving": moving, "arrived": arrived, "lost": lost},
             progress=progress,
         )
 
@@ -169,12 +177,19 @@ class Overlay(ABC):
         """
 
         def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
-            done = application.deliver(state, inbox)
+            done = application.deliver(state, inbox, round)
             outbox = None if done.outbox is None else done.outbox.repartition("node")
             return Step(outbox, done.changes, done.outcomes)
 
         first = messages.repartition("node")
-        return superstep.run(name, first, step, state=application.state, progress=progress)
+        return superstep.run(
+            name,
+            first,
+            step,
+            state=application.state,
+            counts=application.counts,
+            progress=progress,
+        )
 
     def add_path_delay(self, messages: DataFrame) -> DataFrame:
         """`messages` without their :data:`PATH`, with ``hops`` and ``delay_us`` along it instead.
@@ -184,13 +199,20 @@ class Overlay(ABC):
         return self.underlay.path_delay(messages, PATH)
 
 
-def _combined(steps: list[Step], outbox: DataFrame | None) -> Step:
-    """The changes and outcomes of several steps as one."""
+def _combined(
+    inbox: DataFrame, steps: list[tuple[DataFrame, Step]], outbox: DataFrame | None
+) -> Step:
+    """The changes and outcomes of several steps, each with the part of the inbox that it was given.
+
+    Where all messages are outcomes these are the inbox itself, which is materialised already.
+    """
     changes: dict[str, list[DataFrame]] = {}
-    for step in steps:
+    for _, step in steps:
         for table, rows in step.changes.items():
             changes.setdefault(table, []).append(rows)
-    outcomes = [step.outcomes for step in steps if step.outcomes is not None]
+    outcomes = [step.outcomes for _, step in steps if step.outcomes is not None]
+    if all(step.outcomes is given for given, step in steps):
+        outcomes = [inbox]
     return Step(
         outbox,
         {table: union_tables(rows) for table, rows in changes.items()},

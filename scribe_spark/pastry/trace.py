@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.overlay import Application, Overlay
 from scribe_spark.progress import Progress
-from scribe_spark.superstep import Finished, Step, Table
+from scribe_spark.superstep import Finished, Round, Step, Table
 
 __all__ = ["trace"]
 
@@ -17,7 +17,7 @@ __all__ = ["trace"]
 class _Tracing(Application):
     """Every node that a message passes is an outcome; a message counts its hops."""
 
-    def forward(self, state: Mapping[str, Table], messages: DataFrame) -> Step:
+    def forward(self, state: Mapping[str, Table], messages: DataFrame, round: Round) -> Step:
         """Count the hop."""
         return Step(messages.withColumn("hop", F.col("hop") + 1), outcomes=messages)
 

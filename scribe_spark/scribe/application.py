@@ -18,7 +18,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.overlay import Application
-from scribe_spark.superstep import Step, Table
+from scribe_spark.overlay.route import no_path
+from scribe_spark.superstep import Round, Step, Table
 
 __all__ = ["CHILDREN", "Kind", "Scribe", "children_table"]
 
@@ -39,7 +40,10 @@ class Kind(IntEnum):
 #: The state table with what every node knows of every group.
 CHILDREN = "children"
 
-_NODE_AND_GROUP = ["kind", "group", "node"]
+_NODE_AND_GROUP = ["group", "node"]
+
+#: What is the same in all of a round's JOINs to one node for one group.
+_ROUTED = [*_NODE_AND_GROUP, "key_hi", "key_lo", "kind", "router", "next"]
 
 
 def children_table() -> Table:
@@ -67,33 +71,35 @@ class Scribe(Application):
     """
 
     def __init__(self, children: Table, *kinds: Kind) -> None:
-        super().__init__({CHILDREN: children})
+        several = {kind.name: F.col("kind") == kind for kind in kinds} if len(kinds) > 1 else {}
+        super().__init__({CHILDREN: children}, several)
         self.kinds = kinds
 
-    def forward(self, state: Mapping[str, Table], messages: DataFrame) -> Step:
+    def forward(self, state: Mapping[str, Table], messages: DataFrame, round: Round) -> Step:
         """Figure 3.  A round's messages to one node for one group differ in their source only."""
         # (2) switch msg.type is
-        if Kind.JOIN not in self.kinds:
-            return Step(messages)
-        is_join = F.col("kind") == Kind.JOIN
+        joins, others = self._of_kind(Kind.JOIN, messages, round)
+        if joins is None:
+            return Step(others)
         # (3) JOIN: if !(msg.group in groups)
-        onward = messages
+        onward = joins.select(_ROUTED).dropDuplicates(_NODE_AND_GROUP)
         groups = state[CHILDREN].rows()
         if groups is not None:  # else nobody has joined yet: these are the nodes' own requests
-            onward = _not_in(groups, messages.dropDuplicates(_NODE_AND_GROUP))
+            onward = _not_in(groups, onward)
         # (4) groups = groups U msg.group       -- a row of the group: see (6)
         # (5) route(msg, msg.group)             -- from here on this node is the source
-        routed = onward.withColumns(
-            {
-                "source": F.when(is_join, F.col("node")).otherwise(F.col("source")),
-                "source_router": F.when(is_join, F.col("router")).otherwise(F.col("source_router")),
-            }
+        routed = onward.select(
+            *_ROUTED,
+            F.col("node").alias("source"),
+            F.col("router").alias("source_router"),
+            no_path(),
         )
         # (6) groups[msg.group].children U msg.source
         # (7) nextId = null                     -- what arrived is not among what is sent
-        return Step(routed, {CHILDREN: _accepted(messages.where(is_join))})
+        sent = routed if others is None else routed.unionByName(others)
+        return Step(sent, {CHILDREN: _accepted(joins)})
 
-    def deliver(self, state: Mapping[str, Table], messages: DataFrame) -> Step:
+    def deliver(self, state: Mapping[str, Table], messages: DataFrame, round: Round) -> Step:
         """Figure 4."""
         # (2) switch msg.type is
         if Kind.MULTICAST in self.kinds:
@@ -101,17 +107,28 @@ class Scribe(Application):
             # (6) send(msg, node)
             # (7) if memberOf(msg.group) (8) invokeMessageHandler    -- see `operations.multicast`
             return Step(_to_children(messages, state[CHILDREN]), outcomes=messages)
+        joins, others = self._of_kind(Kind.JOIN, messages, round)
         # (3) CREATE: groups U msg.group        -- an outcome: where it is, is the rendez-vous point
-        created = messages.where(F.col("kind") == Kind.CREATE)
         # (4) JOIN: groups[msg.group].children U msg.source
-        joined = messages.where(F.col("kind") == Kind.JOIN)
-        changes = {CHILDREN: _accepted(joined)} if Kind.JOIN in self.kinds else {}
-        return Step(changes=changes, outcomes=created if Kind.CREATE in self.kinds else None)
+        changes = {} if joins is None else {CHILDREN: _accepted(joins)}
+        return Step(changes=changes, outcomes=others)
+
+    def _of_kind(
+        self, kind: Kind, messages: DataFrame, round: Round
+    ) -> tuple[DataFrame | None, DataFrame | None]:
+        """The messages of a type, and the others; None where the round has none of them."""
+        if kind not in self.kinds:
+            return None, messages
+        mine = round.counts.get(kind.name, round.messages)
+        if mine == round.messages:
+            return messages, None
+        of_kind = F.col("kind") == kind
+        return messages.where(of_kind) if mine else None, messages.where(~of_kind)
 
 
 def _not_in(groups: DataFrame, messages: DataFrame) -> DataFrame:
     """`messages` without the JOINs at nodes that have the group already."""
-    known = groups.select("group", "node", Kind.JOIN.column, F.lit(True).alias("known"))
+    known = groups.select(*_NODE_AND_GROUP, F.lit(True).alias("known"))
     # Left join and IS NULL, not left_anti: then the smaller side, the arriving messages, is hashed.
     met = messages.hint("shuffle_hash").join(known, _NODE_AND_GROUP, "left")
     return met.where(F.col("known").isNull()).select(messages.columns)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.overlay import Application, Overlay
-from scribe_spark.overlay.route import PATH, start_path
+from scribe_spark.overlay.route import no_path, start_path
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.schemas import Multicast
@@ -147,7 +147,7 @@ def _joins(groups: DataFrame, members: DataFrame) -> DataFrame:
         "group",
         source.alias("source"),
         F.col("router").alias("source_router"),
-        F.lit(None).cast("array<bigint>").alias(PATH),
+        no_path(),
     )
 
 

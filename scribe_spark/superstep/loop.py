@@ -27,7 +27,7 @@ from scribe_spark.runtime.blocks import (
     release,
     union_tables,
 )
-from scribe_spark.superstep.table import Table
+from scribe_spark.superstep.table import Change, Table
 
 __all__ = ["Finished", "Round", "Step", "run"]
 
@@ -179,7 +179,7 @@ class _Loop:
         self.outcomes: Table | None = None
         self._inbox: tuple[DataFrame, int] | None = None
         self._keep_inbox = False
-        self._changes: dict[str, tuple[DataFrame, int]] = {}
+        self._changes: dict[str, tuple[Change, DataFrame, int]] = {}
         self._temporary: list[DataFrame] = []
 
     def receive(
@@ -204,7 +204,8 @@ class _Loop:
         self._temporary.extend(done.temporary)
         with describe_jobs(self.context, f"{self.name} round {round.number}"):
             for table, changes in done.changes.items():
-                self._changes[table] = materialise(self.state[table].prepare(changes))
+                change = self.state[table].prepare(changes, round.messages)
+                self._changes[table] = (change, *materialise(change.frame))
             if done.outcomes is None:
                 return
             if self.outcomes is None:
@@ -212,16 +213,17 @@ class _Loop:
             if done.outcomes is inbox:  # materialised already
                 self._keep_inbox = True
             else:
-                self.outcomes.write(*materialise(self.outcomes.prepare(done.outcomes)))
+                outcomes = self.outcomes.prepare(done.outcomes, round.messages)
+                self.outcomes.write(outcomes, *materialise(outcomes.frame))
 
     def close(self) -> None:
         """Write the changes of the last round into the state, free its messages."""
         changes, self._changes = self._changes, {}
-        for table, segment in changes.items():
-            self.state[table].write(*segment)
+        for table, change in changes.items():
+            self.state[table].write(*change)
         inbox, self._inbox = self._inbox, None
         if inbox is not None and self._keep_inbox and self.outcomes is not None:
-            self.outcomes.write(*inbox)
+            self.outcomes.write(Change(inbox[0]), *inbox)
         elif inbox is not None:
             release(inbox[0])
         self._keep_inbox = False
@@ -234,7 +236,7 @@ class _Loop:
 
     def abandon(self) -> None:
         """Free all that the loop made, but for the state."""
-        for segment, _ in self._changes.values():
+        for _, segment, _ in self._changes.values():
             release(segment)
         if self._inbox is not None:
             release(self._inbox[0])

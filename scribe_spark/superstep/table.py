@@ -1,10 +1,10 @@
 """Vertex state: a table whose rows change by rounds, at a cost in proportion to what changes.
 
 A table is stored like a log-structured merge tree.  Each round's changes are one *segment*, a
-materialised DataFrame, partitioned by node like the messages.  When the newest segment has as many
-rows as the one before it, the two are merged into one, so there are never more segments than the
-logarithm of the number of rows, and a row is copied that often at most.  Of a key that occurs in
-several segments the newest row counts.
+materialised DataFrame, partitioned by node like the messages.  Older segments that have no
+more rows than what is newer are merged into it as it is written, so there are never more segments
+than the logarithm of the number of rows, and a row is copied that often at most.  Of a key
+that occurs in several segments the newest row counts.
 
 References
 ----------
@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.runtime.blocks import materialise, release, stack_tables, union_tables
 
-__all__ = ["REMOVED", "Table"]
+__all__ = ["REMOVED", "Change", "Table"]
 
 #: In a change: the row of this key is taken out of the table.
 REMOVED = "removed"
@@ -30,7 +30,10 @@ REMOVED = "removed"
 _VERSION = "version"
 
 #: An append-only table is as quickly read from this many segments as from one.
-_FEW = 12
+_FEW_SEGMENTS = 12
+
+#: So few rows are copied in less time than Spark takes to plan for one more segment.
+_FEW_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,22 @@ class _Segment:
     frame: DataFrame
     rows: int
     owned: bool = True
+
+
+@dataclass(frozen=True)
+class Change:
+    """A round's changes of a table, ready to be materialised.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        A segment: the changes, and the rows of `merged` that they leave as they are.
+    merged : tuple
+        The newest segments of the table, which the new one takes the place of.
+    """
+
+    frame: DataFrame
+    merged: tuple[_Segment, ...] = ()
 
 
 class Table:
@@ -103,7 +122,7 @@ class Table:
     def after(self, changes: DataFrame) -> Table:
         """The table as it will be after `changes` (see :meth:`prepare`), without writing them."""
         view = Table(self.key, self.values, append_only=self.append_only)
-        view._segments = [*self._segments, _Segment(self.prepare(changes), 0, owned=False)]
+        view._segments = [*self._segments, _Segment(self._segment(changes), 0, owned=False)]
         return view
 
     def _current(self, restrict: Callable[[DataFrame], DataFrame]) -> DataFrame | None:
@@ -116,19 +135,22 @@ class Table:
         first = restrict(oldest.frame)
         if not recent:
             return first.where(~F.col(REMOVED)).select(columns)
-        newest = self._newest(restrict(_together(recent)))
+        newest = restrict(_together(recent))
+        if len(recent) > 1:
+            newest = self._newest(newest)
         untouched = first.join(newest.select(self.key).hint("shuffle_hash"), self.key, "left_anti")
         return untouched.unionByName(newest).where(~F.col(REMOVED)).select(columns)
 
     def _newest(self, rows: DataFrame) -> DataFrame:
         """Of several rows of a key the one of the latest round."""
-        others = [name for name in rows.columns if name not in self.key]
-        latest = F.max_by(F.struct(*others), F.col(_VERSION)).alias("latest")
-        return rows.groupBy(self.key).agg(latest).select(*self.key, "latest.*")
+        # a column at a time: Spark sorts to aggregate structs, and hashes to aggregate numbers
+        latest = [F.max_by(name, _VERSION).alias(name) for name in (*self.values, REMOVED)]
+        version = F.max(_VERSION).alias(_VERSION)
+        return rows.groupBy(self.key).agg(*latest, version)
 
     # --- writing: for the loop
 
-    def prepare(self, changes: DataFrame) -> DataFrame:
+    def prepare(self, changes: DataFrame, most: int) -> Change:
         """A round's changes as the table stores them, lazily.
 
         Parameters
@@ -136,37 +158,52 @@ class Table:
         changes : DataFrame
             `key` and `values`, at most one row for each key, partitioned by node; and, where rows
             can be removed, ``removed`` BOOLEAN.
+        most : int
+            About how many rows `changes` has at most; what is stored does not depend on it.
         """
-        return changes.select(*self._stored(changes, self._version + 1))
+        segment = self._segment(changes)
+        if self.append_only:
+            return Change(segment)
+        merged = self._not_larger(max(most, _FEW_ROWS))
+        if not merged:
+            return Change(segment)
+        rows = self._newest(_together([*merged, _Segment(segment, 0, owned=False)]))
+        if len(merged) == len(self._segments):  # nothing older is left that a removal could hide
+            rows = rows.where(~F.col(REMOVED))
+        return Change(rows, tuple(merged))
 
-    def write(self, segment: DataFrame, rows: int) -> None:
-        """Take in a round's changes: :meth:`prepare`, materialised; merge segments where due."""
+    def _not_larger(self, rows: int) -> list[_Segment]:
+        """The newest segments, each with no more rows than those after it and `rows` together."""
+        first = len(self._segments)
+        while first and self._segments[first - 1].owned and self._segments[first - 1].rows <= rows:
+            first -= 1
+            rows += self._segments[first].rows
+        return self._segments[first:]
+
+    def write(self, change: Change, segment: DataFrame, rows: int) -> None:
+        """Take in `change`, materialised as `segment` of so many rows."""
         self._version += 1
+        if change.merged:
+            del self._segments[-len(change.merged) :]
+        for old in change.merged:
+            release(old.frame)
         if rows == 0:
             release(segment)
             return
         self._segments.append(_Segment(segment, rows))
-        while self._is_merge_due():
+        while self.append_only and self._is_merge_due():
             self._merge()
 
     def _is_merge_due(self) -> bool:
         own = [segment for segment in self._segments if segment.owned]
-        few = _FEW if self.append_only else 1
-        return len(own) > few and own[-1].rows >= own[-2].rows
+        return len(own) > _FEW_SEGMENTS and own[-1].rows >= own[-2].rows
 
     def _merge(self) -> None:
         """Replace the two newest segments by one."""
         before, after = self._segments[-2:]
-        rows = _together([before, after])
-        if not self.append_only:
-            rows = self._newest(rows)
-            if len(self._segments) == 2:  # nothing older is left that a removal could hide
-                rows = rows.where(~F.col(REMOVED))
-        merged = _Segment(*materialise(rows))
-        self._segments[-2:] = [merged]
-        for segment in (before, after):
-            if segment.owned:
-                release(segment.frame)
+        self._segments[-2:] = [_Segment(*materialise(_together([before, after])))]
+        for old in (before, after):
+            release(old.frame)
 
     def release(self) -> None:
         """Free the table's blocks; it is empty from then on."""
@@ -174,6 +211,9 @@ class Table:
             if segment.owned:
                 release(segment.frame)
         self._segments.clear()
+
+    def _segment(self, changes: DataFrame) -> DataFrame:
+        return changes.select(*self._stored(changes, self._version + 1))
 
     def _stored(self, changes: DataFrame, version: int) -> list[Column | str]:
         if self.append_only:

@@ -16,7 +16,7 @@ from scribe_spark.superstep import Step
 class Recorder(Application):
     """Every message of every round is an outcome."""
 
-    def forward(self, state, messages):
+    def forward(self, state, messages, round):
         return Step(messages, outcomes=messages)
 
 
@@ -56,11 +56,11 @@ def test_whole_routes_equal_the_oracle(spark, b):
 class Meddler(Application):
     """Stops odd messages at their first hop; answers every delivered message once."""
 
-    def forward(self, state, messages):
+    def forward(self, state, messages, round):
         stops = F.col("number") % 2 == 1
         return Step(messages.withColumn("next", F.when(~stops, F.col("next"))))
 
-    def deliver(self, state, messages):
+    def deliver(self, state, messages, round):
         first = messages.where(F.col("number") < 1000)
         number = (F.col("number") + 1000).alias("number")
         path = [start_path()] if "path" in messages.columns else []
@@ -91,7 +91,7 @@ def test_forward_may_stop_messages_and_deliver_may_send_new_ones(spark, path):
 class Countdown(Application):
     """Sends a message on to the node before, until node 0 has it."""
 
-    def deliver(self, state, messages):
+    def deliver(self, state, messages, round):
         onward = messages.where("node > 0")
         sent = onward.select((F.col("node") - 1).alias("node"), (F.col("n") + 1).alias("n"))
         return Step(sent, outcomes=messages)
@@ -114,9 +114,9 @@ def test_a_message_to_a_node_that_does_not_exist_is_undeliverable(spark):
     nobody = worlds.STRIDE * len(worlds.SEEDS)
 
     class Heard(Application):
-        def deliver(self, state, messages):
+        def deliver(self, state, messages, round):
             delivered.extend(number for (number,) in messages.select("number").collect())
-            return super().deliver(state, messages)
+            return super().deliver(state, messages, round)
 
     delivered: list[int] = []
     sent = worlds.messages(spark, [(one, nobody, key), (one, node, key)])

@@ -15,7 +15,7 @@ from scribe_spark.overlay import Overlay
 from scribe_spark.runtime import blocks
 from scribe_spark.scribe import Scribe, operations
 from scribe_spark.scribe.application import Kind
-from scribe_spark.superstep import Table
+from scribe_spark.superstep import Round, Table
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +123,8 @@ class Watched(Scribe):
         super().__init__(*args)
         self.plans: list[str] = []
 
-    def forward(self, state, messages):
-        done = super().forward(state, messages)
+    def forward(self, state, messages, round):
+        done = super().forward(state, messages, round)
         self.plans.append(done.outbox._jdf.queryExecution().executedPlan().toString())
         return done
 
@@ -181,15 +181,22 @@ def children_of(spark, *rows: tuple[int, int, int]) -> Table:
             [(g, n, c, 10 * n, 10 * c) for g, n, c in rows],
             "group bigint, node bigint, child bigint, router bigint, child_router bigint",
         )
-        table.write(*blocks.materialise(table.prepare(frame)))
+        change = table.prepare(frame, len(rows))
+        table.write(change, *blocks.materialise(change.frame))
     return table
+
+
+def round_of(application: Scribe, inbox) -> Round:
+    """What the loop counts of an inbox."""
+    counts = {name: inbox.where(which).count() for name, which in application.counts.items()}
+    return Round(0, inbox.count(), counts)
 
 
 def forwarded(spark, known: list[tuple], arrivals: list[tuple], *kinds: Kind):
     """What `forward` lets pass, and what it adds to children tables."""
     application = Scribe(children_of(spark, *known), *(kinds or [Kind.JOIN]))
     inbox = spark.createDataFrame(arrivals, MESSAGE)
-    done = application.forward(application.state, inbox)
+    done = application.forward(application.state, inbox, round_of(application, inbox))
     assert set(done.outbox.columns) == set(inbox.columns)
     onward = done.outbox.select("group", "node", "source", "source_router", "next").collect()
     changes = done.changes.get("children")
@@ -244,7 +251,7 @@ def test_deliver_sends_a_multicast_to_the_children(spark):
     )
     table = Table(["group", "node", "child"], ["delay_us"], append_only=True, initial=entries)
     application = Scribe(table, Kind.MULTICAST)
-    done = application.deliver(application.state, at)
+    done = application.deliver(application.state, at, round_of(application, at))
     assert done.outcomes is at
     assert done.outbox.columns == at.columns
     assert sorted(map(tuple, done.outbox.collect())) == [(1, 5, 3, 530), (1, 6, 3, 540)]
@@ -253,7 +260,8 @@ def test_deliver_sends_a_multicast_to_the_children(spark):
 def test_deliver_tells_roots_of_creates_and_accepts_joins(spark):
     arrivals = [message(5, 1, kind=Kind.CREATE, following=None), message(5, 2, following=None)]
     application = Scribe(children_of(spark), Kind.CREATE, Kind.JOIN)
-    done = application.deliver(application.state, spark.createDataFrame(arrivals, MESSAGE))
+    inbox = spark.createDataFrame(arrivals, MESSAGE)
+    done = application.deliver(application.state, inbox, round_of(application, inbox))
     assert done.outbox is None
     assert [(r["node"], r["source"]) for r in done.outcomes.collect()] == [(5, 1)]
     added = done.changes["children"].select("group", "node", "child").collect()
@@ -268,13 +276,13 @@ class Spy(Scribe):
         self.forwards: list[int] = []
         self.delivers: list[int] = []
 
-    def forward(self, state, messages):
+    def forward(self, state, messages, round):
         self.forwards.extend(r["node"] for r in messages.select("node").collect())
-        return super().forward(state, messages)
+        return super().forward(state, messages, round)
 
-    def deliver(self, state, messages):
+    def deliver(self, state, messages, round):
         self.delivers.extend(r["node"] for r in messages.select("node").collect())
-        return super().deliver(state, messages)
+        return super().deliver(state, messages, round)
 
 
 def test_forward_is_called_on_the_way_and_deliver_at_the_root(spark):

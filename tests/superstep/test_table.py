@@ -18,7 +18,8 @@ def frame(spark, rows):
 
 
 def write(table: Table, changes) -> None:
-    table.write(*materialise(table.prepare(changes)))
+    change = table.prepare(changes, changes.count())
+    table.write(change, *materialise(change.frame))
 
 
 def contents(rows) -> list[tuple]:
@@ -52,16 +53,29 @@ def test_a_table_equals_a_dictionary_after_every_round(spark, seed, with_initial
 
 
 def test_few_changes_are_merged_among_themselves(spark):
-    """A change of one row does not copy a large table."""
+    """A change of a few rows does not copy a large table."""
     table = Table(["node"], ["value"])
-    large = spark.range(1000).select(F.col("id").alias("node"), F.col("id").alias("value"))
+    large = spark.range(20_000).select(F.col("id").alias("node"), F.col("id").alias("value"))
     write(table, large.repartition("node"))
     first = table._segments[0]
-    for number in range(9):
+    for number in range(5):
         write(table, frame(spark, [(number, 0, -1, False)]).select("node", "value"))
     assert table._segments[0] is first
-    assert [segment.rows for segment in table._segments] == [1000, 8, 1]
-    assert sum(value == -1 for _, value in contents(table.rows())) == 9
+    assert [segment.rows for segment in table._segments] == [20_000, 5]
+    assert table.rows().where("value = -1").count() == 5
+    table.release()
+
+
+def test_changes_are_merged_with_what_is_not_larger(spark, monkeypatch):
+    """There are no more segments than the logarithm of the number of rows."""
+    monkeypatch.setattr("scribe_spark.superstep.table._FEW_ROWS", 0)
+    table = Table(["node"], ["value"])
+    sizes = []
+    for number in range(8):
+        write(table, frame(spark, [(number, 0, None, False)]).select("node", "value"))
+        sizes.append([segment.rows for segment in table._segments])
+    assert sizes == [[1], [2], [2, 1], [4], [4, 1], [4, 2], [4, 2, 1], [8]]
+    assert contents(table.rows()) == [(number, None) for number in range(8)]
     table.release()
 
 

@@ -61,8 +61,7 @@ def remove_bottlenecks(context: VariantContext) -> Variant:
         asked = children.after(changes).at(receivers, ["parent"])
         # 3. overloaded nodes drop children, which send JOINs to their siblings
         dropped = _drop(context, _or_none(asked, context)).repartition("parent")
-        joins = arrived.where("change >= 0").select(*EDGE, "probes")
-        return Step(dropped, {_CHILDREN: changes}, joins, temporary)
+        return Step(dropped, {_CHILDREN: changes}, arrived, temporary)
 
     done = superstep.run(
         "bottleneck remover",
@@ -72,11 +71,11 @@ def remove_bottlenecks(context: VariantContext) -> Variant:
         counts={"refused": F.col("refused")},
         progress=context.progress,
     )
-    joins = done.outcomes()
-    if joins is None:
+    arrived = done.outcomes()
+    if arrived is None:
         return Variant(context.edges, None, _count_overloaded(context, context.edges))
     edges, _ = materialise(_rows(children, context))
-    sent, _ = materialise(joins)
+    sent, _ = materialise(arrived.where("change >= 0").select(*EDGE, "probes"))
     done.release()
     children.release()
     return Variant(edges, sent, _count_overloaded(context, edges), owned=[edges, sent])
