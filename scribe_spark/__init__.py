@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from scribe_spark.measures.measure import Measure, Metric
     from scribe_spark.measures.metrics import register_measure
     from scribe_spark.overlay import Application, Overlay
+    from scribe_spark.pastry import OverlayKind, PastryOverlay, register_overlay
     from scribe_spark.progress import Progress
     from scribe_spark.runtime.session import session
     from scribe_spark.schemas import Multicast
+    from scribe_spark.scribe import Variant
     from scribe_spark.superstep import Step, Table
-    from scribe_spark.systems import System, register_system
+    from scribe_spark.systems import System, register_system, tree_variant
     from scribe_spark.topology import Topology, TopologyKind, register_topology
 
 __all__ = [
@@ -45,9 +47,14 @@ __all__ = [
     "System",
     "Multicast",
     "register_system",
+    "Variant",
+    "tree_variant",
     "Measure",
     "Metric",
     "register_measure",
+    "OverlayKind",
+    "PastryOverlay",
+    "register_overlay",
     "TopologyKind",
     "register_topology",
 ]
@@ -67,9 +74,14 @@ _HOMES = {
     "System": "systems",
     "Multicast": "schemas",
     "register_system": "systems",
+    "Variant": "scribe",
+    "tree_variant": "systems",
     "Measure": "measures.measure",
     "Metric": "measures.measure",
     "register_measure": "measures.metrics",
+    "OverlayKind": "pastry",
+    "PastryOverlay": "pastry",
+    "register_overlay": "pastry",
     "TopologyKind": "topology",
     "register_topology": "topology",
     "session": "runtime.session",

@@ -19,10 +19,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scribe_spark.config import VARIANTS
+from scribe_spark.config.trees import PLAIN
+from scribe_spark.errors import check_names
 
 if TYPE_CHECKING:
     from scribe_spark.schemas import Multicast
+    from scribe_spark.scribe import Variant, VariantContext
 
 __all__ = [
     "IP",
@@ -31,10 +33,12 @@ __all__ = [
     "System",
     "all_systems",
     "baseline",
+    "check_variants",
     "find_system",
     "register_system",
     "system_of_variant",
     "systems_of_run",
+    "tree_variant",
     "unregister_system",
 ]
 
@@ -71,6 +75,9 @@ class System:
         Measure -> the figure or section of the paper that has it for this system alone.
     variant : str or None
         The name in the config's ``variants`` that asks for it; None for every run.
+    trees : callable or None
+        ``trees(context) -> Variant``: for a variant of Scribe's trees, how these are built
+        (:func:`tree_variant`).
     joins_after : str or None
         The system whose JOINs all come first: this one starts from its trees and sends more.
     limited : bool
@@ -84,6 +91,7 @@ class System:
     figures: tuple[str, ...] | None = None
     own_figures: Mapping[str, str] = field(default_factory=dict)
     variant: str | None = None
+    trees: Callable[[VariantContext], Variant] | None = None
     joins_after: str | None = None
     limited: bool = False
 
@@ -101,11 +109,22 @@ def _scribe(stages: Any) -> Multicast:
     return stages.multicast("scribe", stages.children)
 
 
-def _variant(name: str) -> Callable[[Any], Multicast]:
-    def build(stages: Any) -> Multicast:
-        return stages.multicast(system_of_variant(name), stages.variants[name].edges)
+def _remove_bottlenecks(context: VariantContext) -> Variant:
+    from scribe_spark.scribe.variants import remove_bottlenecks
 
-    return build
+    return remove_bottlenecks(context)
+
+
+def _collapse(context: VariantContext) -> Variant:
+    from scribe_spark.scribe.variants import collapse
+
+    return collapse(context)
+
+
+def _grow_lazily(context: VariantContext) -> Variant:
+    from scribe_spark.scribe.variants import grow_lazily
+
+    return grow_lazily(context)
 
 
 def _ip_multicast(stages: Any) -> Multicast:
@@ -120,7 +139,7 @@ def _naive_unicast(stages: Any) -> Multicast:
     return naive_unicast(stages.unicasts)
 
 
-# --- the registry
+# --- variants of Scribe's trees
 
 
 def system_of_variant(variant: str) -> str:
@@ -128,37 +147,57 @@ def system_of_variant(variant: str) -> str:
     return f"scribe_{variant}"
 
 
-#: What is said of some variants; others have the defaults.
-_VARIANTS: dict[str, dict[str, Any]] = {
-    "bottleneck": {
-        "label": "Scribe, bottleneck remover",
-        "figures": ("11",),
-        "own_figures": {"children_entries": "11"},
-        "joins_after": "scribe",
-        "limited": True,
-    },
-    "collapse": {"label": "Collapse", "figures": ("12", "13", "14")},
-    "lazy": {
-        "label": "Lazy growth",
-        "figures": ("12", "13", "14"),
-        "own_figures": {"overloaded": "IV.F"},
-        "limited": True,
-    },
-}
+def tree_variant(
+    name: str, label: str, trees: Callable[[VariantContext], Variant], **more: Any
+) -> System:
+    """A system whose trees are built another way than Scribe's, of the same groups and members.
+
+    Messages go along them as they go along Scribe's own.  Runs have it whose config names it among
+    ``variants``; its system is called ``scribe_NAME``.
+
+    Parameters
+    ----------
+    name : str
+        Lower-case letters, digits and underscores.
+    label : str
+        What figures call it.
+    trees : callable
+        ``trees(context) -> Variant``, see `scribe.VariantContext` and `scribe.Variant`.
+    **more
+        Other attributes of :class:`System`.
+    """
+    system = system_of_variant(name)
+
+    def build(stages: Any) -> Multicast:
+        return stages.multicast(system, stages.variants[name].edges)
+
+    return System(system, label, TREE, build, variant=name, trees=trees, **more)
 
 
-def _variant_system(name: str) -> System:
-    said = {"label": f"Scribe, {name}", **_VARIANTS.get(name, {})}
-    return System(
-        name=system_of_variant(name), family=TREE, build=_variant(name), variant=name, **said
-    )
-
+# --- the registry
 
 _SYSTEMS: dict[str, System] = {
     system.name: system
     for system in (
         System("scribe", "Scribe", TREE, _scribe, ("7", "8", "9", "10", "12", "13", "14")),
-        *(_variant_system(name) for name in VARIANTS if name != "plain"),
+        tree_variant(
+            "bottleneck",
+            "Scribe, bottleneck remover",
+            _remove_bottlenecks,
+            figures=("11",),
+            own_figures={"children_entries": "11"},
+            joins_after="scribe",
+            limited=True,
+        ),
+        tree_variant("collapse", "Collapse", _collapse, figures=("12", "13", "14")),
+        tree_variant(
+            "lazy",
+            "Lazy growth",
+            _grow_lazily,
+            figures=("12", "13", "14"),
+            own_figures={"overloaded": "IV.F"},
+            limited=True,
+        ),
         System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
         System("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),
     )
@@ -192,9 +231,28 @@ def all_systems() -> tuple[System, ...]:
 
 
 def systems_of_run(variants: Iterable[str]) -> tuple[System, ...]:
-    """The systems of a run that asks for these variants, in the same order."""
-    asked = {None, *variants}
-    return tuple(system for system in _SYSTEMS.values() if system.variant in asked)
+    """The systems of a run that asks for these variants, in the order of :func:`all_systems`.
+
+    Raises
+    ------
+    InputError
+        There is no such variant.
+    """
+    asked = tuple(variants)
+    check_variants(asked)
+    return tuple(s for s in _SYSTEMS.values() if s.variant is None or s.variant in asked)
+
+
+def check_variants(variants: Iterable[str]) -> None:
+    """Refuse names of variants that nothing is registered for.
+
+    Raises
+    ------
+    InputError
+        Naming the nearest right one.
+    """
+    known = [system.variant for system in _SYSTEMS.values() if system.variant is not None]
+    check_names(variants, [PLAIN, *known], "variants")
 
 
 def find_system(name: str) -> System | None:

@@ -18,5 +18,5 @@ def run_examples(heading: str) -> dict[str, Any]:
     assert blocks, f"{heading!r} has no example"
     names: dict[str, Any] = {"__name__": "example"}
     for block in blocks:
-        exec(compile(block, f"{GUIDE.name}: {heading}", "exec"), names)
+        exec(compile(block, f"{GUIDE.name}: {heading}", "exec", dont_inherit=True), names)
     return names

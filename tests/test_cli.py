@@ -318,6 +318,16 @@ def test_a_file_by_sections_is_the_flat_one(call, tmp_path):
     assert one[0] == 0
 
 
+@pytest.mark.parametrize(
+    "line", ["run --variants lasy", "sweep --set variants=plain,lasy", "sweep --variants lasy"]
+)
+def test_dry_runs_refuse_unknown_variants(call, line):
+    sets = ["--set", "b=2"] if line.startswith("sweep --v") else []
+    code, _, err = call(*line.split(), *sets, "--dry-run")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "variants = 'lasy': is unknown; did you mean 'lazy'?" in err
+
+
 def test_dry_run_of_a_sweep_reads_back(call, tmp_path):
     file = tmp_path / "c.toml"
     sets = ("--set", "b=2,4", "--set", 'variants=plain,"collapse,lazy"')

@@ -1,40 +1,67 @@
-"""A system and a measure of one's own, added from outside the package as the guide says."""
+"""Things added from outside the package as the guide says: all examples in one small run.
+
+The topology's are in `test_extending_topology`.
+"""
 
 from __future__ import annotations
 
+import bisect
 import json
+from typing import Any
 
+import pandas as pd
 import pytest
 from extending import run_examples
+from worlds import whole
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.measures.metrics import unregister_measure
+from scribe_spark.pastry import unregister_overlay
 from scribe_spark.systems import unregister_system
 
+NODES = 20
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 
 
 @pytest.fixture(scope="module")
 def run(spark, tmp_path_factory) -> experiments.Run:
-    """A small run with both examples."""
+    """A small run with all examples."""
     run_examples("Add a multicast system")
+    run_examples("Add a tree variant")
     run_examples("Add a measure")
+    run_examples("Add an overlay")
     try:
         out = str(tmp_path_factory.mktemp("extending") / "out")
-        config = RunConfig(nodes=40, groups=4, **NETWORK)
-        yield experiments.run(spark, config, Execution(out=out, master="local[2]", partitions=2))
+        config = RunConfig(
+            nodes=NODES,
+            groups=4,
+            overlay="fingers",
+            variants="star",
+            write_routing_table=True,
+            **NETWORK,
+        )
+        execution = Execution(out=out, master="local[2]", partitions=2)
+        experiments.check(config, execution)
+        with experiments.run(spark, config, execution) as done:
+            yield done
     finally:
         unregister_system("chain")
+        unregister_system("scribe_star")
         unregister_measure("slowest")
+        unregister_overlay("fingers")
+
+
+def rows(run: experiments.Run, table: str, system: str) -> pd.DataFrame:
+    """The rows of one system."""
+    found = run.table(table).toPandas()
+    return found[found["system"] == system]
 
 
 def test_the_system_is_in_every_table_and_reaches_every_member_once(run):
-    def rows(table: str, system: str):
-        found = run.table(table).toPandas()
-        return found[found["system"] == system]
-
-    heard, by_scribe = rows("deliveries", "chain"), rows("deliveries", "scribe")
+    heard = rows(run, "deliveries", "chain")
+    by_scribe = rows(run, "deliveries", "scribe")
     pairs = sorted(zip(heard["group"], heard["node"], strict=True))
     assert pairs == sorted(zip(by_scribe["group"], by_scribe["node"], strict=True))
     for _, group in heard.groupby("group"):
@@ -42,10 +69,10 @@ def test_the_system_is_in_every_table_and_reaches_every_member_once(run):
         assert group["hops"].tolist() == list(range(1, len(group) + 1))
         assert group["delay_ms"].is_monotonic_increasing
         assert group["node"].is_monotonic_increasing
-    assert len(rows("tree_edges", "chain")) == len(heard)
-    assert len(rows("node_stress", "chain")) == 40
-    assert rows("link_stress", "chain")["packets"].sum() > 0
-    assert len(rows("group_delay", "chain")) == len(rows("group_delay", "scribe")) > 0
+    assert len(rows(run, "tree_edges", "chain")) == len(heard)
+    assert len(rows(run, "node_stress", "chain")) == NODES
+    assert rows(run, "link_stress", "chain")["packets"].sum() > 0
+    assert len(rows(run, "group_delay", "chain")) == len(rows(run, "group_delay", "scribe")) > 0
 
 
 def test_it_is_measured_like_the_others(run):
@@ -56,7 +83,7 @@ def test_it_is_measured_like_the_others(run):
     # a copy to each member but the source
     assert (
         values["chain.children_entries.mean"]
-        == len(deliveries[deliveries["system"] == "chain"]) / 40
+        == len(deliveries[deliveries["system"] == "chain"]) / NODES
     )
     assert values["chain.rad.median"] > values["scribe.rad.median"] > 0
     assert values["chain.messages"] > 0
@@ -71,7 +98,7 @@ def test_it_is_drawn_beside_the_papers_systems(run):
 def test_the_measure_is_among_the_metrics_and_in_the_report(run):
     rows = {row["name"]: row for row in run.metrics()}
     longest = run.table("deliveries").toPandas().groupby("system")["delay_ms"].max()
-    for system in ("scribe", "ip_multicast", "naive_unicast", "chain"):
+    for system in ("scribe", "scribe_star", "ip_multicast", "naive_unicast", "chain"):
         row = rows[f"{system}.slowest_delivery"]
         assert row["value"] == longest[system]
         assert (row["unit"], row["figure"], row["paper"]) == ("ms", None, None)
@@ -82,3 +109,96 @@ def test_the_measure_is_among_the_metrics_and_in_the_report(run):
 
 def test_metrics_are_json(run):
     assert json.loads(run.read_text("metrics.json")) == run.metrics()
+
+
+# --- a tree variant
+
+
+def test_the_variant_is_a_tree_of_one_hop_from_each_root(run):
+    heard, by_scribe = rows(run, "deliveries", "scribe_star"), rows(run, "deliveries", "scribe")
+    pairs = sorted(zip(heard["group"], heard["node"], strict=True))
+    assert pairs == sorted(zip(by_scribe["group"], by_scribe["node"], strict=True))
+    assert set(heard["hops"]) == {1}
+    root = run.table("groups").toPandas().set_index("group")["root"]
+    edges = rows(run, "tree_edges", "scribe_star")
+    assert edges["parent"].tolist() == root[edges["group"]].tolist()
+    assert "Star" in run.read_text("figures/figure-09-children-entries.svg")
+
+
+def test_runs_have_a_variant_only_on_request(run, tmp_path):
+    systems = {row["name"].partition(".")[0] for row in run.metrics()}
+    assert "scribe_star" in systems
+    assert not systems & {"scribe_collapse", "scribe_lazy", "scribe_bottleneck"}
+    with pytest.raises(InputError, match=r"variants = 'sta': is unknown; did you mean 'star'\?"):
+        experiments.check(RunConfig(variants="sta", **NETWORK), Execution(out=str(tmp_path)))
+
+
+# --- an overlay
+
+
+@pytest.fixture(scope="module")
+def ring(run) -> list[tuple[int, int]]:
+    """nodeId and node, in the order of the ring."""
+    nodes = run.table("nodes").toPandas()
+    ids = map(whole, nodes["id_hi"].tolist(), nodes["id_lo"].tolist())
+    return sorted(zip(ids, nodes["node"].tolist(), strict=True))
+
+
+def test_nodes_of_the_overlay_know_those_1_2_4_8_places_after_them(run, ring):
+    order = [node for _, node in ring]
+    table = run.table("routing_table").toPandas()
+    found = {(node, row): entry for node, row, _, entry in table.itertuples(index=False)}
+    assert found == {
+        (node, row): order[(rank + 2 ** (row - 1)) % NODES]
+        for rank, node in enumerate(order)
+        for row in range(1, 6)
+    }
+    assert run.table("table_entries").toPandas().values.tolist() == [[NODES, 5 * NODES]]
+    values = {row["name"]: row["value"] for row in run.metrics()}
+    assert values["pastry.table_entries.mean"] == 5
+
+
+def last_before(ring: list[tuple[int, int]], key: int) -> int:
+    """The rank of the last node at or before a key."""
+    return (bisect.bisect_right(ring, (key, NODES)) - 1) % len(ring)
+
+
+def test_messages_end_at_the_last_node_before_their_key_by_the_steps_of_the_overlay(run, ring):
+    groups = run.table("groups").toPandas()
+    keys = list(map(whole, groups["key_hi"].tolist(), groups["key_lo"].tolist()))
+    roots = [last_before(ring, key) for key in keys]
+    assert groups["root"].tolist() == [ring[rank][1] for rank in roots]
+    # every hop of a JOIN is the longest step that does not pass the root
+    rank_of = {node: rank for rank, (_, node) in enumerate(ring)}
+    root_of = dict(zip(groups["group"], roots, strict=True))
+    edges = rows(run, "tree_edges", "scribe")
+    assert len(edges) > NODES
+    for group, parent, child in edges[["group", "parent", "child"]].itertuples(index=False):
+        left = (root_of[group] - rank_of[child]) % NODES
+        step = (rank_of[parent] - rank_of[child]) % NODES
+        assert step == 2 ** (left.bit_length() - 1)
+
+
+def test_what_the_overlay_cannot_do_is_refused_before_any_work(run, tmp_path):
+    out = Execution(out=str(tmp_path))
+    remover: dict[str, Any] = {"variants": "bottleneck", "shed_table": "whole", **NETWORK}
+    with pytest.raises(InputError, match=r"shed_table = 'whole': needs randomised routing, which"):
+        experiments.check(RunConfig(overlay="fingers", **remover), out)
+    experiments.check(RunConfig(**remover), out)
+    with pytest.raises(InputError, match=r"overlay = 'finger': is unknown; give one of perfect, f"):
+        experiments.check(RunConfig(overlay="finger", **NETWORK), out)
+
+
+# --- an application
+
+
+def test_the_application_counts_the_nodes_on_the_way_to_the_root(run, ring):
+    census = run_examples("Add an application")["census"]
+    counted, arrived = census(run.simulation)
+    assert [tuple(row) for row in counted.collect()] == [(ring[last_before(ring, 0)][1], NODES)]
+    numbers = [row["count"] for row in arrived.select("count").collect()]
+    assert sum(numbers) == NODES
+    # those of nodes d places before the root come by the steps in the binary digits of d, the
+    # longest first: they go on as one where the last step and the number of steps are equal
+    steps = {(d & -d, d.bit_count()) for d in range(1, NODES)}
+    assert len(numbers) == 1 + len(steps)

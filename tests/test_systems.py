@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from scribe_spark.config import VARIANTS
+from scribe_spark.errors import InputError
 from scribe_spark.systems import (
     IP,
     TREE,
@@ -31,8 +31,14 @@ def test_the_systems_of_a_run_come_in_one_order():
     assert names(["lazy", "bottleneck", "collapse"]) == [*every, "ip_multicast", "naive_unicast"]
 
 
-def test_every_variant_is_a_system():
-    assert {s.variant for s in all_systems()} - {None} == set(VARIANTS) - {"plain"}
+def test_a_variant_that_nothing_is_registered_for_is_refused():
+    with pytest.raises(InputError, match=r"variants = 'colapse': is unknown; did you mean 'colla"):
+        names(["lazy", "colapse"])
+
+
+def test_trees_are_those_of_variants():
+    trees = {system.variant for system in all_systems() if system.trees is not None}
+    assert trees == {"bottleneck", "collapse", "lazy"}
 
 
 def test_delays_are_compared_with_ip_multicast():

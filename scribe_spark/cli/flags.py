@@ -22,6 +22,7 @@ from scribe_spark.config.flatten import flatten
 from scribe_spark.config.kinds import Kind
 from scribe_spark.config.section import Section
 from scribe_spark.errors import InputError
+from scribe_spark.systems import check_variants
 
 __all__ = [
     "CONFIG",
@@ -118,7 +119,9 @@ def given_only(flags: Mapping[str, Any]) -> dict[str, Any]:
 def resolve(given: Mapping[str, Any]) -> tuple[RunConfig, Execution]:
     """The config and the execution out of flags, over the TOML file that they may name."""
     file, flags, execution = sources(given)
-    return RunConfig.of(file, flags), execution
+    config = RunConfig.of(file, flags)
+    check_variants(config.trees.variants)
+    return config, execution
 
 
 def sources(

@@ -12,14 +12,13 @@ from scribe_spark.config.paper import EXPERIMENTS, Experiment, Paper
 from scribe_spark.config.run import SECTIONS, RunConfig, flat_values
 from scribe_spark.config.toml import read_toml, write_toml
 from scribe_spark.config.topology import TopologyConfig
-from scribe_spark.config.trees import VARIANTS, TreesConfig
+from scribe_spark.config.trees import TreesConfig
 from scribe_spark.errors import check_names
 
 __all__ = [
     "EXPERIMENTS",
     "RUN_FIELDS",
     "SECTIONS",
-    "VARIANTS",
     "Execution",
     "Experiment",
     "FieldRecord",

@@ -19,7 +19,8 @@ class OverlayConfig(Section):
 
     kind: Annotated[Text, Flat("overlay")] = Field(
         default="perfect",
-        description="How the nodes' tables are filled: perfect (every entry is the nearest node)",
+        description="How the nodes' tables are filled: perfect (every entry is the nearest node), "
+        "or the name of a registered overlay",
     )
     nodes: int = Field(default=100_000, ge=1, le=MOST_NODES, description="Overlay nodes, N")
     b: Annotated[Literal[1, 2, 4, 8], Whole] = Field(

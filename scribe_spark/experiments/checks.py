@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from scribe_spark.config import Execution, RunConfig
+from scribe_spark.errors import InputError
 from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.lock import LOCK, refuse_locked
 from scribe_spark.experiments.previous import previous_run_manifest
 from scribe_spark.inputs import is_local
 from scribe_spark.pastry.registry import check_overlay
 from scribe_spark.scribe import check_capacities, check_members
+from scribe_spark.systems import check_variants
 from scribe_spark.topology import check_routable, load, needs_spark
 
 __all__ = ["check", "check_previous", "refuse_local_lock"]
 
 
 def check(config: RunConfig, execution: Execution) -> None:
-    """Refuse bad input that can be told without Spark: topology, members, OUT.
+    """Refuse bad input that can be told without Spark: topology, overlay, trees, members, OUT.
 
     Raises
     ------
@@ -25,14 +27,26 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_previous(config, execution)
         refuse_local_lock(execution.out)
         probe_local(execution.out)
+    _check_trees(config)
     if not needs_spark(config.topology.kind):
         check_routable(load(config), config.topology.tie)
-    check_overlay(config.overlay)
     members, capacities = config.groups.members, config.trees.capacities
     if members is not None and is_local(members):
         check_members(members, config.overlay.nodes)
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
+
+
+def _check_trees(config: RunConfig) -> None:
+    """Refuse an overlay or trees that there are not, and trees that the overlay cannot have."""
+    kind, trees = check_overlay(config.overlay), config.trees
+    check_variants(trees.variants)
+    remover = "bottleneck" in trees.variants
+    if remover and trees.shed_table == "whole" and not kind.randomised:
+        remedy = (
+            f"needs randomised routing, which overlay {kind.name} does not have; give remaining"
+        )
+        raise InputError("shed_table", trees.shed_table, remedy)
 
 
 def check_previous(config: RunConfig, execution: Execution) -> None:

@@ -1,4 +1,4 @@
-"""The phases of a run as data: what each reads, what it writes, and how its tables are made.
+"""The phases of a run as data: what each writes, and how its tables are made.
 
 A phase is a function from the simulation to the tables it leaves, one by one.  A table may be read
 back (``simulation.saved``) as soon as it has been yielded, because whoever asks for the next table
@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import pastry, schemas
+from scribe_spark import schemas
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.measures.delay import first_copies, group_delay
@@ -36,16 +36,13 @@ Tables = Generator[tuple[str, DataFrame], None, None]
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase: its name, the saved tables it reads, and what it leaves.
+    """One phase: its name and what it writes.
 
     Attributes
     ----------
     name : str
-    reads : tuple of str
-        Tables of earlier phases that are read where they were saved.
     writes : tuple of str
-        The tables it leaves; those in `on_request` only where the config asks for them.
-    on_request : tuple of str
+        The tables that it may write; some only where the config asks for them.
     tables : callable
         ``tables(simulation)`` yields ``(name, DataFrame)``.
     texts : callable
@@ -53,9 +50,7 @@ class Phase:
     """
 
     name: str
-    reads: tuple[str, ...]
     writes: tuple[str, ...]
-    on_request: tuple[str, ...]
     tables: Callable[[Simulation], Tables]
     texts: Callable[[Simulation], Mapping[str, Any]] = lambda simulation: {}
 
@@ -70,11 +65,10 @@ def _topology(simulation: Simulation) -> Tables:
 
 
 def _overlay(simulation: Simulation) -> Tables:
-    b = simulation.config.overlay.b
     yield "nodes", simulation.nodes
-    yield "table_entries", pastry.table_entries(simulation.overlay.state)
+    yield "table_entries", simulation.overlay.table_entries()
     if simulation.config.write_routing_table:
-        yield "routing_table", pastry.routing_table(simulation.overlay.state, b)
+        yield "routing_table", simulation.overlay.routing_table()
 
 
 def _trees(simulation: Simulation) -> Tables:
@@ -190,32 +184,19 @@ def _overloaded(simulation: Simulation) -> DataFrame:
 TABLE_PHASES: dict[str, Phase] = {
     phase.name: phase
     for phase in (
-        Phase("topology", (), ("routers", "links"), (), _topology),
-        Phase(
-            "overlay",
-            (),
-            ("nodes", "table_entries", "routing_table"),
-            ("routing_table",),
-            _overlay,
-        ),
+        Phase("topology", ("routers", "links"), _topology),
+        Phase("overlay", ("nodes", "table_entries", "routing_table"), _overlay),
         Phase(
             "trees",
-            ("nodes",),
             (
                 *("members", "groups", "pastry_routes", "tree_edges", "deliveries"),
                 *("extra_joins", "overloaded"),
             ),
-            ("extra_joins", "overloaded"),
             _trees,
         ),
         Phase(
             "measures",
-            (
-                *("routers", "links", "nodes", "table_entries", "members", "groups"),
-                *("pastry_routes", "tree_edges", "deliveries", "extra_joins", "overloaded"),
-            ),
             ("node_stress", "link_stress", "group_delay", "distributions"),
-            (),
             _measures,
             _metrics,
         ),

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from scribe_spark import baselines, pastry, scribe
 from scribe_spark.config import RunConfig
 from scribe_spark.experiments.scope import Scope, stage
+from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.schemas import MICROSECONDS, Multicast
@@ -155,8 +156,8 @@ class Simulation:
         )
 
     @stage
-    def overlay(self) -> pastry.PastryOverlay:
-        """The Pastry network."""
+    def overlay(self) -> Overlay:
+        """The Pastry network, or another overlay that the config names."""
         built = pastry.build_overlay(self.nodes, self.underlay, self.config.overlay)
         return self._memory.own(built)
 
@@ -224,8 +225,15 @@ class Simulation:
 
     @stage
     def variants(self) -> dict[str, scribe.Variant]:
-        """The trees of each other way to build them, by its name in `RunConfig.variants`."""
+        """The trees of each other way to build them, by its name in `RunConfig.variants`.
+
+        Raises
+        ------
+        InputError
+            There is no such variant.
+        """
         trees, capacities = self.config.trees, None
+        systems = systems_of_run(trees.variants)
         if trees.capacities is not None:
             capacities = self._memory.persist(self.given_capacities.repartition("node"))
         context = scribe.VariantContext(
@@ -238,8 +246,11 @@ class Simulation:
             self.progress,
             capacities,
         )
-        chosen = {n: build for n, build in scribe.STRATEGIES.items() if n in trees.variants}
-        return {name: self._memory.own(build(context)) for name, build in chosen.items()}
+        return {
+            system.variant: self._memory.own(system.trees(context))
+            for system in systems
+            if system.variant is not None and system.trees is not None
+        }
 
     @stage
     def unicasts(self) -> DataFrame:

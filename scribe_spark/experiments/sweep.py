@@ -20,6 +20,7 @@ from scribe_spark.config import RUN_FIELDS, RunConfig, flat_values
 from scribe_spark.errors import InputError, check_names
 from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.measures.metrics import metric_definitions
+from scribe_spark.systems import check_variants
 
 __all__ = ["COSTS", "KINDS", "SHOW", "Point", "Sweep"]
 
@@ -140,6 +141,9 @@ class Sweep:
         _check_grid(grid)
         base = {name: value for name, value in {**fixed, **flags}.items() if name not in grid}
         config = RunConfig.of(base, {name: values[0] for name, values in grid.items()})
+        check_variants(config.trees.variants)
+        for variants in grid.get("variants", ()):
+            check_variants(config.replace(variants=variants).trees.variants)
         return cls(config, grid, _metrics(table["show"]) if "show" in table else SHOW)
 
     @cached_property

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import superstep
+from scribe_spark import schemas, superstep
 from scribe_spark.overlay.application import Application
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import union_tables
@@ -52,13 +52,17 @@ def is_undeliverable() -> Column:
 class Overlay(ABC):
     """Nodes that route messages towards keys, over an underlay.
 
-    A kind of overlay (Pastry, ...) says by :meth:`next_hop` how it routes.
+    A kind of overlay (Pastry, ...) says by :meth:`next_hop` how it routes, and by
+    :meth:`routing_table` which nodes know which.
 
     Attributes
     ----------
+    nodes : DataFrame
+        A row for each node, with its number in ``node``, and what the overlay keeps of it.
     underlay : Underlay
     """
 
+    nodes: DataFrame
     underlay: Underlay
 
     #: Names that :meth:`next_hop` needs for itself: no payload column can have them.
@@ -80,6 +84,20 @@ class Overlay(ABC):
             node, and ``next``: NULL where the node is the root of the key.  Where there is no such
             node, the message is undeliverable: ``router`` and ``next`` are NULL.
         """
+
+    @abstractmethod
+    def routing_table(self) -> DataFrame:
+        """`schemas.ROUTING_TABLE`: one row per entry of every node's routing table."""
+
+    def table_entries(self) -> DataFrame:
+        """`schemas.TABLE_ENTRIES`: nodes, and the entries in all their routing tables; one row."""
+        entries = self.routing_table().agg(F.count("*").alias("entries"))
+        nodes = self.nodes.agg(F.count("*").alias("nodes"))
+        return schemas.conform(nodes.crossJoin(entries), schemas.TABLE_ENTRIES)
+
+    def release(self) -> None:
+        """Free the nodes' memory."""
+        self.nodes.unpersist()
 
     def route(
         self,

@@ -19,6 +19,7 @@ from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.layout import LAYOUT, pack_in_blocks
 from scribe_spark.pastry.next_hop import RESERVED_COLUMNS, next_hop
 from scribe_spark.pastry.perfect_tables import perfect_tables
+from scribe_spark.pastry.routing_table import routing_table, table_entries
 from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["PastryOverlay"]
@@ -101,13 +102,17 @@ class PastryOverlay(Overlay):
         """The columns of `layout.LAYOUT`, unnested."""
         return self.nodes.select("node", "node_state.*")
 
-    def release(self) -> None:
-        """Free the nodes' memory."""
-        self.nodes.unpersist()
-
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""
         return next_hop(messages, self.nodes, self.b)
+
+    def routing_table(self) -> DataFrame:
+        """See :meth:`Overlay.routing_table`; leaf sets are not in it."""
+        return routing_table(self.state, self.b)
+
+    def table_entries(self) -> DataFrame:
+        """See :meth:`Overlay.table_entries`; every node knows how many it has."""
+        return table_entries(self.state)
 
 
 def _packed(knowledge: DataFrame, b: int, leaf_set: int) -> DataFrame:

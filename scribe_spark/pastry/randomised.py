@@ -53,6 +53,15 @@ class Randomised(Overlay):
         """See :class:`Overlay`."""
         return self.usual.underlay
 
+    @property
+    def nodes(self) -> DataFrame:  # type: ignore[override]
+        """See :class:`Overlay`."""
+        return self.usual.nodes
+
+    def routing_table(self) -> DataFrame:
+        """See :meth:`Overlay.routing_table`."""
+        return self.usual.routing_table()
+
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""
         nodes, rule = self.usual.nodes, _rule(self.usual.b, self.seed, self.drawn_by)
@@ -101,8 +110,16 @@ def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
     )
 
 
-def randomised(overlay: PastryOverlay, seed: int, *drawn_by: str) -> Randomised:
-    """`overlay` with randomised routing."""
+def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> Randomised:
+    """`overlay` with randomised routing.
+
+    Raises
+    ------
+    TypeError
+        The overlay is no Pastry.
+    """
+    if not isinstance(overlay, PastryOverlay):
+        raise TypeError(f"randomised routing is Pastry's; {type(overlay).__name__} has none")
     return Randomised(overlay, seed, drawn_by)
 
 

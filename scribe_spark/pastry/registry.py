@@ -1,4 +1,4 @@
-"""The kinds of overlay, by name: ways to fill what Pastry's nodes know.
+"""The kinds of overlay, by name: ways to fill what Pastry's nodes know, or other ways to route.
 
 A new kind is a module with an :class:`OverlayKind`, and one line below; from outside of the
 package, a call of :func:`register_overlay`.
@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.config import OverlayConfig
 from scribe_spark.errors import InputError
+from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.underlay.protocol import Underlay
 
@@ -34,19 +35,25 @@ class OverlayKind:
     ----------
     name : str
     build : callable
-        (nodes, underlay, config) -> PastryOverlay; `nodes` are `schemas.NODES`.
-        :meth:`PastryOverlay.of_knowledge` makes an overlay of what its nodes know.
+        (nodes, underlay, config) -> Overlay; `nodes` are `schemas.NODES`.
+        :meth:`PastryOverlay.of_knowledge` makes a Pastry of what its nodes know.
+    randomised : bool
+        Whether `build` gives a :class:`PastryOverlay`, whose nodes can draw the next hop: the
+        bottleneck remover needs that where ``shed_table`` is ``whole``.
     """
 
     name: str
-    build: Callable[[DataFrame, Underlay, OverlayConfig], PastryOverlay]
+    build: Callable[[DataFrame, Underlay, OverlayConfig], Overlay]
+    randomised: bool = False
 
 
 def _perfect(nodes: DataFrame, underlay: Underlay, config: OverlayConfig) -> PastryOverlay:
     return PastryOverlay.perfect(nodes, underlay, config.b, config.leaf_set)
 
 
-_KINDS: dict[str, OverlayKind] = {kind.name: kind for kind in (OverlayKind("perfect", _perfect),)}
+_KINDS: dict[str, OverlayKind] = {
+    kind.name: kind for kind in (OverlayKind("perfect", _perfect, randomised=True),)
+}
 
 
 def overlay_kinds() -> dict[str, OverlayKind]:
@@ -77,7 +84,7 @@ def check_overlay(config: OverlayConfig) -> OverlayKind:
     return _KINDS[config.kind]
 
 
-def build_overlay(nodes: DataFrame, underlay: Underlay, config: OverlayConfig) -> PastryOverlay:
+def build_overlay(nodes: DataFrame, underlay: Underlay, config: OverlayConfig) -> Overlay:
     """The overlay that a config names, to be freed by its ``release``.
 
     Parameters

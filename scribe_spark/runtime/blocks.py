@@ -20,7 +20,6 @@ from scribe_spark.runtime.checkpoints import checkpoints_are_reliable, delete_ch
 from scribe_spark.runtime.tricks import enabled
 
 __all__ = [
-    "coalesce_to_shuffle_partitions",
     "count_and_materialise",
     "describe_jobs",
     "materialise",
@@ -114,11 +113,6 @@ def union_tables(tables: Sequence[DataFrame]) -> DataFrame:
     for other in others:
         first = first.unionByName(other)
     return first
-
-
-def coalesce_to_shuffle_partitions(table: DataFrame) -> DataFrame:
-    """`table` in as many partitions as a shuffle makes: a union has those of all its parts."""
-    return table.coalesce(int(str(table.sparkSession.conf.get("spark.sql.shuffle.partitions"))))
 
 
 def read_partition(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:

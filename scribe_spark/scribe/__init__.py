@@ -11,11 +11,9 @@ from scribe_spark.scribe.groups import (
     senders,
 )
 from scribe_spark.scribe.operations import Trees, build_trees, create, join, multicast
-from scribe_spark.scribe.variants import STRATEGIES
-from scribe_spark.scribe.variants.context import Variant, VariantContext, timed_edges
+from scribe_spark.scribe.variants import Variant, VariantContext, timed_edges
 
 __all__ = [
-    "STRATEGIES",
     "VariantContext",
     "Trees",
     "build_trees",

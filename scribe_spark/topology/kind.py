@@ -23,14 +23,11 @@ class TopologyKind:
         kept: of the same three arguments it makes the same graph.
     argument : str
         What the argument is, in capitals; empty where the kind takes none.
-    needs : str
-        What must be installed besides the package; empty for nothing.
     """
 
     name: str
     make: Callable[[str, TopologyConfig, int], Graph]
     argument: str = ""
-    needs: str = ""
 
     @property
     def spelling(self) -> str:

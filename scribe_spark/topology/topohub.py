@@ -69,9 +69,4 @@ def _names(folder: Traversable, prefix: str = "") -> list[str]:
     return sorted(found)
 
 
-KIND = TopologyKind(
-    "topohub",
-    lambda name, config, seed: topohub_network(name),
-    argument="NAME",
-    needs="topohub",
-)
+KIND = TopologyKind("topohub", lambda name, config, seed: topohub_network(name), argument="NAME")

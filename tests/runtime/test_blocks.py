@@ -103,14 +103,6 @@ def test_describe_jobs_puts_the_description_back(spark):
     assert context.getLocalProperty("spark.job.description") is None
 
 
-def test_coalesce_to_shuffle_partitions(spark):
-    table = blocks.union_tables([spark.range(4, numPartitions=3), spark.range(2, numPartitions=3)])
-    assert table.rdd.getNumPartitions() == 6
-    narrow = blocks.coalesce_to_shuffle_partitions(table)
-    assert narrow.rdd.getNumPartitions() == int(spark.conf.get("spark.sql.shuffle.partitions"))
-    assert narrow.count() == 6
-
-
 @pytest.fixture
 def reliable(spark, tmp_path):
     """A checkpoint directory that the user named."""

@@ -15,6 +15,7 @@ from scribe_spark import scribe
 from scribe_spark.config import TreesConfig
 from scribe_spark.progress import Silent
 from scribe_spark.runtime import blocks
+from scribe_spark.scribe import variants
 from scribe_spark.scribe.variants.cycle_rule import ATTEMPTS
 
 SEED = 7
@@ -98,7 +99,7 @@ def assert_trees(one: worlds.World, edges: list[tuple]) -> None:
 
 
 def test_collapse_equals_the_oracle(spark):
-    variant = scribe.STRATEGIES["collapse"](forest(spark))
+    variant = variants.collapse(forest(spark))
     found = edges_of(variant)
     shorter = 0
     for one in worlds.worlds():
@@ -112,7 +113,7 @@ def test_collapse_equals_the_oracle(spark):
 
 @pytest.mark.parametrize("b", worlds.BS)
 def test_lazy_growth_equals_the_oracle(spark, b):
-    variant = scribe.STRATEGIES["lazy"](forest(spark, b))
+    variant = variants.grow_lazily(forest(spark, b))
     found = edges_of(variant)
     adopted = 0
     for one in worlds.of_b(b):
@@ -162,7 +163,7 @@ def removed(one: worlds.World, rules: TreesConfig) -> Removal:
 )
 def test_bottleneck_remover_equals_the_oracle(spark, b, changes):
     start = forest(spark, b, **changes)
-    variant = scribe.STRATEGIES["bottleneck"](start)
+    variant = variants.remove_bottlenecks(start)
     found = edges_of(variant)
     sent = variant.joins.select("group", "parent", "child", "probes").where("probes > 0").collect()
     joins = worlds.by_seed(map(tuple, sent), 0, 1, 2)

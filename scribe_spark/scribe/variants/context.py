@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.config import TreesConfig
-from scribe_spark.pastry import PastryOverlay
+from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.underlay.protocol import Underlay
@@ -31,7 +31,8 @@ class VariantContext:
 
     Attributes
     ----------
-    overlay : PastryOverlay
+    overlay : Overlay
+        A `pastry.PastryOverlay`, unless the config names another kind of overlay.
     groups : DataFrame
         ``group, key_hi, key_lo, root, root_router``.
     members : DataFrame
@@ -46,7 +47,7 @@ class VariantContext:
         ``node, limit``, partitioned by node: every node's own limit.
     """
 
-    overlay: PastryOverlay
+    overlay: Overlay
     groups: DataFrame
     members: DataFrame
     edges: DataFrame
