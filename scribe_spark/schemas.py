@@ -32,8 +32,10 @@ __all__ = [
     "CORE",
     "LAN_DOWN",
     "LAN_UP",
+    "LEAF_SET",
     "MICROSECONDS",
     "Multicast",
+    "ROUTING_TABLE_ENTRY",
     "WRITTEN",
     "check_columns",
     "conform",
@@ -105,6 +107,21 @@ KNOWLEDGE = StructType(
         ),
     ]
 )
+
+#: Vertices of the graphs of overlay and trees: `NODES`, by the name that GraphFrames has for a key.
+NODE_VERTICES = _schema(id=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
+
+#: Edges of the overlay's graph: from each node to those in its leaf set (``kind`` is `LEAF_SET`;
+#: `place` is -1 for the next smaller nodeId, 1 for the next larger one, and so on outwards) and to
+#: those in its routing table (`ROUTING_TABLE_ENTRY`; the cell is `row` and `col`, from 0).  Columns
+#: of the other kind are NULL.
+OVERLAY_EDGES = _schema(src=_LONG, dst=_LONG, kind=_STRING, row=_INT, col=_INT, place=_INT)
+
+#: Values of ``kind`` in :data:`OVERLAY_EDGES`.
+LEAF_SET, ROUTING_TABLE_ENTRY = "leaf_set", "routing_table"
+
+#: Edges of the trees' graph: from a parent to a child, by system and group.
+TREE_GRAPH_EDGES = _schema(src=_LONG, dst=_LONG, system=_STRING, group=_LONG)
 
 #: The entries of all routing tables together.
 TABLE_ENTRIES = _schema(nodes=_LONG, entries=_LONG)

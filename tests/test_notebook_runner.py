@@ -69,6 +69,14 @@ def test_an_unknown_widget_gets_the_nearest():
         widgets.get("node")
 
 
+def test_a_notebook_can_exit(notebook, capsys):
+    leaves = '\n# COMMAND ----------\ndbutils.notebook.exit("enough")\nlast = 1\n'
+    names = runner.run(notebook(NOTEBOOK + leaves + "\n# COMMAND ----------\n1 / 0\n"), None)
+    assert capsys.readouterr().out == "20\nNotebook exited: enough\n"
+    assert "seen" in names
+    assert "last" not in names
+
+
 def test_three_cells():
     assert len(list(runner.cells(NOTEBOOK))) == 3
 

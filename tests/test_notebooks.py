@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scribe_spark.runtime import graph_frame
+
 ROOT = Path(__file__).resolve().parent.parent
 BOOKS = ROOT / "jobs" / "notebooks"
 TINY = str(ROOT / "data" / "tiny_topology.csv")
@@ -18,7 +20,7 @@ runner = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(runner)
 
 #: What this file runs; a notebook that is not among them fails the first test.
-NOTEBOOKS = {"quick_start.py", "paper_experiment.py", "lookup.py"}
+NOTEBOOKS = {"quick_start.py", "paper_experiment.py", "lookup.py", "graphs.py"}
 
 
 @pytest.fixture
@@ -81,3 +83,24 @@ def test_lookup_proves_the_seam():
     assert len(text.splitlines()) <= 60
     for word in ("superstep", "scribe_spark.pastry", ".state", "next_hop", "tables"):
         assert word not in text
+
+
+def test_graphs_without_the_jar(run, capsys, monkeypatch):
+    pytest.importorskip("graphframes")
+    monkeypatch.setattr(graph_frame, "_JVM_CLASS", "org.graphframes.NoSuchClass")
+    names = run("graphs.py", nodes="60", groups="3")
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("Notebook exited: GraphFrames cannot be used: io.graphframes:")
+    assert "overlay" not in names
+
+
+def test_graphs(run, with_graphframes, capsys):
+    names = run("graphs.py", nodes="60", groups="3")
+    assert capsys.readouterr().out.count("connected components: 1\n") == 1
+    links = names["simulation"].graph.edges
+    degrees = {row["outDegree"]: row["count"] for row in names["degrees"].collect()}
+    assert degrees == links["src"].value_counts().value_counts().to_dict()
+    assert (names["tree_nodes"], names["tree_edges"], names["parents"]) == (60, 59, 1)
+    lan_ms = 2  # the links of both ends, which are not the network's
+    assert names["after"] - lan_ms == pytest.approx(2 * (names["before"] - lan_ms))
+    assert str(names["slow"].config.topology.kind).startswith("graph:")

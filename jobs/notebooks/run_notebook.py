@@ -3,9 +3,9 @@
 ``python jobs/notebooks/run_notebook.py [WIDGET=VALUE ...] NOTEBOOK.py ...``
 
 A notebook is cut at ``# COMMAND ----------``; its cells run in order in one namespace, with
-``spark``, ``dbutils.widgets``, ``display`` and ``displayHTML`` as Databricks gives them.  Lines
-that start with ``# MAGIC`` are comments to Python and stay so.  Notebooks are this repository's
-own files: they are trusted code.
+``spark``, ``dbutils.widgets``, ``dbutils.notebook.exit``, ``display`` and ``displayHTML`` as
+Databricks gives them.  Lines that start with ``# MAGIC`` are comments to Python and stay so.
+Notebooks are this repository's own files: they are trusted code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from scribe_spark.config import check_names
 from scribe_spark.errors import InputError
@@ -54,6 +54,15 @@ class Widgets:
     @property
     def names(self) -> list[str]:
         return list(self._values)
+
+
+class NotebookExit(Exception):
+    """A notebook ends before its last cell; the message is what it ends with."""
+
+
+def exit_notebook(value: str) -> NoReturn:
+    """``dbutils.notebook.exit``: no cell after this one is run."""
+    raise NotebookExit(value)
 
 
 def cells(text: str) -> Iterator[str]:
@@ -99,7 +108,7 @@ def run(path: str | Path, spark: Any, given: Mapping[str, str] | None = None) ->
     Returns
     -------
     dict
-        The notebook's namespace at the end.
+        The notebook's namespace at the end, or where it exited.
 
     Raises
     ------
@@ -113,12 +122,17 @@ def run(path: str | Path, spark: Any, given: Mapping[str, str] | None = None) ->
     names = {
         "__name__": "__main__",
         "spark": spark,
-        "dbutils": SimpleNamespace(widgets=Widgets(given or {})),
+        "dbutils": SimpleNamespace(
+            widgets=Widgets(given or {}), notebook=SimpleNamespace(exit=exit_notebook)
+        ),
         "display": display,
         "displayHTML": display_html,
     }
-    for cell in cells(text):
-        exec(compile(cell, str(path), "exec"), names)
+    try:
+        for cell in cells(text):
+            exec(compile(cell, str(path), "exec"), names)
+    except NotebookExit as end:
+        print(f"Notebook exited: {end}")
     return names
 
 

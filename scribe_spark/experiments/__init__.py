@@ -7,12 +7,14 @@ from scribe_spark.experiments.run import Run, run
 from scribe_spark.experiments.run_sweep import check_sweep, run_sweep
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.sweep import Sweep
+from scribe_spark.experiments.tree_graph import TreeGraph
 
 __all__ = [
     "PHASES",
     "Run",
     "Simulation",
     "Sweep",
+    "TreeGraph",
     "check",
     "check_sweep",
     "report",

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.tree_graph import tree_edges
 from scribe_spark.measures.delay import first_copies, group_delay
 from scribe_spark.measures.link_stress import link_stress
 from scribe_spark.measures.measure import RunTables
@@ -75,7 +76,7 @@ def _trees(simulation: Simulation) -> Tables:
     yield "members", schemas.conform(simulation.members, schemas.MEMBERS)
     yield "groups", schemas.conform(simulation.groups_with_root, schemas.GROUPS)
     yield "pastry_routes", _pastry_routes(simulation.create_routes)
-    yield "tree_edges", union_tables([_edges(system) for system in simulation.systems])
+    yield "tree_edges", tree_edges(simulation.systems)
     yield "deliveries", union_tables([_deliveries(system) for system in simulation.systems])
     if simulation.variants:
         yield "extra_joins", _extra_joins(simulation)
@@ -133,18 +134,6 @@ def _pastry_routes(create_routes: DataFrame) -> DataFrame:
         "hops",
         to_ms("delay_us"),
         to_ms("direct_us", "direct_ms"),
-    )
-
-
-def _edges(system: Multicast) -> DataFrame:
-    return system.tree_edges.select(
-        F.lit(system.system).alias("system"),
-        "group",
-        "parent",
-        "child",
-        "parent_router",
-        "child_router",
-        F.lit(system.merged).alias("merged"),
     )
 
 

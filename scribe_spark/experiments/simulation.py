@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from scribe_spark import baselines, pastry, scribe
 from scribe_spark.config import RunConfig
 from scribe_spark.experiments.scope import Scope, stage
+from scribe_spark.experiments.tree_graph import TreeGraph, tree_edges
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import materialise
@@ -262,6 +263,12 @@ class Simulation:
     def systems(self) -> list[Multicast]:
         """What every multicast system hands over, in the order of their registry."""
         return [system.build(self) for system in systems_of_run(self.config.trees.variants)]
+
+    @property
+    def trees(self) -> TreeGraph:
+        """The trees of every system, and all nodes, as one graph; read where they were saved."""
+        edges = self._saved_or("tree_edges", lambda: tree_edges(self.systems))
+        return TreeGraph.of(self.nodes, edges)
 
     def multicast(self, system: str, edges: DataFrame) -> Multicast:
         """Each group's source multicasts a message along trees of Scribe's kind.

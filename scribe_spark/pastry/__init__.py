@@ -1,6 +1,6 @@
 """Pastry: nodes, routing tables, leaf sets, and the next hop of a message."""
 
-from scribe_spark.pastry.nodes import make_nodes, node_name
+from scribe_spark.pastry.nodes import make_nodes, node_name, node_vertices
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.registry import (
     OverlayKind,
@@ -17,6 +17,7 @@ __all__ = [
     "build_overlay",
     "make_nodes",
     "node_name",
+    "node_vertices",
     "overlay_kinds",
     "register_overlay",
     "routing_table",

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from scribe_spark import draws, ids, schemas
 from scribe_spark.config import RunConfig
 
-__all__ = ["make_nodes", "node_name"]
+__all__ = ["make_nodes", "node_name", "node_vertices"]
 
 
 def node_name(node: Column) -> Column:
@@ -48,3 +48,14 @@ def make_nodes(spark: SparkSession, config: RunConfig, routers: np.ndarray) -> D
     )
     places = spark.createDataFrame(pa.table({"place": np.arange(len(routers)), "router": routers}))
     return schemas.conform(placed.join(F.broadcast(places), "place", "inner"), schemas.NODES)
+
+
+def node_vertices(nodes: DataFrame) -> DataFrame:
+    """`schemas.NODE_VERTICES`: nodes as vertices of a graph.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        With the columns of `schemas.NODES`.
+    """
+    return schemas.conform(nodes.withColumnRenamed("node", "id"), schemas.NODE_VERTICES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -18,9 +19,15 @@ from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.layout import LAYOUT, pack_in_blocks
 from scribe_spark.pastry.next_hop import RESERVED_COLUMNS, next_hop
+from scribe_spark.pastry.nodes import node_vertices
+from scribe_spark.pastry.overlay_graph import overlay_edges
 from scribe_spark.pastry.perfect_tables import perfect_tables
 from scribe_spark.pastry.routing_table import routing_table, table_entries
+from scribe_spark.runtime.graph_frame import graph_frame
 from scribe_spark.underlay.protocol import Underlay
+
+if TYPE_CHECKING:
+    from graphframes import GraphFrame
 
 __all__ = ["PastryOverlay"]
 
@@ -101,6 +108,26 @@ class PastryOverlay(Overlay):
     def state(self) -> DataFrame:
         """The columns of `layout.LAYOUT`, unnested."""
         return self.nodes.select("node", "node_state.*")
+
+    @property
+    def vertices(self) -> DataFrame:
+        """`schemas.NODE_VERTICES`."""
+        return node_vertices(self.state)
+
+    @property
+    def edges(self) -> DataFrame:
+        """`schemas.OVERLAY_EDGES`, made anew from `knowledge` by each query that reads it."""
+        return overlay_edges(self.knowledge, self.state)
+
+    def graphframe(self) -> GraphFrame:
+        """Nodes, and the entries of leaf sets and routing tables, as a GraphFrame.
+
+        Raises
+        ------
+        GraphFramesMissing
+            Where GraphFrames' Python or JVM half is absent.
+        """
+        return graph_frame(self.vertices, self.edges)
 
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""

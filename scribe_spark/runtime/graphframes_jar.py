@@ -1,6 +1,6 @@
 """GraphFrames' JVM half, fetched once from Maven Central by Spark's own Ivy.
 
-PyPI carries only the Python half.  A run needs the jar for ``topology.graphframe()`` alone, so
+PyPI carries only the Python half.  No run needs the jar, only ``graphframe()`` does, so
 where it cannot be had (a closed network) set-up says so in one line and goes on.
 """
 

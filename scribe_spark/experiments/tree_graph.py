@@ -1,0 +1,78 @@
+"""The multicast trees of a run: as a table, and as a graph whose vertices are nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.pastry import node_vertices
+from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.runtime.graph_frame import graph_frame
+from scribe_spark.schemas import TREE_GRAPH_EDGES, Multicast, conform
+
+if TYPE_CHECKING:
+    from graphframes import GraphFrame
+
+__all__ = ["TreeGraph", "tree_edges"]
+
+
+@dataclass(frozen=True)
+class TreeGraph:
+    """The trees of all groups and systems in one graph.
+
+    Attributes
+    ----------
+    vertices : DataFrame
+        `schemas.NODE_VERTICES`: every node, those in no tree too.
+    edges : DataFrame
+        `schemas.TREE_GRAPH_EDGES`: one row per copy that a node sends to a node.  For IP multicast
+        and naive unicast these go from a group's source to each of its other members.
+    """
+
+    vertices: DataFrame
+    edges: DataFrame
+
+    @classmethod
+    def of(cls, nodes: DataFrame, tree_edges: DataFrame) -> TreeGraph:
+        """From the tables of a run.
+
+        Parameters
+        ----------
+        nodes : DataFrame
+            `schemas.NODES`.
+        tree_edges : DataFrame
+            With the columns of `schemas.TREE_EDGES`.
+        """
+        ends = tree_edges.withColumnsRenamed({"parent": "src", "child": "dst"})
+        return cls(node_vertices(nodes), conform(ends, TREE_GRAPH_EDGES))
+
+    def graphframe(self) -> GraphFrame:
+        """The graph as a GraphFrame, for the user's own analyses.
+
+        Raises
+        ------
+        GraphFramesMissing
+            Where GraphFrames' Python or JVM half is absent.
+        """
+        return graph_frame(self.vertices, self.edges)
+
+
+def tree_edges(systems: Iterable[Multicast]) -> DataFrame:
+    """The table ``tree_edges`` as a run writes it, of all systems together."""
+    return union_tables([_edges(system) for system in systems])
+
+
+def _edges(system: Multicast) -> DataFrame:
+    return system.tree_edges.select(
+        F.lit(system.system).alias("system"),
+        "group",
+        "parent",
+        "child",
+        "parent_router",
+        "child_router",
+        F.lit(system.merged).alias("merged"),
+    )
