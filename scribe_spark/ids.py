@@ -1,6 +1,6 @@
 """128-bit ring arithmetic on nodeIds and keys, as Columns and as numpy.
 
-An id is the two halves of an unsigned 128-bit number, each held in a BIGINT (``hi``, ``lo``), so
+An id is the two halves of an unsigned 128-bit number, each in a BIGINT (``hi``, ``lo``), so
 bit patterns are kept and signed order is *not* ring order: comparisons flip the sign bit.  Digits
 are base 2**b, most significant first.
 

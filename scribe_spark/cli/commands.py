@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,9 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
     experiments.check(config, execution)
     with _session(execution, config) as spark:
         chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
-        done = experiments.run(
-            spark, config, execution, phases=chosen, progress=progress.pick(sys.stderr)
-        )
-    click.echo(done.out)
+        shown = progress.pick(sys.stderr)
+        experiments.run(spark, config, execution, phases=chosen, progress=shown).close()
+    click.echo(execution.out)
 
 
 def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
@@ -118,6 +117,7 @@ def _session(execution: Execution, *configs: RunConfig) -> Iterator[Any]:
         from scribe_spark.runtime.java import check_java
 
         check_java()
+    from scribe_spark.runtime.checkpoints import delete_checkpoints
     from scribe_spark.runtime.session import session
 
     nodes = max([config.overlay.nodes for config in configs], default=1)
@@ -126,6 +126,8 @@ def _session(execution: Execution, *configs: RunConfig) -> Iterator[Any]:
         with interruptible(spark):
             yield spark
     finally:
+        with suppress(Exception):  # the storage may not answer, the session be over
+            delete_checkpoints(spark)
         spark.stop()
 
 

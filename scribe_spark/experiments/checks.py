@@ -15,7 +15,7 @@ __all__ = ["check", "check_previous", "refuse_local_lock"]
 
 
 def check(config: RunConfig, execution: Execution) -> None:
-    """Refuse bad input that can be told without Spark: topology, members, OUT.
+    """Refuse bad input that can be found without Spark: topology, members, OUT.
 
     Raises
     ------
@@ -57,6 +57,6 @@ def refuse_local_lock(out: str) -> None:
         return
     try:
         text = read(LOCK)
-    except (OSError, UnicodeDecodeError):  # it has just been given back, or cannot be told
+    except (OSError, UnicodeDecodeError):  # it has just been given back, or cannot be read
         return
     refuse_locked(out, text)

@@ -1,4 +1,4 @@
-"""Locations of folders, and what can be told of a local one without Spark."""
+"""Locations of folders, and what is known of a local one without Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def join(out: str, name: str) -> str:
 
 
 def inside(execution: Execution, name: str) -> Execution:
-    """How one run of several is made: in OUT's folder `name`, gone on with where it stands."""
+    """How one run of several is made: in OUT's folder `name`, gone on with where it stopped."""
     return execution.replace(out=join(execution.out, name), resume=True, overwrite=False)
 
 

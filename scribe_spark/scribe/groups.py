@@ -41,7 +41,7 @@ def group_sizes(config: RunConfig) -> np.ndarray:
 
 
 def draw_members(spark: SparkSession, config: RunConfig) -> DataFrame:
-    """`schemas.MEMBERS`: for each group, so many distinct nodes, uniformly, independently."""
+    """`schemas.MEMBERS`: distinct nodes for each group, drawn uniformly and independently."""
     sizes = group_sizes(config)
     groups = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})
     n, seed = config.overlay.nodes, config.seed
