@@ -127,10 +127,10 @@ def midpoint_np(a_hi, a_lo, b_hi, b_lo) -> tuple[np.ndarray, np.ndarray]:
     # gap - tie, halved, past a; with a == b the gap is the whole ring, 0 in 128 bits
     lo = b_lo - a_lo
     hi = b_hi - a_hi - (b_lo < a_lo).astype(np.uint64)
-    whole = (hi == 0) & (lo == 0)
-    take = (tie_to_b | whole).astype(np.uint64)
+    entire_ring = (hi == 0) & (lo == 0)
+    take = (tie_to_b | entire_ring).astype(np.uint64)
     hi, lo = hi - (lo < take).astype(np.uint64), lo - take
-    lo = np.where(whole, lo, (lo >> one) | (hi << top))
-    hi = np.where(whole, hi, hi >> one)
+    lo = np.where(entire_ring, lo, (lo >> one) | (hi << top))
+    hi = np.where(entire_ring, hi, hi >> one)
     out_lo = a_lo + lo
     return a_hi + hi + (out_lo < lo).astype(np.uint64), out_lo

@@ -77,21 +77,22 @@ def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
 
 def _paper(**given: Any) -> None:
     flags = given_only(given)
-    whole = Paper(**{name: flags.pop(name) for name in PAPER_FIELDS if name in flags})
+    experiments = Paper(**{name: flags.pop(name) for name in PAPER_FIELDS if name in flags})
     execution = Execution(**{"out": PAPER_OUT} | flags)
     from scribe_spark import progress
     from scribe_spark.experiments import paper
 
-    paper.check(whole, execution)
-    configs = [config for runs in whole.runs().values() for config in runs.values()]
+    paper.check(experiments, execution)
+    configs = [config for runs in experiments.runs().values() for config in runs.values()]
     with _session(execution, *configs) as spark:
-        click.echo(paper.run(spark, whole, execution, progress=progress.pick(sys.stderr)))
+        click.echo(paper.run(spark, experiments, execution, progress.pick(sys.stderr)))
 
 
 def _report(**given: Any) -> None:
     execution = Execution(**{"out": RUN_OUT} | given_only(given))
     from scribe_spark import experiments
 
+    experiments.check_report(execution.out)
     with _session(execution) as spark:
         click.echo(experiments.report(spark, execution.out))
 
