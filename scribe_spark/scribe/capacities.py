@@ -7,8 +7,6 @@ JSAC 2002, Section IV.E: "some nodes may have less computational power or bandwi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -18,9 +16,6 @@ from pyspark.sql import functions as F
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
-
-if TYPE_CHECKING:  # not on executors
-    from scribe_spark.config import RunConfig
 
 __all__ = ["check_capacities", "read_capacities"]
 
