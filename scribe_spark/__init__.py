@@ -110,7 +110,7 @@ def run(
     partitions : int, optional
         Partitions of the node-level tables; by default picked from cores and size.
     resume, overwrite : bool
-        What to do with an existing `out`: go on after its last whole phase; replace it.  With
+        What to do with an existing `out`: go on after its last complete phase; replace it.  With
         neither it is refused.
     progress : Progress, optional
         Told of phases and rounds; by default bars or lines on stderr.

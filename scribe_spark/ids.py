@@ -1,6 +1,6 @@
 """128-bit ring arithmetic on nodeIds and keys, as Columns and as numpy.
 
-An id is the two halves of an unsigned 128-bit number, each held in a BIGINT (``hi``, ``lo``), so
+An id is the two halves of an unsigned 128-bit number, each in a BIGINT (``hi``, ``lo``), so
 bit patterns are kept and signed order is *not* ring order: comparisons flip the sign bit.  Digits
 are base 2**b, most significant first.
 
@@ -127,10 +127,10 @@ def midpoint_np(a_hi, a_lo, b_hi, b_lo) -> tuple[np.ndarray, np.ndarray]:
     # gap - tie, halved, past a; with a == b the gap is the whole ring, 0 in 128 bits
     lo = b_lo - a_lo
     hi = b_hi - a_hi - (b_lo < a_lo).astype(np.uint64)
-    whole = (hi == 0) & (lo == 0)
-    take = (tie_to_b | whole).astype(np.uint64)
+    entire_ring = (hi == 0) & (lo == 0)
+    take = (tie_to_b | entire_ring).astype(np.uint64)
     hi, lo = hi - (lo < take).astype(np.uint64), lo - take
-    lo = np.where(whole, lo, (lo >> one) | (hi << top))
-    hi = np.where(whole, hi, hi >> one)
+    lo = np.where(entire_ring, lo, (lo >> one) | (hi << top))
+    hi = np.where(entire_ring, hi, hi >> one)
     out_lo = a_lo + lo
     return a_hi + hi + (out_lo < lo).astype(np.uint64), out_lo

@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, one_line
 
 __all__ = [
     "Kind",
     "check_columns",
+    "exists",
     "first_rows",
     "is_local",
     "last_cause",
@@ -48,6 +49,24 @@ def is_local(path: str) -> bool:
 def local_path(path: str) -> Path:
     """The file that a plain path or a ``file:`` URL names."""
     return Path(unquote(urlparse(path).path)) if _SCHEME.match(path) else Path(path)
+
+
+def exists(path: str, field: str) -> bool:
+    """Whether there is something at a local path.
+
+    Raises
+    ------
+    InputError
+        No file system takes such a path: it is too long or holds a NUL, or a folder on the way may
+        not be searched.
+    """
+    try:
+        local_path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        raise InputError(field, path, f"cannot be read ({one_line(error)})") from None
+    return True
 
 
 def read_table(
@@ -83,7 +102,7 @@ def read_table(
     if not is_local(path):
         raise InputError(field, path, "is not on this machine; give a local path or a file: URL")
     file = local_path(path)
-    if not file.exists():
+    if not exists(path, field):
         raise InputError(field, path, "does not exist; give a CSV or Parquet table")
     with _refuse_broken(field, path):
         found = _column_names(file)

@@ -39,7 +39,7 @@ __all__ = [
     "WRITTEN",
     "check_columns",
     "conform",
-    "held",
+    "local_table",
     "sweep_rows",
     "to_ms",
 ]
@@ -213,8 +213,8 @@ def conform(frame: DataFrame, schema: StructType) -> DataFrame:
     return frame.select(*[F.col(f.name).cast(f.dataType).alias(f.name) for f in schema.fields])
 
 
-def held(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
-    """Rows that the driver holds as a table of one partition.
+def local_table(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
+    """Rows on the driver as a table of one partition.
 
     By Arrow: Spark gives rows of any other kind to a Python worker.
 

@@ -41,7 +41,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session = make_session(
             Execution(out=str(tmp_path_factory.mktemp("out")), master=MASTER), nodes=1000
         )
-    session.sparkContext.setLogLevel("ERROR")
     session.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
     session.conf.set("spark.sql.adaptive.enabled", False)
     yield session

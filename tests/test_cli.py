@@ -79,6 +79,7 @@ BAD = {
     "sweep --config= --set b=2": "config = '': must name a file",
     "topology --config=": "config = '': must name a file",
     "run --out=": "out = '': must be a non-empty text",
+    "report --out /nowhere": "out = '/nowhere': holds no finished run",
     "run --capacities /nowhere.csv": "capacities = '/nowhere.csv': does not exist",
     "run --shed-group biggest": "shed_group = 'biggest': must be one of largest, random",
     "run --shed-child far": "shed_child = 'far': must be one of farthest, nearest, random",
@@ -354,13 +355,14 @@ def experiments(monkeypatch):
 
     def run(spark, config, execution, phases, progress):
         calls.append(("run", config, execution, phases))
-        return types.SimpleNamespace(out=execution.out)
+        return types.SimpleNamespace(close=lambda: calls.append(("close",)))
 
     def whole(spark, config, execution, progress):
         calls.append(("paper", config, execution))
         return f"{execution.out}/report.html"
 
     stand_in.run = run
+    stand_in.check_report = lambda out: calls.append(("check report", out))
     stand_in.paper = types.SimpleNamespace(
         check=lambda config, execution: calls.append(("check", config, execution)), run=whole
     )
@@ -383,6 +385,7 @@ def test_run(call, experiments):
     assert experiments == [
         ("check", config, execution),
         ("run", config, execution, PHASES),
+        ("close",),
         ("stop",),
     ]
 
@@ -432,7 +435,7 @@ def test_sweep(call, experiments, monkeypatch):
 
 def test_report(call, experiments):
     assert call("report", "--out", "o")[:2] == (0, "o/report.html\n")
-    assert experiments == [("report", "o"), ("stop",)]
+    assert experiments == [("check report", "o"), ("report", "o"), ("stop",)]
 
 
 def test_an_error_of_a_run_stops_the_session(call, experiments, monkeypatch):

@@ -217,3 +217,13 @@ def test_remote_tables_that_cannot_be_read(spark, tmp_path):
     assert "no column 'share'" in refused(written(tmp_path, "group\n1\n"))
     (tmp_path / "b.parquet").write_bytes(b"PAR1 but not really")
     assert "cannot be read by Spark: " in refused(str(tmp_path / "b.parquet"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["x" * 300, f"{'x' * 300}/a.csv", "/abc" * 1200, "a\0b"],
+    ids=["name", "folder", "path", "NUL"],
+)
+def test_a_path_that_no_file_system_takes(path):
+    with pytest.raises(InputError, match=r"^members = .*cannot be read \(.+\)$"):
+        read_table(path, "members", {"group": "int"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,9 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
     experiments.check(config, execution)
     with _session(execution, config) as spark:
         chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
-        done = experiments.run(
-            spark, config, execution, phases=chosen, progress=progress.pick(sys.stderr)
-        )
-    click.echo(done.out)
+        shown = progress.pick(sys.stderr)
+        experiments.run(spark, config, execution, phases=chosen, progress=shown).close()
+    click.echo(execution.out)
 
 
 def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
@@ -78,21 +77,22 @@ def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
 
 def _paper(**given: Any) -> None:
     flags = given_only(given)
-    whole = Paper(**{name: flags.pop(name) for name in PAPER_FIELDS if name in flags})
+    experiments = Paper(**{name: flags.pop(name) for name in PAPER_FIELDS if name in flags})
     execution = Execution(**{"out": PAPER_OUT} | flags)
     from scribe_spark import progress
     from scribe_spark.experiments import paper
 
-    paper.check(whole, execution)
-    configs = [config for runs in whole.runs().values() for config in runs.values()]
+    paper.check(experiments, execution)
+    configs = [config for runs in experiments.runs().values() for config in runs.values()]
     with _session(execution, *configs) as spark:
-        click.echo(paper.run(spark, whole, execution, progress=progress.pick(sys.stderr)))
+        click.echo(paper.run(spark, experiments, execution, progress.pick(sys.stderr)))
 
 
 def _report(**given: Any) -> None:
     execution = Execution(**{"out": RUN_OUT} | given_only(given))
     from scribe_spark import experiments
 
+    experiments.check_report(execution.out)
     with _session(execution) as spark:
         click.echo(experiments.report(spark, execution.out))
 
@@ -118,6 +118,7 @@ def _session(execution: Execution, *configs: RunConfig) -> Iterator[Any]:
         from scribe_spark.runtime.java import check_java
 
         check_java()
+    from scribe_spark.runtime.checkpoints import delete_checkpoints
     from scribe_spark.runtime.session import session
 
     nodes = max([config.overlay.nodes for config in configs], default=1)
@@ -126,6 +127,8 @@ def _session(execution: Execution, *configs: RunConfig) -> Iterator[Any]:
         with interruptible(spark):
             yield spark
     finally:
+        with suppress(Exception):  # the storage may not answer, the session be over
+            delete_checkpoints(spark)
         spark.stop()
 
 

@@ -29,7 +29,7 @@ class Execution(Section):
         description="Partitions of the node-level tables, picked from cores and size if not given",
     )
     resume: bool = Field(
-        default=False, description="Go on with what is in OUT, after its last whole phase"
+        default=False, description="Go on with what is in OUT, after its last complete phase"
     )
     overwrite: bool = Field(default=False, description="Replace what is in OUT")
 

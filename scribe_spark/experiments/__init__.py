@@ -2,7 +2,7 @@
 
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.phases import PHASES
-from scribe_spark.experiments.reporting import report
+from scribe_spark.experiments.reporting import check_report, report
 from scribe_spark.experiments.run import Run, run
 from scribe_spark.experiments.run_sweep import check_sweep, run_sweep
 from scribe_spark.experiments.simulation import Simulation
@@ -16,6 +16,7 @@ __all__ = [
     "Sweep",
     "TreeGraph",
     "check",
+    "check_report",
     "check_sweep",
     "report",
     "run",

@@ -17,7 +17,7 @@ __all__ = ["check", "check_previous", "refuse_local_lock"]
 
 
 def check(config: RunConfig, execution: Execution) -> None:
-    """Refuse bad input that can be told without Spark: topology, overlay, trees, members, OUT.
+    """Refuse bad input that can be found without Spark: topology, overlay, trees, members, OUT.
 
     Raises
     ------
@@ -71,6 +71,6 @@ def refuse_local_lock(out: str) -> None:
         return
     try:
         text = read(LOCK)
-    except (OSError, UnicodeDecodeError):  # it has just been given back, or cannot be told
+    except (OSError, UnicodeDecodeError):  # it has just been given back, or cannot be read
         return
     refuse_locked(out, text)

@@ -1,4 +1,4 @@
-"""What is recorded of a table when it is written, and how it is told later that it is unchanged.
+"""What is recorded of a table when it is written, and how a later check finds that it is unchanged.
 
 A table's record has two parts.  Its *content* (``rows``, ``columns``, ``digest``) is equal for
 equal rows, whatever their order, the partitions and the files: runs are compared by it.  Its
@@ -28,6 +28,7 @@ __all__ = [
     "file_digests",
     "find_changed_file",
     "same_content",
+    "same_outputs",
     "text_digest",
 ]
 
@@ -140,3 +141,10 @@ def find_changed_file(files: Files, url: str, recorded: Mapping[str, str]) -> st
         if name in found and name in recorded and found[name] != recorded[name]:
             return f"{name} has changed"
     return None
+
+
+def same_outputs(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two records of a phase are of the same rows and texts."""
+    tables, others = one["tables"], other["tables"]
+    same = tables.keys() == others.keys() and one["texts"] == other["texts"]
+    return same and all(same_content(tables[name], others[name]) for name in tables)

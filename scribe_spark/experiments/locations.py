@@ -1,7 +1,8 @@
-"""Locations of folders, and what can be told of a local one without Spark."""
+"""Locations of folders, and what is known of a local one without Spark."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,8 +14,11 @@ from scribe_spark.inputs import is_local, local_path
 
 __all__ = ["inside", "join", "local_contents", "probe_local", "refuse_long_names"]
 
-#: The longest name of a file, in bytes, that common file systems take.
-LONGEST_NAME = 255
+#: The longest name of a file, and the longest path, in bytes, that common file systems take.
+LONGEST_NAME, LONGEST_PATH = 255, 4_095
+
+#: Bytes that Spark's files in a folder add to its path, while they are written too.
+_INSIDE = 400
 
 
 def join(out: str, name: str) -> str:
@@ -23,14 +27,25 @@ def join(out: str, name: str) -> str:
 
 
 def inside(execution: Execution, name: str) -> Execution:
-    """How one run of several is made: in OUT's folder `name`, gone on with where it stands."""
+    """How one run of several is made: in OUT's folder `name`, gone on with where it stopped."""
     return execution.replace(out=join(execution.out, name), resume=True, overwrite=False)
 
 
 def refuse_long_names(out: str) -> None:
+    """Refuse a location with a name, or a local one as a whole, that is too long for its files.
+
+    Raises
+    ------
+    InputError
+    """
     for name in local_path(out).parts if is_local(out) else out.split("/"):
-        if len(name.encode()) > LONGEST_NAME:
-            remedy = f"has a name of {len(name.encode())} bytes; must be at most {LONGEST_NAME}"
+        if len(os.fsencode(name)) > LONGEST_NAME:
+            remedy = f"has a name of {len(os.fsencode(name))} bytes; must be at most {LONGEST_NAME}"
+            raise InputError("out", out, remedy)
+    if is_local(out):
+        length, most = len(os.fsencode(local_path(out).absolute())), LONGEST_PATH - _INSIDE
+        if length > most:
+            remedy = f"is a path of {length:,} bytes; must be at most {most:,}"
             raise InputError("out", out, remedy)
 
 

@@ -70,7 +70,7 @@ class Owner:
 
     @classmethod
     def read(cls, text: str) -> Owner | None:
-        """The owner that a lock file names; None where it cannot be told."""
+        """The owner that a lock file names; None where the text does not say."""
         try:
             found: dict[str, Any] = json.loads(text)["owner"]
             owner = cls(**found)
@@ -220,7 +220,7 @@ class Lock:
         owner = Owner.read(found or "")
         if owner is not None and owner.is_dead:
             return True
-        whose = str(owner or "an owner that cannot be told")
+        whose = str(owner or "an unknown owner")
         if owner is not None and owner.is_of_this_machine:
             raise _in_use(self._out, whose)
         patience = _PATIENCE * self._every

@@ -113,7 +113,11 @@ def _file_digest(path: Path) -> str:
 
 
 def phase_entry(
-    name: str, seconds: float, tables: Mapping[str, Any], texts: Mapping[str, str]
+    name: str,
+    seconds: float,
+    tables: Mapping[str, Any],
+    texts: Mapping[str, str],
+    registered: Mapping[str, list[str]],
 ) -> dict[str, Any]:
     """A phase as the manifest has it.
 
@@ -123,6 +127,8 @@ def phase_entry(
         Table -> its record (`digests`).
     texts : mapping
         File -> its digest.
+    registered : mapping
+        Registry -> the names of the systems or measures that took part.
     """
     rows = sum(record["rows"] for record in tables.values())
     return {
@@ -131,6 +137,7 @@ def phase_entry(
         "rows": rows,
         "tables": dict(tables),
         "texts": dict(texts),
+        "registered": dict(registered),
     }
 
 
@@ -156,7 +163,7 @@ def check_shape(manifest: Mapping[str, Any]) -> None:
     """
     for entry in manifest["phases"]:
         PHASES.index(entry["name"])
-        dict(entry["texts"])
+        dict(entry["texts"]), dict(entry.get("registered", {}))
         for record in dict(entry["tables"]).values():
             dict(record)
     for fields in (manifest["resolved"], manifest["inputs"], manifest["versions"]):

@@ -203,15 +203,15 @@ def _write(
         for seed, rows in of.metrics.items()
         for row in rows
     ]
-    table = schemas.held(spark, tidy, schemas.METRICS)
+    table = schemas.local_table(spark, tidy, schemas.METRICS)
     manifest["tables"] = {"metrics": folder.write_table("metrics", table)}
     manifest["texts"] = {"metrics.json": folder.write_json("metrics.json", metrics)}
-    told = {
+    summary = {
         **manifest,
         "resolved": {**manifest["resolved"], **manifest["experiments"]},
         "phases": manifest["runs"],
     }
-    page = render(metrics, told, pd.concat(map(mean_distributions, drawn.values())))
+    page = render(metrics, summary, pd.concat(map(mean_distributions, drawn.values())))
     location = folder.write_page(page)
     folder.write_json(MANIFEST, manifest)
     return location

@@ -21,7 +21,13 @@ from scribe_spark.experiments.tree_graph import tree_edges
 from scribe_spark.measures.delay import first_copies, group_delay
 from scribe_spark.measures.link_stress import link_stress
 from scribe_spark.measures.measure import RunTables
-from scribe_spark.measures.metrics import collect, find, measure_distributions, metric_rows
+from scribe_spark.measures.metrics import (
+    all_measures,
+    collect,
+    find,
+    measure_distributions,
+    metric_rows,
+)
 from scribe_spark.measures.node_stress import node_loads, node_stress
 from scribe_spark.measures.published import published, replaced_figures
 from scribe_spark.report import preload
@@ -48,12 +54,16 @@ class Phase:
         ``tables(simulation)`` yields ``(name, DataFrame)``.
     texts : callable
         ``texts(simulation)``: file name -> JSON value, after all tables have been written.
+    registered : callable
+        ``registered(simulation)``: registry -> the names of what takes part of it.  Whoever
+        registers more systems or measures has a phase that is complete for less.
     """
 
     name: str
     writes: tuple[str, ...]
     tables: Callable[[Simulation], Tables]
     texts: Callable[[Simulation], Mapping[str, Any]] = lambda simulation: {}
+    registered: Callable[[Simulation], Mapping[str, list[str]]] = lambda simulation: {}
 
 
 # --- what each phase writes
@@ -97,7 +107,7 @@ def _measures(simulation: Simulation) -> Tables:
         yield "link_stress", link_stress(saved["tree_edges"], loads, simulation.underlay)
         yield "group_delay", delays.result()
         spread = measure_distributions(run, replaced_figures(simulation.config))
-        yield "distributions", schemas.held(simulation.spark, spread, schemas.DISTRIBUTIONS)
+        yield "distributions", schemas.local_table(simulation.spark, spread, schemas.DISTRIBUTIONS)
         simulation.stages["collected"] = collected.result()
 
 
@@ -122,6 +132,18 @@ def _run_tables(simulation: Simulation) -> RunTables:
     return RunTables(
         simulation.saved, systems, config.overlay.nodes, config.overlay.b, simulation.underlay
     )
+
+
+# --- what takes part
+
+
+def _systems(simulation: Simulation) -> dict[str, list[str]]:
+    systems = systems_of_run(simulation.config.trees.variants)
+    return {"systems": [system.name for system in systems]}
+
+
+def _systems_and_measures(simulation: Simulation) -> dict[str, list[str]]:
+    return {**_systems(simulation), "measures": [measure.name for measure in all_measures()]}
 
 
 # --- tables out of stages
@@ -152,7 +174,7 @@ def _extra_joins(simulation: Simulation) -> DataFrame:
         if variant.joins is not None
     ]
     if not sent:
-        return schemas.held(simulation.spark, [], schemas.EXTRA_JOINS)
+        return schemas.local_table(simulation.spark, [], schemas.EXTRA_JOINS)
     return schemas.conform(union_tables(sent), schemas.EXTRA_JOINS)
 
 
@@ -164,7 +186,7 @@ def _overloaded(simulation: Simulation) -> DataFrame:
         for name, variant in variants
         if variant.overloaded is not None
     ]
-    return schemas.held(simulation.spark, rows, schemas.OVERLOADED)
+    return schemas.local_table(simulation.spark, rows, schemas.OVERLOADED)
 
 
 # --- the registry
@@ -182,12 +204,14 @@ TABLE_PHASES: dict[str, Phase] = {
                 *("extra_joins", "overloaded"),
             ),
             _trees,
+            registered=_systems,
         ),
         Phase(
             "measures",
             ("node_stress", "link_stress", "group_delay", "distributions"),
             _measures,
             _metrics,
+            _systems_and_measures,
         ),
     )
 }

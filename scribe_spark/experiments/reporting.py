@@ -8,14 +8,28 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.locations import local_contents
 from scribe_spark.experiments.manifest import MANIFEST, check_shape
 from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
+from scribe_spark.inputs import is_local
 from scribe_spark.report import render
 
-__all__ = ["report"]
+__all__ = ["check_report", "report"]
 
 #: What the report is drawn from, and the phase that writes it.
 _METRICS, _DISTRIBUTIONS, _PHASE = "metrics.json", "distributions", list(TABLE_PHASES)[-1]
+
+
+def check_report(out: str) -> None:
+    """Refuse a local folder that holds no run, before Spark is started.
+
+    Raises
+    ------
+    InputError
+    """
+    if is_local(out):
+        names, _ = local_contents(out)
+        _refuse_no_run(out, names)
 
 
 def report(spark: SparkSession, out: str) -> str:
@@ -46,9 +60,7 @@ def report(spark: SparkSession, out: str) -> str:
 
 def _manifest(folder: Folder) -> dict[str, Any]:
     """The manifest of a run that left at least a list of phases."""
-    if MANIFEST not in folder.names():
-        remedy = "holds no finished run; make one with `scribe-spark run`"
-        raise InputError("out", folder.out, remedy)
+    _refuse_no_run(folder.out, folder.names())
     try:
         manifest = folder.read_json(MANIFEST)
         check_shape(manifest)
@@ -58,6 +70,12 @@ def _manifest(folder: Folder) -> dict[str, Any]:
         remedy = f"holds no finished run: its {MANIFEST} cannot be read as one of a run"
         raise InputError("out", folder.out, remedy) from None
     return manifest
+
+
+def _refuse_no_run(out: str, names: list[str]) -> None:
+    if MANIFEST not in names:
+        remedy = "holds no finished run; make one with `scribe-spark run`"
+        raise InputError("out", out, remedy)
 
 
 def _refuse_damage(folder: Folder, name: str, problem: str | None) -> None:

@@ -199,13 +199,13 @@ class _Work:
         same_inputs = True  # the tables so far are those that later records were made from
         for name, phase in TABLE_PHASES.items():
             entry = recorded.get(name)
-            if same_inputs and entry is not None and self._is_complete(entry):
+            if same_inputs and entry is not None and self._is_complete(phase, entry):
                 self._progress.note(f"{name}: complete, skipped")
                 self._load_saved(entry)
                 self._save(put_entry(self._manifest, entry))
             elif name in phases:
                 made = self._run_phase(phase)
-                same_inputs = entry is not None and _same_outputs(entry, made)
+                same_inputs = entry is not None and digests.same_outputs(entry, made)
             else:
                 _refuse_gap(name, phases)
                 same_inputs = False
@@ -213,19 +213,23 @@ class _Work:
             started = time.perf_counter()
             with self._progress.phase(REPORT):
                 report(self._simulation.spark, self._folder.out)
-            entry = phase_entry(REPORT, time.perf_counter() - started, {}, {})
+            entry = phase_entry(REPORT, time.perf_counter() - started, {}, {}, {})
             self._save(put_entry(self._manifest, entry))
 
     # --- a phase that has been run
 
-    def _is_complete(self, entry: dict[str, Any]) -> bool:
-        """Whether all that a phase wrote is there as recorded.
+    def _is_complete(self, phase: Phase, entry: dict[str, Any]) -> bool:
+        """Whether a phase was of the same systems and measures, and is there as recorded.
 
         Raises
         ------
         InputError
             The storage does not answer: nothing can be said.
         """
+        for kind, names in phase.registered(self._simulation).items():
+            if entry.get("registered", {}).get(kind) != names:
+                self._progress.note(f"{phase.name}: other {kind} took part: computed again")
+                return False
         verified = [
             *((name, self._folder.verify_text(name, d)) for name, d in entry["texts"].items()),
             *((name, self._folder.verify_table(name, r)) for name, r in entry["tables"].items()),
@@ -254,7 +258,8 @@ class _Work:
                 self._progress.note(f"{phase.name}: an executor was lost; computed again")
                 self._simulation.release()
                 tables, texts = self._write_again(phase)
-        entry = phase_entry(phase.name, time.perf_counter() - started, tables, texts)
+        took, registered = time.perf_counter() - started, phase.registered(self._simulation)
+        entry = phase_entry(phase.name, took, tables, texts, registered)
         self._save(put_entry(self._manifest, entry))
         return entry
 
@@ -287,10 +292,3 @@ class _Work:
             for file, value in phase.texts(self._simulation).items()
         }
         return tables, texts
-
-
-def _same_outputs(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two records of a phase are of the same rows and texts."""
-    tables, others = one["tables"], other["tables"]
-    same = tables.keys() == others.keys() and one["texts"] == other["texts"]
-    return same and all(digests.same_content(tables[name], others[name]) for name in tables)

@@ -50,7 +50,7 @@ class Swept:
 
 
 def check_sweep(sweep: Sweep, execution: Execution) -> None:
-    """Refuse bad input that can be told without Spark, at any point of the grid.
+    """Refuse bad input that can be found without Spark, at any point of the grid.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _run_points(
 def _write(folder: Folder, sweep: Sweep, cells: pd.DataFrame) -> DataFrame:
     """Write the table and the page of a sweep; the table."""
     schema = schemas.sweep_rows({name: KINDS[name] for name in sweep.grid})
-    table = folder.write_rows("sweep", schemas.held(folder.spark, cells, schema))
+    table = folder.write_rows("sweep", schemas.local_table(folder.spark, cells, schema))
     units = {name: metric.unit for name, metric in metric_definitions().items()} | COSTS
     page = render_sweep(
         cells,

@@ -92,7 +92,7 @@ class Histogram:
         return float(self.values.min()) if len(self.values) else None
 
     def mean(self, things: int | None = None) -> float | None:
-        """The mean value; with `things`, of so many, those that are not counted having 0."""
+        """The mean value; with `things`, of that many, where those not counted have 0."""
         total = int(self.counts.sum()) if things is None else things
         return self.sum / total if total else None
 

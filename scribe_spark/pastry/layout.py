@@ -42,7 +42,7 @@ LAYOUT = (
     "gap_below:array<int>,gap_above:array<int>>"
 )
 
-_NODES_AT_ONCE = 4096  # dense tables of so many nodes fit in the cache
+_NODES_AT_ONCE = 4096  # dense tables of this many nodes fit in the cache
 
 
 def pack_in_blocks(knowledge: Knowledge, b: int) -> Iterator[pa.RecordBatch]:

@@ -9,13 +9,17 @@ probability".
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, ids, schemas
-from scribe_spark.config import RunConfig
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import RunConfig
 
 __all__ = ["make_nodes", "node_name", "node_vertices"]
 

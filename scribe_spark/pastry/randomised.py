@@ -104,7 +104,7 @@ def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
         candidate=F.explode_outer(F.when(F.col("next").isNotNull(), candidates)).alias("candidate"),
         there=[F.col(name).alias(new) for name, new in there.items()],
         turn=F.when(onward, F.struct(draw, "candidate")).alias("turn"),
-        # NULLs are passed over; where all are, the usual next hop stands
+        # NULLs are passed over; where all are, the usual next hop remains
         drawn=F.min_by("candidate", "turn").alias("drawn"),
         next=F.coalesce("drawn", "next").alias("next"),
     )

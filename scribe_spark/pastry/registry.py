@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from scribe_spark.config import OverlayConfig
 from scribe_spark.errors import InputError
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.underlay.protocol import Underlay
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import OverlayConfig
 
 __all__ = [
     "OverlayKind",

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["render_sweep"]
 
 _MARKERS = ("o", "s", "^", "D", "v")
-_DECADES = 2  # from so many on an axis is logarithmic
-_TICKS = 7  # up to so many values each has its tick
+_DECADES = 2  # an axis over this many or more is logarithmic
+_TICKS = 7  # up to this many values, each has its tick
 
 
 @dataclass(frozen=True)

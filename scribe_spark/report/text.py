@@ -34,8 +34,8 @@ def as_text(value: Any) -> str:
         return ABSENT
     if not is_number(value):
         return str(value)
-    whole = value == int(value) or abs(value) >= 1000
-    return f"{value:,.0f}" if whole else f"{value:.4g}"
+    without_decimals = value == int(value) or abs(value) >= 1000
+    return f"{value:,.0f}" if without_decimals else f"{value:.4g}"
 
 
 def as_spread(std: Any) -> str:

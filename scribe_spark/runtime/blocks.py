@@ -175,7 +175,7 @@ def _hash_partitions(leaf: JavaObject) -> tuple[int, str] | None:
 
 def _dataframe_of_rdd(spark: SparkSession, like: JavaObject, rdd: JavaObject) -> DataFrame:
     """A DataFrame whose whole plan is `rdd`, with the columns and partitioning of a leaf `like`."""
-    # (each class is asked for by its whole name: py4j looks for every part of a dotted one in all
+    # (each class is asked for by its full name: py4j looks for every part of a dotted one in all
     # jars)
     jvm, session = spark._jvm, spark._jsparkSession
     none = getattr(jvm, "scala.Option").empty()

@@ -14,7 +14,12 @@ from typing import Any
 from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
-__all__ = ["checkpoints_are_reliable", "delete_checkpoint", "provide_scratch_directory"]
+__all__ = [
+    "checkpoints_are_reliable",
+    "delete_checkpoint",
+    "delete_checkpoints",
+    "provide_scratch_directory",
+]
 
 #: What Spark made of the directory of :func:`provide_scratch_directory`.
 _scratch: set[str] = set()
@@ -38,9 +43,23 @@ def provide_scratch_directory(context: SparkContext) -> None:
             _scratch.add(made)
 
 
+def delete_checkpoints(spark: SparkSession) -> None:
+    """Delete the folder that Spark made for a session's checkpoints, as the session ends.
+
+    The directory that the user named is around it and stays.
+    """
+    folder = spark.sparkContext.getCheckpointDir()
+    if folder is not None and checkpoints_are_reliable(spark.sparkContext):
+        _delete(spark, folder)
+
+
 def delete_checkpoint(spark: SparkSession, rdd: Any) -> None:
     """Delete the files of a reliably checkpointed RDD of the JVM; does nothing for any other."""
     file = rdd.getCheckpointFile()
     if file.isDefined():
-        path = getattr(spark._jvm, "org.apache.hadoop.fs.Path")(file.get())
-        path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
+        _delete(spark, file.get())
+
+
+def _delete(spark: SparkSession, location: str) -> None:
+    path = getattr(spark._jvm, "org.apache.hadoop.fs.Path")(location)
+    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from pyspark import inheritable_thread_target
@@ -23,8 +24,8 @@ class Submit(Protocol):
 def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
     """Give a function that runs work in a thread beside the caller's, one piece after the other.
 
-    At the end it waits for the piece that is running; pieces that have not begun are dropped, which
-    are some only where the caller raises.
+    At the end it waits for the pieces.  Where the caller raises (Ctrl-C, for one), the jobs of the
+    piece that is running are cancelled, and pieces that have not begun are dropped.
 
     Examples
     --------
@@ -33,13 +34,22 @@ def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
     ...     other.write.parquet(place)
     ...     print(rows.result())
     """
-    pool = ThreadPoolExecutor(1, "concurrent-jobs")
+    pool, context = ThreadPoolExecutor(1, "concurrent-jobs"), spark.sparkContext
+    tag = f"concurrent-jobs-{uuid.uuid4().hex}"
 
     def submit(work: Callable[..., Any], *given: Any, **named: Any) -> Future[Any]:
+        def tagged() -> Any:
+            context.addJobTag(tag)
+            return work(*given, **named)
+
         # the thread has the caller's local properties, such as its pool and its jobs' description
-        return pool.submit(inheritable_thread_target(spark)(work), *given, **named)
+        return pool.submit(inheritable_thread_target(spark)(tagged))
 
     try:
         yield submit
+    except BaseException:
+        with suppress(Exception):  # the session may be ending by itself
+            context.cancelJobsWithTag(tag)
+        raise
     finally:
         pool.shutdown(cancel_futures=True)

@@ -118,7 +118,7 @@ def is_store(url: str) -> bool:
 
 
 class LocalFiles:
-    """Files of this machine: ``file://`` and an absolute path, as it stands."""
+    """Files of this machine: ``file://`` and an absolute path."""
 
     def status(self, url: str) -> FileStatus | None:
         """See :class:`Files`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from scribe_spark.runtime.graphframes_jar import FOLDER
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["CLASS_ARCHIVE", "archive_option", "java_options"]
+__all__ = ["CLASS_ARCHIVE", "archive_option", "java_options", "log_option"]
 
 #: The classes of a Spark session as the JVM lays them out, recorded once by set-up: sessions start
 #: in half the time. A JVM that does not fit it ignores it.
@@ -24,7 +24,7 @@ def java_options(heap_mib: int, estimated_work: int) -> str:
     Half of a short run is JVM warm-up: the first compiler alone is faster there. The code that it
     makes is slower by a third than what the second makes in the end.
     """
-    options = [archive_option(), _log_option()]
+    options = [archive_option(), log_option()]
     if enabled("first_compiler") and estimated_work <= _SHORT:
         options.append("-XX:TieredStopAtLevel=1")
     if enabled("heap_layout"):
@@ -46,8 +46,11 @@ def archive_option() -> str:
     return f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
-def _log_option() -> str:
-    """Errors only, and none of what Spark says of its own default log settings."""
+def log_option() -> str:
+    """The option for the log settings beside this module; '' where they are not used.
+
+    With them Spark says nothing until ``SparkContext.setLogLevel``.
+    """
     settings = Path(__file__).with_name("log4j2.properties")
     if "SPARK_CONF_DIR" in os.environ or not settings.is_file():  # the user's own; a zipped package
         return ""

@@ -17,7 +17,10 @@ _LOCAL_CLUSTER = re.compile(
     r"local-cluster\[\s*(?P<executors>\d+)\s*,\s*(?P<cores>\d+)\s*,\s*(?P<memory>\d+)\s*\]"
 )
 _STANDALONE = re.compile(r"spark://(?P<hosts>[^,/\s]+:\d+(,[^,/\s]+:\d+)*)")
-_OTHER = re.compile(r"(?!spark:|local)[A-Za-z][A-Za-z0-9+.-]*://\S+")
+#: Kubernetes: the address of its API server, over TLS unless it says http.
+_KUBERNETES = re.compile(
+    r"k8s://((?P<scheme>https?)://)?(?P<host>\[[^\]/\s]+\]|[^:/\s]+)(:(?P<port>\d+))?(/\S*)?"
+)
 
 #: Bounds of the numbers in a master; beyond them Spark fails in its own words.
 _MOST = {
@@ -29,7 +32,7 @@ _MOST = {
     "port": 65_535,
 }
 
-#: Seconds that a standalone master has to accept a connection.
+#: Seconds that a cluster's master has to accept a connection.
 PATIENCE = 5.0
 
 
@@ -62,30 +65,41 @@ def check_master(master: str) -> None:
         if not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & os.environ.keys():
             remedy = "set HADOOP_CONF_DIR or YARN_CONF_DIR to the folder of the cluster's settings"
             raise InputError("master", master, remedy)
-    elif not _OTHER.fullmatch(master):
+    elif found := _KUBERNETES.fullmatch(master):
+        if found["port"] and not 1 <= int(found["port"]) <= _MOST["port"]:
+            raise InputError("master", master, f"port must be 1 to {_MOST['port']:,}")
+    else:
         raise InputError("master", master, f"is no Spark master; {_REMEDY}")
 
 
 def reach_master(master: str, patience: float = PATIENCE) -> None:
-    """Refuse a standalone master that does not accept a connection; others are not tried.
+    """Refuse a standalone master, or Kubernetes, that accepts no connection; others are not tried.
 
     Raises
     ------
     InputError
         None of its hosts accepts a connection within `patience` seconds.
     """
-    found = _STANDALONE.fullmatch(master)
-    if found is None:
-        return
     reason = ""
-    for address in found["hosts"].split(","):
-        host, _, port = address.rpartition(":")
+    for host, port in _addresses(master):
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=patience).close()
+            socket.create_connection((host.strip("[]"), port), timeout=patience).close()
         except TimeoutError:
             reason = f"no answer in {patience:g} s"
         except (OSError, UnicodeError) as error:  # a host name may not be one
             reason = getattr(error, "strerror", None) or str(error)
         else:
             return
-    raise InputError("master", master, f"cannot be reached ({reason})")
+    if reason:
+        raise InputError("master", master, f"cannot be reached ({reason})")
+
+
+def _addresses(master: str) -> list[tuple[str, int]]:
+    """Host and port of whatever takes a connection for `master`; none where Spark alone knows."""
+    if found := _STANDALONE.fullmatch(master):
+        parts = [address.rpartition(":") for address in found["hosts"].split(",")]
+        return [(host, int(port)) for host, _, port in parts]
+    if found := _KUBERNETES.fullmatch(master):
+        typical = 80 if found["scheme"] == "http" else 443
+        return [(found["host"], int(found["port"] or typical))]
+    return []

@@ -18,10 +18,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, one_line
 from scribe_spark.runtime.checkpoints import provide_scratch_directory
 from scribe_spark.runtime.graphframes_jar import jars
-from scribe_spark.runtime.java_options import java_options
+from scribe_spark.runtime.java_options import java_options, log_option
 from scribe_spark.runtime.master import check_master, is_local, on_this_machine, reach_master
 from scribe_spark.runtime.memory import heap_mib
 from scribe_spark.runtime.settings import default_partitions, sql_settings
@@ -77,6 +77,8 @@ def session(
     if "SPARK_ENV_LOADED" not in os.environ or master != _ANY_CORES:
         builder = builder.master(master)
     spark = _create(builder, master)
+    if log_option() and "spark.log.level" not in dict(spark.sparkContext.getConf().getAll()):
+        spark.sparkContext.setLogLevel("ERROR")
     if enabled("cached_classes"):
         for name in _CLASSES:  # found once: each time the JVM looks through all its jars
             setattr(spark._jvm, name, getattr(spark._jvm, name))
@@ -181,8 +183,9 @@ def _create(builder: SparkSession.Builder, master: str) -> SparkSession:
     except Exception as error:
         if on_this_machine(master):
             raise
-        lines = str(getattr(error, "java_exception", error)).strip().splitlines()
-        reason = lines[0] if lines else type(error).__name__
+        reason = one_line(error)
+        if "stopped SparkContext" in reason:  # its words where no master takes the application
+            reason = "what is there does not answer as a Spark master of this version"
         raise InputError("master", master, f"no session can be made there ({reason})") from None
 
 

@@ -9,6 +9,7 @@ group and subscriber for member.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, ids, schemas
-from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.pastry.nodes import node_name
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import RunConfig
 
 __all__ = ["check_members", "draw_members", "group_sizes", "make_groups", "read_members", "senders"]
 
@@ -38,7 +41,7 @@ def group_sizes(config: RunConfig) -> np.ndarray:
 
 
 def draw_members(spark: SparkSession, config: RunConfig) -> DataFrame:
-    """`schemas.MEMBERS`: for each group, so many distinct nodes, uniformly, independently."""
+    """`schemas.MEMBERS`: distinct nodes for each group, drawn uniformly and independently."""
     sizes = group_sizes(config)
     groups = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})
     n, seed = config.overlay.nodes, config.seed

@@ -71,7 +71,7 @@ def check_routable(graph: Graph, tie: str, most: int = MOST_ROUTERS) -> None:
     tie : str
         `RunConfig.tie`.
     most : int
-        With up to so many routers there are matrices, and every graph will do.
+        With up to this many routers there are matrices, and every graph will do.
 
     Raises
     ------

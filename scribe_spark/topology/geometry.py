@@ -97,7 +97,7 @@ def hop_diameter(n: int, links: np.ndarray) -> int | None:
     sparse matrix takes longer to make than the answer.
     """
     everyone, ends = (1 << n) - 1, links.tolist()
-    within = [1 << router for router in range(n)]  # the routers within so many hops of each
+    within = [1 << router for router in range(n)]  # the routers within that many hops of each
     hops = 0
     while any(reached != everyone for reached in within):
         before = within.copy()

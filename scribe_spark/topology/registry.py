@@ -14,7 +14,7 @@ from typing_extensions import TypeIs
 from scribe_spark.config import RunConfig, TopologyConfig
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.errors import InputError
-from scribe_spark.inputs import is_local, local_path
+from scribe_spark.inputs import exists, is_local
 from scribe_spark.topology import power_law, topohub, transit_stub
 from scribe_spark.topology.checks import check
 from scribe_spark.topology.edge_list import edge_list, remote_edge_list
@@ -104,7 +104,7 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
             remedy = "is not on this machine; reading it takes a Spark session"
             raise InputError(FIELD, topology, remedy)
         return remote_edge_list(topology, spark)
-    if not local_path(topology).exists():
+    if not exists(topology, FIELD):
         raise InputError(FIELD, topology, _unknown(topology))
     return edge_list(topology)
 

@@ -19,7 +19,7 @@ _ROUTES = 2_500_000
 
 
 def statistics(graph: Graph, tie: str, seed: int) -> dict[str, str]:
-    """Sizes, and means over links and routes: what is told -> its value as text.
+    """Sizes, and means over links and routes: name -> value as text.
 
     Means of routes are over ordered pairs of distinct routers; in a network of more than 10,000
     routers over the pairs from 200 of them.

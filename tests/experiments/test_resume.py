@@ -19,7 +19,10 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.experiments.folder import Folder
+from scribe_spark.measures.measure import Measure, Metric
+from scribe_spark.measures.metrics import register_measure, unregister_measure
 from scribe_spark.runtime.filesystem import LocalFiles
+from scribe_spark.systems import TREE, System, register_system, unregister_system
 
 from .conftest import SMALL, Notes, left, manifest
 
@@ -258,6 +261,43 @@ def test_damaged_tables_are_made_again(make, copy, small):
     assert left(copy) == left(small.out)
     assert [entry["name"] for entry in manifest(copy)["phases"]] == list(experiments.PHASES)
     assert run.metrics() == small.metrics()
+
+
+def test_a_measure_that_was_not_registered_is_computed(make, copy, small):
+    """And what only it has changed is no reason to compute the phases before."""
+    definition = Metric("mine.value", "1", None, "Mine.", lambda found: 7)
+    register_measure(Measure("mine", (definition,)))
+    notes = Notes()
+    try:
+        run = make(copy, resume=True, write_routing_table=True, progress=notes)
+    finally:
+        unregister_measure("mine")
+    assert notes.lines[2:] == [
+        "trees: complete, skipped",
+        "measures: other measures took part: computed again",
+    ]
+    assert run.metrics()[-1]["value"] == 7
+    assert run.metrics()[:-1] == small.metrics()
+    assert manifest(copy)["phases"][3]["registered"]["measures"][-1] == "mine"
+
+
+def test_a_system_that_was_not_registered_is_built(make, copy):
+    """Trees of another set of systems are not complete; neither are those of an unknown one."""
+
+    class StopHereError(Exception):
+        pass
+
+    def build(stages):
+        raise StopHereError
+
+    register_system(System("mine", "Mine", TREE, build))
+    notes = Notes()
+    try:
+        with pytest.raises(StopHereError):
+            make(copy, resume=True, write_routing_table=True, progress=notes)
+    finally:
+        unregister_system("mine")
+    assert "trees: other systems took part: computed again" in notes.lines
 
 
 def test_a_table_from_damaged_ones_is_made_again(make, copy, small):

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from scribe_spark.runtime import blocks
+from scribe_spark.runtime.checkpoints import delete_checkpoints
 
 
 def persistent_rdds(spark) -> set[int]:
@@ -134,6 +135,15 @@ def test_release_deletes_the_files_of_a_reliable_checkpoint(spark, reliable):
     assert kept.count() == 3
     blocks.release(kept)
     assert not list(reliable.glob("*/rdd-*"))
+
+
+def test_the_folder_of_a_sessions_checkpoints_is_deleted(spark, reliable):
+    """Spark makes one for each session in the directory that the user named, and leaves it."""
+    blocks.materialise(spark.range(3))
+    (reliable / "of the user").touch()
+    delete_checkpoints(spark)
+    assert [path.name for path in reliable.iterdir()] == ["of the user"]
+    delete_checkpoints(spark)
 
 
 def test_graphframes_directory_is_not_used(spark):

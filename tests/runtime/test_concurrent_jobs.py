@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -47,3 +48,30 @@ def test_what_has_not_begun_is_dropped_where_the_caller_raises(spark):
         interrupted()
     assert done == ["first"]  # what runs is waited for
     assert pending[0].cancelled()
+
+
+def test_a_running_job_is_cancelled_where_the_caller_raises(spark):
+    """Not waited for, which can take minutes; and no job of anybody else."""
+    running, failed = threading.Event(), []
+
+    def compute() -> None:
+        running.set()
+        try:
+            spark.range(10**12).selectExpr("sum(id % 7)").collect()
+        except Exception as error:
+            failed.append(error)
+
+    def interrupted() -> None:
+        with concurrent_jobs(spark) as submit:
+            submit(compute)
+            running.wait(10)
+            time.sleep(1)
+            raise KeyboardInterrupt
+
+    started = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert time.perf_counter() - started < 30
+    assert "cancelled" in str(failed[0])
+    with concurrent_jobs(spark) as submit:
+        assert submit(spark.range(5).count).result() == 5

@@ -20,7 +20,8 @@ GOOD = [
     "spark://host:7077",
     "spark://a:7077,b:7077",
     "k8s://https://host:6443",
-    "other://host",  # a cluster manager that somebody adds to Spark
+    "k8s://host",
+    "k8s://[::1]:6443/path",
 ]
 BAD = [
     "",
@@ -37,6 +38,10 @@ BAD = [
     "spark://host:70000",
     "spark://",
     "LOCAL",
+    "other://host",  # spark-submit, which starts every session's JVM, takes no other scheme
+    "mesos://host:5050",
+    "k8s://",
+    "k8s://https://host:70000",
 ]
 
 
@@ -78,14 +83,24 @@ def port():
 def test_a_master_that_accepts_a_connection(port):
     reach_master(f"spark://127.0.0.1:{port}")
     reach_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    reach_master(f"k8s://https://127.0.0.1:{port}")
     reach_master("local[2]")
     reach_master("yarn")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:1", "no.such.host.invalid:7077", "a..b:7077"])
-def test_a_master_that_does_not(host):
+@pytest.mark.parametrize(
+    "master",
+    [
+        "spark://127.0.0.1:1",
+        "spark://no.such.host.invalid:7077",
+        "spark://a..b:7077",
+        "k8s://https://127.0.0.1:1",
+        "k8s://http://127.0.0.1:1",
+    ],
+)
+def test_a_master_that_does_not(master):
     with pytest.raises(InputError, match=r"^master = .* cannot be reached \(.+\)$"):
-        reach_master(f"spark://{host}")
+        reach_master(master)
 
 
 def test_a_master_that_never_answers_is_given_up_soon(monkeypatch):

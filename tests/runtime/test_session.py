@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyspark
@@ -26,6 +27,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_local_sessions_do_not_wait_for_a_host(spark):
     assert spark.conf.get("spark.locality.wait") == "0"
+
+
+def test_a_session_says_errors_once_it_is_made(spark):
+    """Until then its JVM says nothing: what keeps a session from being made is one line."""
+    log = getattr(spark._jvm, "org.apache.logging.log4j.LogManager").getRootLogger()
+    assert log.getLevel().toString() == "ERROR"
 
 
 def test_local_workers_run_our_own_interpreter(spark):
@@ -67,6 +74,11 @@ def test_a_master_that_fails_later_is_refused_in_one_line(monkeypatch):
 
     with pytest.raises(InputError, match=r"^master = .*All masters are unresponsive!\)$"):
         sessions._create(Builder(), "spark://host:7077")
+    stopped = "Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was ..."
+    monkeypatch.setattr(Builder, "getOrCreate", Mock(side_effect=RuntimeError(stopped)))
+    with pytest.raises(InputError, match=r"^master = .*does not answer as a Spark master"):
+        sessions._create(Builder(), "spark://host:7077")
+    monkeypatch.undo()
     with pytest.raises(RuntimeError):  # not a matter of the master
         sessions._create(Builder(), "local[2]")
 

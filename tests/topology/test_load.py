@@ -28,6 +28,11 @@ def test_a_name_that_is_no_topology_says_what_is():
     assert all(way in message for way in ("transit-stub", "power-law", "topohub:NAME", "edge list"))
 
 
+@pytest.mark.parametrize("path", ["x" * 300, f"{'x' * 300}/a.csv"])
+def test_a_path_that_is_too_long(path):
+    assert "cannot be read (File name too long)" in refusal(path)
+
+
 def test_remote_without_spark_is_refused():
     with pytest.raises(InputError, match="takes a Spark session"):
         load(RunConfig(topology="s3a://bucket/links.parquet"))

@@ -14,7 +14,7 @@ import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +22,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, superstep
-from scribe_spark.config import TreesConfig
 from scribe_spark.runtime.blocks import materialise, read_partition
 from scribe_spark.scribe.variants.context import EDGE, Variant, VariantContext
 from scribe_spark.scribe.variants.cycle_rule import Refusals, rejoin
 from scribe_spark.superstep import Round, Step, Table
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import TreesConfig
 
 __all__ = ["remove_bottlenecks"]
 
@@ -128,7 +130,7 @@ def _drop(context: VariantContext, edges: DataFrame) -> DataFrame:
     mine = edges.join(over, "parent", "inner")
     draw = draws.bits(context.seed, "shed", "group", "parent", "child")
     kernel, lan_us = context.overlay.underlay.kernel, context.overlay.underlay.lan_us
-    rules = context.rules
+    rules = _Rules.of(context.rules)
 
     def shed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
@@ -142,6 +144,25 @@ def _drop(context: VariantContext, edges: DataFrame) -> DataFrame:
 
 
 # --- a round, at its nodes
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What an overloaded node drops, as executors know it: they do not have the config's library.
+
+    Attributes
+    ----------
+    group, child, table : str
+        `TreesConfig.shed_group`, ``shed_child``, ``shed_table``.
+    """
+
+    group: str
+    child: str
+    table: str
+
+    @classmethod
+    def of(cls, config: TreesConfig) -> _Rules:
+        return cls(config.shed_group, config.shed_child, config.shed_table)
 
 
 @dataclass(frozen=True)
@@ -180,10 +201,10 @@ def _join_siblings(
     return _deltas(columns, drops, sibling[best], probed[best])
 
 
-def _choose(columns: dict[str, np.ndarray], rules: TreesConfig) -> _Drops:
+def _choose(columns: dict[str, np.ndarray], rules: _Rules) -> _Drops:
     """What each overloaded node drops, one child after the other."""
     delay, draw = columns["delay_us"], columns["draw"]
-    rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.shed_child]
+    rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.child]
     # children of a table in the order in which they would be dropped
     order = np.lexsort((columns["child"], rank, columns["group"], columns["parent"]))
     parent, group = columns["parent"][order], columns["group"][order]
@@ -201,7 +222,7 @@ def _drop_at_node(
     tables: list[np.ndarray],
     columns: dict[str, np.ndarray],
     draw: np.ndarray,
-    rules: TreesConfig,
+    rules: _Rules,
     drops: _Drops,
 ) -> None:
     """Drop children of one node, whose `tables` are in order of group, until it is at its limit."""
@@ -211,7 +232,7 @@ def _drop_at_node(
     def urgency(table: int) -> tuple[int, int]:
         at = tables[table]
         left = len(at) - dropped[table]
-        by_draw = rules.shed_group == "random"
+        by_draw = rules.group == "random"
         return (int(draw[at[dropped[table]]]) if by_draw else -left, table)
 
     queue = [urgency(t) for t, rows in enumerate(tables) if len(rows) > 1]
@@ -221,7 +242,7 @@ def _drop_at_node(
             return
         _, table = heapq.heappop(queue)
         rows, done = tables[table], dropped[table]
-        left = rows[done + 1 :] if rules.shed_table == "remaining" else np.delete(rows, done)
+        left = rows[done + 1 :] if rules.table == "remaining" else np.delete(rows, done)
         drops.child.append(int(rows[done]))
         drops.sent.append(left[np.argsort(columns["child"][left])])
         dropped[table] += 1

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.config import TreesConfig
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.underlay.protocol import Underlay
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import TreesConfig
 
 __all__ = ["EDGE", "VariantContext", "Variant", "bigints", "timed_edges"]
 

@@ -23,8 +23,8 @@ from scribe_spark.superstep import Finished
 
 __all__ = ["Refusals", "ancestors", "rejoin"]
 
-#: All nodes that a child can route by may hang on the child itself.  After so many randomised
-#: routes it sends its JOIN to the root, which it knows from the path that it has been told.
+#: All nodes that a child can route by may be descendants of the child.  After this many randomised
+#: routes it sends its JOIN to the root, which it knows from the path that it has received.
 ATTEMPTS = 8
 
 
@@ -62,7 +62,7 @@ def rejoin(
     They do so at once, and are answered in the order of (group, child).  The first node of the tree
     on the way takes the child in, and those before it become forwarders; unless the child is on
     that node's path: then it is refused again, and all such route anew.  (Other refused children
-    and what hangs on them count as in the tree: they have children, and will have a parent.)
+    and their descendants count as in the tree: they have children, and will have a parent.)
 
     Parameters
     ----------
