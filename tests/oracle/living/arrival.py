@@ -85,9 +85,7 @@ def rows_sent(overlay: Overlay, ident: int, path: Sequence[int]) -> dict[int, li
     `route`: row i by the first node that shares at least i digits with X.
     `all`: rows 0 to s by every node, s the digits that it shares.
     """
-    shares = {
-        node: shared_digits(overlay.idents[node], ident, overlay.rules.b) for node in path
-    }
+    shares = {node: shared_digits(overlay.idents[node], ident, overlay.rules.b) for node in path}
     if overlay.rules.rows == "all":
         return {node: list(range(share + 1)) for node, share in shares.items()}
     sent: dict[int, list[int]] = {}
@@ -116,11 +114,18 @@ def announce(overlay: Overlay, arrived: Sequence[NodeState]) -> set[int]:
     for node, letter in heard.items():
         for candidate in letter:
             overlay.offer(overlay.states[node], candidate)
-    return {
-        node
-        for node, new in told.items()
-        if overlay.states[node].take_leaves(new, overlay.idents)
-    }
+    return {node for node, new in told.items() if told_of_leaves(overlay, node, new)}
+
+
+def told_of_leaves(overlay: Overlay, node: int, new: Sequence[int]) -> bool:
+    """A node takes those that told it of themselves; whether one is now in its leaf set.
+
+    Also where it was there before, dead and not detected yet (CHOICE 11): what else would tell two
+    neighbours of each other that come back in the same round?
+    """
+    state = overlay.states[node]
+    state.take_leaves(new, overlay.idents)
+    return not state.leaves().isdisjoint(new)
 
 
 def row_with(state: NodeState, node: int, ident: int) -> list[int]:

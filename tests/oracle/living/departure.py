@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .arrival import arrive
+from .arrival import arrive, told_of_leaves
 from .leaf_exchange import exchange
 from .node_state import LARGER, SMALLER, NodeState
 from .overlay import Overlay
@@ -32,9 +32,7 @@ def keep_alive(overlay: Overlay) -> None:
 
 def detect(overlay: Overlay) -> dict[int, list[str]]:
     """Live nodes drop the leaves whose death they now know; node -> sides that lost leaves."""
-    known = {
-        node for node, (died, wait) in overlay.died.items() if overlay.round >= died + wait
-    }
+    known = {node for node, (died, wait) in overlay.died.items() if overlay.round >= died + wait}
     lost: dict[int, list[str]] = {}
     for node in sorted(overlay.live):
         state = overlay.states[node]
@@ -59,8 +57,7 @@ def repair_leaf_sets(overlay: Overlay, lost: dict[int, list[str]]) -> int:
     while asking:
         rounds += 1
         heard = {
-            (node, side): ask(overlay, overlay.states[node], side)
-            for node, side in sorted(asking)
+            (node, side): ask(overlay, overlay.states[node], side) for node, side in sorted(asking)
         }
         asking = {
             (node, side)
@@ -105,9 +102,7 @@ def checked(overlay: Overlay, state: NodeState, side: str, nodes: Iterable[int])
     held = state.side(side)
     new = set(nodes) - set(held) - {state.node}
     alive, place = [], 0
-    for node in sorted(
-        new.union(held), key=lambda node: state.order(side, overlay.idents[node])
-    ):
+    for node in sorted(new.union(held), key=lambda node: state.order(side, overlay.idents[node])):
         if place == state.half:
             break
         if node in new:
@@ -151,13 +146,10 @@ def recover(overlay: Overlay, nodes: Sequence[int]) -> int:
 
 def tell_leaf_set(overlay: Overlay, states: Sequence[NodeState]) -> set[int]:
     """Each tells its new leaf set of itself, which takes it as leaf and entry; who got a leaf."""
-    changed = set()
-    letters = [
-        (leaf, state.node) for state in states for leaf in sorted(state.leaves())
-    ]
-    for leaf, node in letters:
-        if overlay.send("announcement", leaf):
-            overlay.offer(overlay.states[leaf], node)
-            if overlay.states[leaf].take_leaves([node], overlay.idents):
-                changed.add(leaf)
-    return changed
+    told: dict[int, list[int]] = {}
+    for state in states:
+        for leaf in sorted(state.leaves()):
+            if overlay.send("announcement", leaf):
+                overlay.offer(overlay.states[leaf], state.node)
+                told.setdefault(leaf, []).append(state.node)
+    return {leaf for leaf, new in told.items() if told_of_leaves(overlay, leaf, new)}

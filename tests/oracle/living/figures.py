@@ -18,7 +18,9 @@ LATE = 0.1  # messages per arrival are those of the last tenth of the nodes
 def built(count: int, seed: int, rules: Rules, late: float = LATE) -> tuple[Overlay, dict]:
     """An overlay on a random plane by arrivals; the messages of the last arrivals by kind."""
     idents = random_idents(count, seed)
-    overlay = Overlay(idents, Plane(count, seed, places=max(1, count // 2)), keyed_draw(seed), rules)
+    overlay = Overlay(
+        idents, Plane(count, seed, places=max(1, count // 2)), keyed_draw(seed), rules
+    )
     first = count - max(1, int(count * late))
     arrive_all(overlay, range(first))
     before = overlay.counts.copy()

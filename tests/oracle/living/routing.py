@@ -35,7 +35,7 @@ class Message:
 
 
 def candidates(overlay: Overlay, state: NodeState, key: int) -> Iterator[int]:
-    """The next hops of Pastry's rule in the order in which they are tried; the node itself: deliver.
+    """The next hops of Pastry's rule in the order of trying; the node itself means "deliver".
 
     1. Key within the leaf set's span: leaf set and the node itself, numerically closest first.
     2. Else the routing table's cell for the key,
@@ -64,7 +64,7 @@ def candidates(overlay: Overlay, state: NodeState, key: int) -> Iterator[int]:
 
 
 def hop(overlay: Overlay, message: Message, kind: str) -> None:
-    """One step of a message: to the first candidate that is alive, or delivered, or undeliverable."""
+    """One step of a message: to the first live candidate, or delivered, or undeliverable."""
     sender = message.at
     for node in candidates(overlay, overlay.states[sender], message.key):
         if node == sender:

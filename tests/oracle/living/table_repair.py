@@ -65,9 +65,7 @@ def find_all_dead(overlay: Overlay) -> None:
         if overlay.round >= died + detection + 1
     }
     found = {
-        (node, entry)
-        for node in overlay.live
-        for entry in overlay.states[node].entries() & old
+        (node, entry) for node in overlay.live for entry in overlay.states[node].entries() & old
     }
     drop_and_repair(overlay, found)
 

@@ -140,9 +140,7 @@ def step(
     results = look_up(overlay, sent)
     after = snapshot(overlay, overlay.counts - counts)
     after.lookups = results
-    after.new_leafs = [
-        node for node, leaves in after.leaf_sets if before.get(node) != leaves
-    ]
+    after.new_leafs = [node for node, leaves in after.leaf_sets if before.get(node) != leaves]
     return after
 
 
