@@ -42,7 +42,7 @@ def small_overlay(seed: int, rules: Rules | None = None, most: int = 40) -> Over
     return overlay
 
 
-def small_events(overlay: Overlay, seed: int, rounds: int, busy: float = 0.08) -> list[Event]:
+def small_events(overlay: Overlay, seed: int, rounds: range, busy: float = 0.08) -> list[Event]:
     """Valid events for the rounds: each node has one with probability `busy` a round.
 
     At least two nodes stay alive, and what the others do is drawn.
@@ -50,7 +50,7 @@ def small_events(overlay: Overlay, seed: int, rounds: int, busy: float = 0.08) -
     random_case = random.Random(f"events {seed}")
     live, known = set(overlay.live), set(overlay.states)
     events: list[Event] = []
-    for at in range(rounds):
+    for at in rounds:
         for node in sorted(overlay.idents):
             if random_case.random() > busy:
                 continue
