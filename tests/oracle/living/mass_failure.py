@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-from dataclasses import replace
 
 from .figures import built
 from .measures import table_quality, wrong_leaf_sets
@@ -13,10 +12,10 @@ from .world import step
 
 
 def mass_failure(
-    count: int, share: float, lookups: int, table_repair: str, rounds: int = 3, seed: int = 1
+    count: int, share: float, lookups: int, rules: Rules, rounds: int = 3, seed: int = 1
 ) -> list[dict]:
     """Round 0 is quiet, in round 1 the nodes fail; a row of figures for each round."""
-    overlay, _ = built(count, seed, replace(Rules(), table_repair=table_repair))
+    overlay, _ = built(count, seed, rules)
     failing = random.Random(seed).sample(range(count), int(share * count))
     rows = []
     for at in range(rounds + 1):
@@ -33,9 +32,8 @@ def mass_failure(
                 "cells dead": quality.dead,
                 "cells missing": quality.missing,
                 "leaf sets wrong": len(wrong_leaf_sets(overlay)),
-                "calls per failed": round(
-                    sum(seen.counts.get(kind, 0) for kind in ("repair", "check")) / len(failing), 1
-                ),
+                "questions per failed": round(seen.counts.get("repair", 0) / 2 / len(failing), 1),
+                "checks per failed": round(seen.counts.get("check", 0) / len(failing), 1),
                 "counts": seen.counts,
             }
         )
@@ -44,6 +42,11 @@ def mass_failure(
 
 if __name__ == "__main__":
     size, sent = int(sys.argv[1]), int(sys.argv[2])
-    for repair in ("none", "lazy", "eager"):
-        for line in mass_failure(size, 0.1, sent, repair):
-            print(repair, line, flush=True)
+    for rules in (
+        Rules(table_repair="none"),
+        Rules(table_repair="lazy"),
+        Rules(table_repair="lazy", repair_asks="first"),
+        Rules(table_repair="eager", repair_asks="first"),
+    ):
+        for line in mass_failure(size, 0.1, sent, rules):
+            print(rules.table_repair, rules.repair_asks, line, flush=True)
