@@ -9,6 +9,7 @@ import pytest
 
 from .arrival import arrive, arrive_all, rows_sent, wave_size
 from .cases import small_events, small_overlay
+from .compare import differences
 from .draws import Plane, keyed_draw, random_idents
 from .measures import gap_of, table_quality, wrong_leaf_sets
 from .overlay import Overlay, Rules
@@ -279,6 +280,18 @@ def test_states_do_not_depend_on_the_order_in_which_a_wave_is_given(seed: int) -
         arrive(overlay, range(12, 36)[::turn])
         seen.append(snapshot(overlay))
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_worlds_do_not_depend_on_the_order_of_the_rows_of_events(seed: int) -> None:
+    seen = []
+    for turn in (1, -1):
+        overlay = small_overlay(seed)
+        events = small_events(overlay, seed, range(5), busy=0.15)
+        seen.append(run(overlay, events[::turn], 6, lookups=10))
+    assert [differences(a, b) for a, b in zip(*seen, strict=True)] == [[]] * 6
+    seen[0][3].cells.pop()
+    assert differences(seen[0][3], seen[1][3]) != []
 
 
 @pytest.mark.parametrize("seed", range(3))
