@@ -7,7 +7,7 @@ import random
 from .arrival import arrive_all
 from .draws import Plane, keyed_draw, random_idents
 from .overlay import Overlay, Rules
-from .world import Event
+from .world import Event, drawn_lookups, look_up
 
 
 def small_rules(random_case: random.Random) -> Rules:
@@ -65,3 +65,13 @@ def small_events(overlay: Overlay, seed: int, rounds: range, busy: float = 0.08)
                 known.add(node)
             events.append((at, node, kind))
     return events
+
+
+def empty_overlay(count: int, seed: int, rules: Rules) -> Overlay:
+    """Nodes that may arrive on a plane, nobody alive."""
+    return Overlay(random_idents(count, seed), Plane(count, seed, count), keyed_draw(seed), rules)
+
+
+def everyone_right(overlay: Overlay, lookups: int = 60) -> bool:
+    """Whether drawn lookups all reach the root of their key."""
+    return all(result.right for result in look_up(overlay, drawn_lookups(overlay, lookups)))
