@@ -1,0 +1,134 @@
+"""Arrival of nodes (JSAC II.B), one after the other or in waves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from .contact import contact_of
+from .draws import drawn_order
+from .leaf_exchange import exchange
+from .node_state import NodeState
+from .overlay import Overlay
+from .ring import shared_digits
+from .routing import Message, route
+from .table_repair import Found, drop_and_repair, maintain
+
+
+def arrive_all(overlay: Overlay, nodes: Iterable[int]) -> None:
+    """Nodes arrive in the order of a draw, in waves by `growth`."""
+    order = drawn_order(overlay.draw, nodes, overlay.idents, "arrival order", overlay.round)
+    done = 0
+    while done < len(order):
+        size = wave_size(len(overlay.live), overlay.rules.growth)
+        arrive(overlay, order[done : done + size])
+        done += size
+
+
+def wave_size(before: int, growth: float | None) -> int:
+    """max(1, floor(n (growth - 1))), exactly for the decimal that was given (CHOICE 13)."""
+    if growth is None:
+        return 1
+    return max(1, int(before * (Fraction(str(growth)) - 1)))
+
+
+def arrive(overlay: Overlay, wave: Sequence[int]) -> int:
+    """One wave: all of its nodes see the state before it; returns the rounds of the exchange."""
+    if not overlay.live and len(wave) > 1:
+        raise ValueError("the first node of all arrives alone")
+    fresh = list(wave) if overlay.live else []
+    messages = {node: join_message(overlay, node) for node in fresh}
+    states = {node: first_state(overlay, node, messages.get(node)) for node in wave}
+    found: Found = {pair for message in messages.values() for pair in message.met_dead}
+    drop_and_repair(overlay, found)
+    for state in states.values():
+        overlay.enter(state)
+    changed = announce(overlay, [states[node] for node in wave])
+    rounds = exchange(overlay, changed | set(fresh))
+    for time in range(overlay.rules.maintenance):
+        maintain(overlay, "wave maintenance", overlay.waves, time)
+    overlay.waves += 1
+    return rounds
+
+
+def join_message(overlay: Overlay, node: int) -> Message:
+    """The join message with key X, routed from the contact by the tables as they are."""
+    contact = contact_of(overlay, node)
+    overlay.send("join", contact)  # X asks its contact (CHOICE 14)
+    return route(overlay, contact, overlay.idents[node], "join")
+
+
+def first_state(overlay: Overlay, node: int, message: Message | None) -> NodeState:
+    """The state of X from the nodes of the route: rows, the route itself, Z's leaf set."""
+    state = overlay.new_state(node)
+    if message is None:  # the first node of all
+        return state
+    candidates = set(message.path)
+    for supplier, rows in rows_sent(overlay, state.ident, message.path).items():
+        overlay.counts["rows"] += 1
+        for row in rows:
+            candidates.update(overlay.states[supplier].row(row))
+    last = overlay.states[message.at]  # Z, also of an undeliverable join message (CHOICE 15)
+    overlay.counts["leaf set"] += 1
+    leaves = {last.node, *last.leaves()}
+    if overlay.rules.leaves_fill_cells:
+        candidates |= leaves
+    for candidate in candidates:
+        overlay.offer(state, candidate)
+    state.take_leaves(overlay.alive_of(leaves), overlay.idents)
+    return state
+
+
+def rows_sent(overlay: Overlay, ident: int, path: Sequence[int]) -> dict[int, list[int]]:
+    """Node of the route -> the rows that it sends to X.
+
+    `route`: row i by the first node that shares at least i digits with X.
+    `all`: rows 0 to s by every node, s the digits that it shares.
+    """
+    shares = {node: shared_digits(overlay.idents[node], ident, overlay.rules.b) for node in path}
+    if overlay.rules.rows == "all":
+        return {node: list(range(share + 1)) for node, share in shares.items()}
+    sent: dict[int, list[int]] = {}
+    for row in range(max(shares.values()) + 1):
+        first = next(node for node in path if shares[node] >= row)
+        sent.setdefault(first, []).append(row)
+    return sent
+
+
+def announce(overlay: Overlay, arrived: Sequence[NodeState]) -> set[int]:
+    """X tells each node of its leaf set and routing table; who got a new leaf.
+
+    With `row`, a node of row i also gets row i. All announcements of a wave are delivered at once.
+    """
+    heard: dict[int, set[int]] = {}
+    told: dict[int, list[int]] = {}
+    for state in arrived:
+        for node in sorted(state.leaves() | state.entries()):
+            if not overlay.send("announcement", node):
+                continue
+            told.setdefault(node, []).append(state.node)
+            letter = heard.setdefault(node, set())
+            letter.add(state.node)
+            if overlay.rules.announce == "row":
+                letter.update(row_with(state, node, overlay.idents[node]))
+    for node, letter in heard.items():
+        for candidate in letter:
+            overlay.offer(overlay.states[node], candidate)
+    return {node for node, new in told.items() if told_of_leaves(overlay, node, new)}
+
+
+def told_of_leaves(overlay: Overlay, node: int, new: Sequence[int]) -> bool:
+    """A node takes those that told it of themselves; whether one is now in its leaf set.
+
+    Also where it was there before, dead and not detected yet (CHOICE 11): what else would tell two
+    neighbours of each other that come back in the same round?
+    """
+    state = overlay.states[node]
+    state.take_leaves(new, overlay.idents)
+    return not state.leaves().isdisjoint(new)
+
+
+def row_with(state: NodeState, node: int, ident: int) -> list[int]:
+    """The row of a routing table in which a node stands; nothing for one of the leaf set only."""
+    row, column = state.cell_of(ident)
+    return state.row(row) if state.cell(row, column) == node else []

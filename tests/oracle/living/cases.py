@@ -1,0 +1,77 @@
+"""Small seeded worlds for tests: parameters, events and lookups all follow from the seed."""
+
+from __future__ import annotations
+
+import random
+
+from .arrival import arrive_all
+from .draws import Plane, keyed_draw, random_idents
+from .overlay import Overlay, Rules
+from .world import Event, drawn_lookups, look_up
+
+
+def small_rules(random_case: random.Random) -> Rules:
+    """Parameters of a small case."""
+    pick = random_case.choice
+    return Rules(
+        b=pick([1, 2, 4]),
+        l=pick([4, 8, 16]),
+        contact=pick(["nearest", "discovered", "random"]),
+        rows=pick(["route", "all"]),
+        announce=pick(["row", "self"]),
+        growth=pick([None, 1.1, 1.5, 2]),
+        maintenance=pick([0, 0, 1, 2]),
+        maintenance_period=pick([0, 0, 2, 3]),
+        detection=pick([0, 1, 1, 2]),
+        table_repair=pick(["lazy", "none", "eager"]),
+        drops_seen=pick(["round", "hop", "message"]),
+        repair_asks=pick(["all", "first"]),
+        leaves_fill_cells=pick([True, False]),
+    )
+
+
+def small_overlay(seed: int, rules: Rules | None = None, most: int = 40) -> Overlay:
+    """An overlay of at most `most` nodes, of which about two thirds have arrived."""
+    random_case = random.Random(seed)
+    rules = rules or small_rules(random_case)
+    count = random_case.randint(2, most)
+    overlay = Overlay(
+        random_idents(count, seed), Plane(count, seed, count // 2 + 1), keyed_draw(seed), rules
+    )
+    arrive_all(overlay, range(max(1, 2 * count // 3)))
+    return overlay
+
+
+def small_events(overlay: Overlay, seed: int, rounds: range, busy: float = 0.08) -> list[Event]:
+    """Valid events for the rounds: each node has one with probability `busy` a round.
+
+    At least two nodes stay alive, and what the others do is drawn.
+    """
+    random_case = random.Random(f"events {seed}")
+    live, known = set(overlay.live), set(overlay.states)
+    events: list[Event] = []
+    for at in rounds:
+        for node in sorted(overlay.idents):
+            if random_case.random() > busy:
+                continue
+            if node in live:
+                if len(live) <= 2:
+                    continue
+                kind = random_case.choice(["leave", "fail", "fail"])
+                live.discard(node)
+            else:
+                kind = random_case.choice(["recover", "arrive"]) if node in known else "arrive"
+                live.add(node)
+                known.add(node)
+            events.append((at, node, kind))
+    return events
+
+
+def empty_overlay(count: int, seed: int, rules: Rules) -> Overlay:
+    """Nodes that may arrive on a plane, nobody alive."""
+    return Overlay(random_idents(count, seed), Plane(count, seed, count), keyed_draw(seed), rules)
+
+
+def everyone_right(overlay: Overlay, lookups: int = 60) -> bool:
+    """Whether drawn lookups all reach the root of their key."""
+    return all(result.right for result in look_up(overlay, drawn_lookups(overlay, lookups)))

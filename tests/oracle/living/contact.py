@@ -1,0 +1,48 @@
+"""The contact of an arriving node: the first live node that it talks to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .draws import choose
+from .overlay import Overlay
+
+
+def contact_of(overlay: Overlay, node: int) -> int:
+    """The contact by the rule in force; probes are counted for `discovered` (CHOICE 10)."""
+    if overlay.rules.contact == "nearest":
+        return nearest_live(overlay, node)
+    live = overlay.live_in_ring_order()
+    drawn = choose(overlay.draw, live, "contact", overlay.round, node)
+    return drawn if overlay.rules.contact == "random" else discover(overlay, node, drawn)
+
+
+def nearest_live(overlay: Overlay, node: int) -> int:
+    """The live node with the least (delay, nodeId)."""
+    if not hasattr(overlay.delay, "row"):
+        return min(overlay.live, key=lambda other: overlay.nearness(node, other))
+    live = np.fromiter(overlay.live, np.int64, len(overlay.live))
+    delays = overlay.delay.row(node)[live]
+    return min(live[delays == delays.min()].tolist(), key=lambda other: overlay.idents[other])
+
+
+def discover(overlay: Overlay, node: int, start: int) -> int:
+    """Nearby-node search from a live node; a node is probed (and counted) once."""
+    probed: set[int] = set()
+
+    def nearest(others: list[int]) -> int:
+        """The nearest of some nodes; dead ones do not answer the probe."""
+        for other in others:
+            if other not in probed:
+                probed.add(other)
+                overlay.send("probe", other)
+        return min(overlay.alive_of(others), key=lambda other: overlay.nearness(node, other))
+
+    at = nearest([start, *sorted(overlay.states[start].leaves())])
+    for row in range(overlay.states[at].last_row(), -1, -1):
+        at = nearest([at, *overlay.states[at].row(row)])
+    while True:
+        nearer = nearest([at, *overlay.states[at].row(0)])
+        if nearer == at:
+            return at
+        at = nearer

@@ -1,0 +1,155 @@
+"""Departure, failure, detection, leaf set repair, recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .arrival import arrive, told_of_leaves
+from .leaf_exchange import exchange
+from .node_state import LARGER, SMALLER, NodeState
+from .overlay import Overlay
+
+
+def fail(overlay: Overlay, node: int) -> None:
+    """Silent failure: its leaf set learns of it `detection` rounds later."""
+    overlay.exit(node, overlay.rules.detection)
+
+
+def leave(overlay: Overlay, nodes: Sequence[int]) -> None:
+    """Departures: goodbyes to the leaf sets, who know in this round's detection (CHOICE 16)."""
+    for node in nodes:
+        overlay.exit(node, 0)
+    for node in nodes:
+        for leaf in overlay.states[node].leaves():
+            overlay.send("goodbye", leaf)
+
+
+def keep_alive(overlay: Overlay) -> None:
+    """One keep-alive message a round from each live node to each of its leaves."""
+    for node in overlay.live:
+        overlay.counts["keep-alive"] += len(overlay.states[node].leaves())
+
+
+def detect(overlay: Overlay) -> dict[int, list[str]]:
+    """Live nodes drop the leaves whose death they now know; node -> sides that lost leaves."""
+    known = {node for node, (died, wait) in overlay.died.items() if overlay.round >= died + wait}
+    lost: dict[int, list[str]] = {}
+    for node in sorted(overlay.live):
+        state = overlay.states[node]
+        for dead in sorted(state.leaves() & known):
+            for side in state.drop_leaf(dead):
+                if side not in lost.setdefault(node, []):
+                    lost[node].append(side)
+            row, column = state.cell_of(overlay.idents[dead])
+            if overlay.rules.detection_clears_cells and state.cell(row, column) == dead:
+                state.clear_cell(row, column)
+    return lost
+
+
+def repair_leaf_sets(overlay: Overlay, lost: dict[int, list[str]]) -> int:
+    """Repair until nothing changes; the number of rounds of questions (CHOICE 21).
+
+    In a round every side that lost leaves asks, all answers are leaf sets from before it, and a
+    side whose question changed nothing asks no more.
+    """
+    asking = {(node, side) for node, sides in lost.items() for side in sides}
+    rounds = 0
+    while asking:
+        rounds += 1
+        heard = {
+            (node, side): ask(overlay, overlay.states[node], side) for node, side in sorted(asking)
+        }
+        asking = {
+            (node, side)
+            for (node, side), candidates in heard.items()
+            if overlay.states[node].fill(side, candidates, overlay.idents)
+        }
+    return rounds
+
+
+def ask(overlay: Overlay, state: NodeState, side: str) -> list[int]:
+    """Live candidates for a side from the live leaf farthest out on it, or on the other side."""
+    other = SMALLER if side == LARGER else LARGER
+    for asked_side in (side, other):
+        for leaf in reversed(state.side(asked_side)):
+            if not overlay.send("repair", leaf):
+                continue  # not detected yet: the next farthest
+            overlay.counts["repair"] += 1  # the answer
+            if asked_side == side:
+                answer = beyond(overlay, state, side, overlay.states[leaf])
+            else:
+                answer = overlay.states[leaf].leaves()
+            return checked(overlay, state, side, answer)
+    return []
+
+
+def beyond(overlay: Overlay, state: NodeState, side: str, asked: NodeState) -> set[int]:
+    """Of the asked leaf's leaf set: what lies beyond it on the side, and between it and the asker.
+
+    The rest lies on the asker's other side, and would look like its farthest leaves (CHOICE 22).
+    """
+    limit = state.order(side, asked.ident)
+    between = {
+        node
+        for node in asked.leaves()
+        if state.order(side, overlay.idents[node]) < limit and node != state.node
+    }
+    return set(asked.side(side)) | between
+
+
+def checked(overlay: Overlay, state: NodeState, side: str, nodes: Iterable[int]) -> list[int]:
+    """Check, nearest first, that candidates are alive, until the side is full; the live ones."""
+    held = state.side(side)
+    new = set(nodes) - set(held) - {state.node}
+    alive, place = [], 0
+    for node in sorted(new.union(held), key=lambda node: state.order(side, overlay.idents[node])):
+        if place == state.half:
+            break
+        if node in new:
+            overlay.counts["check"] += 1
+            if node not in overlay.live:
+                continue
+            alive.append(node)
+        place += 1
+    return alive
+
+
+def recover(overlay: Overlay, nodes: Sequence[int]) -> int:
+    """Nodes come back together, each with its old state; the rounds of the exchange.
+
+    All see the state before the round's recoveries. The old routing table is kept (CHOICE 23);
+    one whose last known leaves are all dead arrives like a new node (CHOICE 24).
+    """
+    back: list[NodeState] = []
+    alone: list[int] = []
+    for node in nodes:
+        old, state = overlay.states[node], overlay.new_state(node)
+        state.rows = old.rows
+        heard: set[int] = set()
+        for leaf in sorted(old.leaves()):
+            if overlay.send("recovery", leaf):
+                overlay.counts["recovery"] += 1  # the answer
+                heard |= {leaf, *overlay.states[leaf].leaves()}
+        state.take_leaves(overlay.alive_of(heard), overlay.idents)
+        if state.leaves():
+            back.append(state)
+        else:
+            alone.append(node)
+    for state in back:
+        overlay.enter(state)
+    changed = tell_leaf_set(overlay, back)
+    rounds = exchange(overlay, changed | {state.node for state in back})
+    for node in sorted(alone, key=lambda node: overlay.idents[node]):
+        arrive(overlay, [node])
+    return rounds
+
+
+def tell_leaf_set(overlay: Overlay, states: Sequence[NodeState]) -> set[int]:
+    """Each tells its new leaf set of itself, which takes it as leaf and entry; who got a leaf."""
+    told: dict[int, list[int]] = {}
+    for state in states:
+        for leaf in sorted(state.leaves()):
+            if overlay.send("announcement", leaf):
+                overlay.offer(overlay.states[leaf], state.node)
+                told.setdefault(leaf, []).append(state.node)
+    return {leaf for leaf, new in told.items() if told_of_leaves(overlay, leaf, new)}

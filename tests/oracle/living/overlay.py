@@ -1,0 +1,124 @@
+"""The overlay: all nodes' states, who is alive, the rules in force, and what was counted."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .draws import Draw
+from .node_state import NodeState
+
+Delay = Callable[[int, int], int]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Parameters of the protocol; what has no name in dynamics.md is a CHOICE."""
+
+    b: int = 4
+    l: int = 16  # noqa: E741  (the papers' letter)
+    contact: str = "nearest"  # | discovered | random
+    rows: str = "route"  # | all
+    announce: str = "row"  # | self
+    growth: float | None = None  # None: one node a wave
+    maintenance: int = 0  # m, after each wave
+    maintenance_period: int = 0  # in a running world; 0: never
+    detection: int = 1
+    table_repair: str = "lazy"  # | none | eager
+    leaves_fill_cells: bool = True  # CHOICE 8
+    repair_asks: str = "all"  # | first   CHOICE 20
+    drops_seen: str = "round"  # | hop | message   CHOICE 6
+    detection_clears_cells: bool = False  # CHOICE 17
+
+
+@dataclass
+class Overlay:
+    """The nodes that exist in the run, dead ones included.
+
+    Attributes
+    ----------
+    idents
+        Node -> nodeId, for every node that may ever arrive.
+    delay
+        (node, node) -> whole microseconds, symmetric.
+    draw
+        See `draws.Draw`.
+    states
+        Node -> its state; a dead node keeps the one that it had (it may recover).
+    died
+        Dead node -> (round of death, rounds until its leaf set knows).
+    counts
+        Messages by kind, and `lost <kind>` for those of them that met a dead node.
+    """
+
+    idents: Mapping[int, int]
+    delay: Delay
+    draw: Draw
+    rules: Rules = field(default_factory=Rules)
+    states: dict[int, NodeState] = field(default_factory=dict)
+    live: set[int] = field(default_factory=set)
+    died: dict[int, tuple[int, int]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    waves: int = 0
+    round: int = 0
+    _in_ring_order: list[tuple[int, int]] = field(default_factory=list)
+
+    # ---- population
+
+    def new_state(self, node: int) -> NodeState:
+        """An empty state for a node."""
+        return NodeState(node, self.idents[node], self.rules.b, self.rules.l // 2)
+
+    def enter(self, state: NodeState) -> None:
+        """A node is alive from now on, with this state."""
+        node = state.node
+        self.states[node] = state
+        self.live.add(node)
+        self.died.pop(node, None)
+        insort(self._in_ring_order, (state.ident, node))
+
+    def exit(self, node: int, detection: int) -> None:
+        """A node is dead from now on."""
+        self.live.discard(node)
+        self.died[node] = (self.round, detection)
+        at = bisect_left(self._in_ring_order, (self.idents[node], node))
+        del self._in_ring_order[at]
+
+    def live_in_ring_order(self) -> list[int]:
+        """The live nodes by nodeId: what draws of a live node index."""
+        return [node for _, node in self._in_ring_order]
+
+    # ---- small rules that several steps share
+
+    def nearness(self, node: int, other: int) -> tuple[int, int]:
+        """Order of "nearest to node": delay, then the smaller nodeId."""
+        return self.delay(node, other), self.idents[other]
+
+    def alive_of(self, nodes: Iterable[int]) -> list[int]:
+        """Those that may be taken into a leaf set or cell: the live ones (CHOICE 4)."""
+        return [node for node in nodes if node in self.live]
+
+    def offer(self, state: NodeState, candidate: int) -> bool:
+        """Give a live candidate to its cell, which keeps the least (delay, nodeId) (CHOICE 9)."""
+        if candidate == state.node or candidate not in self.live:
+            return False
+        row, column = state.cell_of(self.idents[candidate])
+        held = state.cell(row, column)
+        if held == candidate:
+            return False
+        if held is not None and self.nearness(state.node, held) < self.nearness(
+            state.node, candidate
+        ):
+            return False
+        state.set_cell(row, column, candidate)
+        return True
+
+    def send(self, kind: str, to: int) -> bool:
+        """Count one message; whether it arrives (a message to a dead node is lost)."""
+        self.counts[kind] += 1
+        if to in self.live:
+            return True
+        self.counts[f"lost {kind}"] += 1
+        return False

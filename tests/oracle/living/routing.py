@@ -1,0 +1,123 @@
+"""Routing a message by the tables as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .node_state import NodeState
+from .overlay import Overlay
+from .ring import closeness, shared_digits
+from .table_repair import Found, drop_and_repair
+
+DELIVERED, UNDELIVERABLE, ON_ITS_WAY = "delivered", "undeliverable", "on its way"
+
+
+@dataclass
+class Message:
+    """One message with a key on its route."""
+
+    key: int
+    path: list[int]
+    lost: int = 0
+    status: str = ON_ITS_WAY
+    met_dead: list[tuple[int, int]] = field(default_factory=list)  # (sender, dead node)
+
+    @property
+    def at(self) -> int:
+        """The node that has it."""
+        return self.path[-1]
+
+    @property
+    def hops(self) -> int:
+        """Transmissions that arrived."""
+        return len(self.path) - 1
+
+
+def candidates(overlay: Overlay, state: NodeState, key: int) -> Iterator[int]:
+    """The next hops of Pastry's rule in the order of trying; the node itself means "deliver".
+
+    1. Key within the leaf set's span: leaf set and the node itself, numerically closest first.
+    2. Else the routing table's cell for the key,
+    3. and then the rare case: whoever of leaf set and table shares a prefix at least as long and
+       is numerically closer to the key than this node, numerically closest first.
+    """
+    idents = overlay.idents
+
+    def close(node: int) -> tuple[int, int]:
+        return closeness(key, idents[node])
+
+    if state.in_span(key, idents):
+        yield from sorted(state.leaves() | {state.node}, key=close)
+        return
+    entry = state.cell(*state.cell_of(key))
+    if entry is not None:
+        yield entry
+    digits = shared_digits(state.ident, key, state.bits)
+    own = closeness(key, state.ident)
+    rare = [
+        node
+        for node in (state.leaves() | state.entries()) - {entry, state.node}
+        if shared_digits(idents[node], key, state.bits) >= digits and close(node) < own
+    ]
+    yield from sorted(rare, key=close)
+
+
+def hop(overlay: Overlay, message: Message, kind: str) -> None:
+    """One step of a message: to the first live candidate, or delivered, or undeliverable."""
+    sender = message.at
+    for node in candidates(overlay, overlay.states[sender], message.key):
+        if node == sender:
+            message.status = DELIVERED
+            return
+        if overlay.send(kind, node):
+            if node in message.path:  # a circle (CHOICE 7)
+                message.status = UNDELIVERABLE
+            message.path.append(node)
+            return
+        message.lost += 1
+        message.met_dead.append((sender, node))
+    message.status = UNDELIVERABLE
+
+
+def route(overlay: Overlay, start: int, key: int, kind: str) -> Message:
+    """Route to the end; the tables are only read. What is to be dropped is in `met_dead`."""
+    message = Message(key, [start])
+    while message.status == ON_ITS_WAY:
+        hop(overlay, message, kind)
+    return message
+
+
+def route_all(overlay: Overlay, sent: Sequence[tuple[int, int]], kind: str) -> list[Message]:
+    """Route (start, key) messages of one round, and drop the dead entries that they found.
+
+    When a drop is seen by other messages is CHOICE 6: after all of the round's messages
+    (`round`), after each hop that all make together (`hop`), or at once (`message`).
+    """
+    messages = [Message(key, [start]) for start, key in sent]
+    seen = overlay.rules.drops_seen
+
+    def apply(some: Sequence[Message], begin: Sequence[int]) -> None:
+        found: Found = set()
+        for message, at in zip(some, begin, strict=True):
+            found.update(message.met_dead[at:])
+        drop_and_repair(overlay, found)
+
+    if seen == "message":
+        for message in messages:
+            while message.status == ON_ITS_WAY:
+                begin = len(message.met_dead)
+                hop(overlay, message, kind)
+                apply([message], [begin])
+        return messages
+    moving = messages
+    while moving:
+        begin = [len(message.met_dead) for message in moving]
+        for message in moving:
+            hop(overlay, message, kind)
+        if seen == "hop":
+            apply(moving, begin)
+        moving = [message for message in moving if message.status == ON_ITS_WAY]
+    if seen == "round":
+        apply(messages, [0] * len(messages))
+    return messages
