@@ -1,11 +1,12 @@
 """Write the generated pages of the documentation.
 
-``python jobs/write_docs.py [--paper OUT] [--check]``
+``python jobs/write_docs.py [--paper OUT] [--bench FILE ...] [--check]``
 
 Always: ``docs/tables.md`` from the schemas, ``docs/configuration.md`` from the config's fields.
 With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, and the table of ten
-rows in ``README.md``.  With ``--check`` nothing is written; a page that would change is named, and
-the exit code is 1.
+rows in ``README.md``.  With ``--bench``, files that ``make bench`` wrote: the tables in
+``docs/performance.md``.  With ``--check`` nothing is written; a page that would change is named,
+and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -22,8 +23,14 @@ from scribe_spark.config.fields import documentation
 
 ROOT = Path(__file__).resolve().parents[1]
 
-_BEGIN = "<!-- results: written by `make docs PAPER=out/paper` -->\n"
-_END = "<!-- end of results -->\n"
+_RESULTS = (
+    "<!-- results: written by `make docs PAPER=out/paper` -->\n",
+    "<!-- end of results -->\n",
+)
+_BENCHES = (
+    "<!-- benchmarks: written by `make docs BENCH='bench.json ...'` -->\n",
+    "<!-- end of benchmarks -->\n",
+)
 
 #: The rows of the README's table: experiment and metric.
 _README_ROWS = (
@@ -119,9 +126,54 @@ def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
         if row is not None and row["value"] is not None:
             _, mean, difference = measured(row)
             lines.append(f"| {label} | {number(row['paper'])} | {mean} | {difference} |")
-    before, _, rest = text.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    return before + _BEGIN + "\n".join(lines) + "\n" + _END + after
+    return _replaced(text, _RESULTS, lines)
+
+
+def _replaced(text: str, marks: tuple[str, str], lines: Iterable[str]) -> str:
+    """`text` with other lines between two marks."""
+    begin, end = marks
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return before + begin + "".join(f"{line}\n" for line in lines) + end + after
+
+
+def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
+    """``docs/performance.md`` with its tables of benchmarks."""
+    lines = [
+        "| N | groups | Spark master | seconds | calibration, s | calibrations | RSS, GiB |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    steps: list[str] = []
+    for bench in benches:
+        for size in bench["sizes"]:
+            master = bench["config"]["master"]
+            cells = (
+                *(f"{size['nodes']:,}", f"{size['groups']:,}", f"`{master}`"),
+                *(f"{size['seconds']:.0f}", f"{size['calibration']:.2f}"),
+                *(f"{size['calibrations']:.1f}", f"{size['peak_rss'] / 2**30:.1f}"),
+            )
+            lines.append("| " + " | ".join(cells) + " |")
+            steps += _steps(size)
+        if bench["growth_exponent"] is not None:
+            steps += ["", f"Growth exponent of the seconds in N: {bench['growth_exponent']:.2f}."]
+    return _replaced(text, _BENCHES, lines + steps)
+
+
+def _steps(size: Mapping[str, Any]) -> list[str]:
+    """Jobs, time and shuffled bytes of the phases and supersteps of one size."""
+    if "supersteps" not in size:
+        return []
+    lines = [
+        *("", f"N = {size['nodes']:,}, phase by phase and superstep by superstep:", ""),
+        "| step | seconds | messages or rows | jobs | shuffled, MiB |",
+        "|---|---|---|---|---|",
+    ]
+    for step in (*size["phases"], *size["supersteps"]):
+        name = step["name"] if "name" in step else f"{step['loop']} {step['round']}"
+        rows = "" if step["rows"] is None else f"{step['rows']:,}"
+        shuffled = f"{step['shuffle_written'] / 2**20:.1f}"
+        lines.append(f"| {name} | {step['seconds']:.2f} | {rows} | {step['jobs']} | {shuffled} |")
+    return lines
 
 
 def measured(row: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -145,7 +197,7 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:.3g}"
 
 
-def pages(paper: str | None) -> dict[Path, str]:
+def pages(paper: str | None, benches: Sequence[str]) -> dict[Path, str]:
     """Every generated page and what it should be."""
     made = {
         ROOT / "docs" / "tables.md": tables_page(),
@@ -156,23 +208,25 @@ def pages(paper: str | None) -> dict[Path, str]:
         readme = ROOT / "README.md"
         made[ROOT / "docs" / "results.md"] = results_page(metrics)
         made[readme] = readme_with(readme.read_text("utf-8"), metrics)
+    if benches:
+        page = ROOT / "docs" / "performance.md"
+        found = [json.loads(Path(bench).read_text("utf-8")) for bench in benches]
+        made[page] = performance_with(page.read_text("utf-8"), found)
     return made
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Write the generated pages of the documentation.")
     parser.add_argument("--paper", metavar="OUT", help="folder that `make paper` wrote")
+    parser.add_argument("--bench", nargs="+", default=[], metavar="FILE", help="of `make bench`")
     parser.add_argument("--check", action="store_true", help="write nothing, name what is old")
     given = parser.parse_args(arguments)
-    old = [
-        path
-        for path, text in pages(given.paper).items()
-        if not path.exists() or path.read_text("utf-8") != text
-    ]
+    made = pages(given.paper, given.bench)
+    old = [p for p, text in made.items() if not p.exists() or p.read_text("utf-8") != text]
     for path in old:
         print(("old: " if given.check else "written: ") + str(path.relative_to(ROOT)))
         if not given.check:
-            path.write_text(pages(given.paper)[path], "utf-8")
+            path.write_text(made[path], "utf-8")
     return 1 if old and given.check else 0
 
 

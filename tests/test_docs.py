@@ -67,13 +67,28 @@ def test_results_are_written_from_metrics(tmp_path):
          "paper": None, "std": None, "seeds": {"1": 2_200_000, "2": None}, "difference": None},
     ]  # fmt: skip
     (tmp_path / "metrics.json").write_text(json.dumps(rows))
-    made = write_docs().pages(str(tmp_path))
+    made = write_docs().pages(str(tmp_path), [])
     results, readme = made[ROOT / "docs" / "results.md"], made[ROOT / "README.md"]
     assert "| `scribe.rad.median` | x | 1.68 | 1.4 to 1.6 | 1.5 ± 0.1 | -10.7 % |" in results
     assert "| `scribe.messages` | packets |  | 2,200,000 | 2,200,000 |  |" in results
     assert "| RAD, median | 1.68 | 1.5 ± 0.1 | -10.7 % |" in readme
     # all but the table is as it was
     assert readme.splitlines()[:10] == (ROOT / "README.md").read_text().splitlines()[:10]
+
+
+def test_timings_are_written_from_benchmarks(tmp_path):
+    step = {"seconds": 0.25, "rows": 5, "jobs": 2, "shuffle_written": 3 * 2**20}
+    size = {"nodes": 1000, "groups": 15, "seconds": 12.4, "calibration": 2.5, "calibrations": 4.96,
+            "peak_rss": 2**31, "phases": [{"name": "trees", **step}],
+            "supersteps": [{"loop": "JOIN", "round": 1, **step}]}  # fmt: skip
+    bench = {"config": {"master": "local[2]"}, "sizes": [size], "growth_exponent": None}
+    (tmp_path / "bench.json").write_text(json.dumps(bench))
+    page = ROOT / "docs" / "performance.md"
+    made = write_docs().pages(None, [str(tmp_path / "bench.json")])[page]
+    assert "| 1,000 | 15 | `local[2]` | 12 | 2.50 | 5.0 | 2.0 |" in made
+    assert "| trees | 0.25 | 5 | 2 | 3.0 |" in made
+    assert "| JOIN 1 | 0.25 | 5 | 2 | 3.0 |" in made
+    assert made.splitlines()[:3] == page.read_text().splitlines()[:3]
 
 
 def test_the_readme_is_short():

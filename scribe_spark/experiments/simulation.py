@@ -173,21 +173,24 @@ class Simulation:
         return self._memory.persist(located.select("group", "node", "router"))
 
     @stage
+    def _groups(self) -> DataFrame:
+        groups = scribe.make_groups(self.members, self.nodes, self.config)
+        return self._memory.persist(groups)
+
+    @stage
     def _trees(self) -> scribe.Trees:
         """Every group created, every member joined; `create_routes` and `children` are read off."""
-        groups = scribe.make_groups(self.members, self.nodes, self.config)
-        trees = scribe.build_trees(self.overlay, groups, self.members, self.progress)
+        trees = scribe.build_trees(self.overlay, self._groups, self.members, self.progress)
         return self._memory.own(trees)
 
     @stage
     def create_routes(self) -> DataFrame:
         """Each group's CREATE where it was delivered, with the hops and delay of its path."""
-        groups = scribe.make_groups(self.members, self.nodes, self.config)
         delivered = self._trees.created.outcomes()
-        if delivered is None:  # no group, no CREATE
-            return _no_create_routes(groups)
+        if delivered is None:  # no group
+            return scribe.no_creates(self._groups)
         routes = self.overlay.add_path_delay(delivered)
-        sizes = groups.select("group", "size")
+        sizes = self._groups.select("group", "size")
         table, _ = materialise(routes.join(F.broadcast(sizes), "group", "inner"))
         return self._memory.own_table(table)
 
@@ -295,13 +298,3 @@ class Simulation:
 
     def _saved_or(self, table: str, make: Callable[[], DataFrame]) -> DataFrame:
         return self.saved[table] if table in self.saved else make()
-
-
-def _no_create_routes(groups: DataFrame) -> DataFrame:
-    """`Simulation.create_routes` of no group."""
-    none, creator = F.lit(0).cast("bigint"), F.col("creator")
-    return groups.limit(0).select(
-        *("group", "key_hi", "key_lo", "size"),
-        *(creator.alias("node"), F.col("creator_router").alias("router"), creator.alias("source")),
-        *(F.lit(0).alias("hops"), none.alias("delay_us"), none.alias("direct_us")),
-    )

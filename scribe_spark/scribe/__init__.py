@@ -10,7 +10,14 @@ from scribe_spark.scribe.groups import (
     read_members,
     senders,
 )
-from scribe_spark.scribe.operations import Trees, build_trees, create, join, multicast
+from scribe_spark.scribe.operations import (
+    Trees,
+    build_trees,
+    create,
+    join,
+    multicast,
+    no_creates,
+)
 from scribe_spark.scribe.variants import Variant, VariantContext, timed_edges
 
 __all__ = [
@@ -28,6 +35,7 @@ __all__ = [
     "join",
     "make_groups",
     "multicast",
+    "no_creates",
     "read_capacities",
     "read_members",
     "senders",

@@ -20,7 +20,7 @@ from scribe_spark.schemas import Multicast
 from scribe_spark.scribe.application import Kind, Scribe, children_table
 from scribe_spark.superstep import Finished, Table
 
-__all__ = ["SYSTEM", "Trees", "build_trees", "create", "join", "multicast"]
+__all__ = ["SYSTEM", "Trees", "build_trees", "create", "join", "multicast", "no_creates"]
 
 SYSTEM = "scribe"
 
@@ -132,6 +132,16 @@ def _creates(groups: DataFrame) -> DataFrame:
         F.col("creator").alias("source"),
         F.col("creator_router").alias("source_router"),
         start_path(),
+    )
+
+
+def no_creates(groups: DataFrame) -> DataFrame:
+    """An empty table of CREATEs at their roots, with the hops and delay of their routes."""
+    none, creator = F.lit(0).cast("bigint"), F.col("creator")
+    return groups.limit(0).select(
+        *("group", "key_hi", "key_lo", "size"),
+        *(creator.alias("node"), F.col("creator_router").alias("router"), creator.alias("source")),
+        *(F.lit(0).alias("hops"), none.alias("delay_us"), none.alias("direct_us")),
     )
 
 
