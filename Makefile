@@ -136,7 +136,7 @@ graphframes: java $(VENV)/.run ## Look for GraphFrames' jar again
 
 # Sessions start in half the time with the JVM's classes laid out beforehand.  A small run records
 # them as its JVM ends, which is when nothing holds the pipe any more.
-.jars/recorded: | $(VENV)/.run .jars/asked
+.jars/recorded: $(VENV)/.run | .jars/asked
 	@echo 'recording JVM classes, once (about half a minute)'
 	@SCRIBE_SPARK_RECORD_CLASSES=.jars/classes.new $(SCRIBE) run --config data/tiny.toml \
 	  --out .jars/warm --overwrite 2>&1 | cat >.jars/recorded.log
