@@ -11,14 +11,14 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas, superstep
 from scribe_spark.overlay.application import Application
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import union_tables
-from scribe_spark.superstep import Finished, Round, Step, Table
+from scribe_spark.superstep import Finished, Round, Sent, Step, Table
 from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["PATH", "Overlay", "is_undeliverable", "no_path", "start_path"]
@@ -42,7 +42,7 @@ def no_path() -> Column:
 
 
 def is_undeliverable() -> Column:
-    """Whether a message (as :meth:`Overlay.next_hop` returns it) is at a node that does not exist.
+    """Whether a message that `route` hands back was sent to a node that does not exist.
 
     For such a message both ``router`` and ``next`` are NULL.
     """
@@ -80,9 +80,9 @@ class Overlay(ABC):
         Returns
         -------
         DataFrame
-            All columns and rows of `messages`, partitioned by ``node``, with ``router`` of their
-            node, and ``next``: NULL where the node is the root of the key.  Where there is no such
-            node, the message is undeliverable: ``router`` and ``next`` are NULL.
+            All columns of `messages`, partitioned by ``node``, with ``router`` of their node, and
+            ``next``: NULL where the node is the root of the key.  Messages to nodes that do not
+            exist are left out.
         """
 
     @abstractmethod
@@ -136,12 +136,20 @@ class Overlay(ABC):
         visited = F.array_append(PATH, F.col("router")).alias(PATH)
         payload_here = [visited if c == PATH else c for c in payload]
         at_next = [F.col("next").alias("node"), *_columns(*payload)]
-        moving, lost = F.col("next").isNotNull(), is_undeliverable()
-        arrived = F.col("next").isNull() & ~lost
+        moving, arrived = F.col("next").isNotNull(), F.col("next").isNull()
 
-        def at_nodes(frame: DataFrame) -> DataFrame:
-            hop = self.next_hop(frame)
-            return hop.select("node", *payload_here, "router", "next") if PATH in payload else hop
+        def at_nodes(frame: DataFrame) -> Sent:
+            number = Observation()
+            hop = self.next_hop(frame.observe(number, F.count(F.lit(1)).alias("sent")))
+            hop = hop.select("node", *payload_here, "router", "next") if PATH in payload else hop
+
+            def undeliverable(arrived: int) -> DataFrame | None:
+                # (where a task ran twice, more are counted than were sent: then nothing is found)
+                if number.get["sent"] == arrived:
+                    return None
+                return self._undeliverable(frame).select(hop.columns)
+
+            return Sent(hop, undeliverable)
 
         def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
             steps = []
@@ -158,9 +166,6 @@ class Overlay(ABC):
                 steps.append((arriving, delivered))
                 if delivered.outbox is not None:
                     outbox.append(delivered.outbox.select(*_columns("node", *payload)))
-            if round.counts["lost"]:
-                nowhere = inbox.where(lost)
-                steps.append((nowhere, Step(outcomes=nowhere)))
             return _combined(inbox, steps, at_nodes(union_tables(outbox)) if outbox else None)
 
         return superstep.run(
@@ -168,9 +173,15 @@ class Overlay(ABC):
             at_nodes(messages.select("node", *payload)),
             step,
             state=application.state,
-            counts={**application.counts, "moving": moving, "arrived": arrived, "lost": lost},
+            counts={**application.counts, "moving": moving, "arrived": arrived},
             progress=progress,
         )
+
+    def _undeliverable(self, messages: DataFrame) -> DataFrame:
+        """The messages to nodes that do not exist, with the columns of :meth:`next_hop`."""
+        none = F.lit(None).cast("bigint")
+        found = messages.join(self.nodes.select("node"), "node", "left_anti")
+        return found.withColumns({"router": none, "next": none})
 
     def send(
         self,
@@ -217,9 +228,7 @@ class Overlay(ABC):
         return self.underlay.path_delay(messages, PATH)
 
 
-def _combined(
-    inbox: DataFrame, steps: list[tuple[DataFrame, Step]], outbox: DataFrame | None
-) -> Step:
+def _combined(inbox: DataFrame, steps: list[tuple[DataFrame, Step]], outbox: Sent | None) -> Step:
     """The changes and outcomes of several steps, each with the part of the inbox that it was given.
 
     Where all messages are outcomes these are the inbox itself, which is materialised already.

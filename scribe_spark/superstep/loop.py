@@ -29,7 +29,7 @@ from scribe_spark.runtime.blocks import (
 )
 from scribe_spark.superstep.table import Change, Table
 
-__all__ = ["Finished", "Round", "Step", "run"]
+__all__ = ["Finished", "Round", "Sent", "Step", "run"]
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,29 @@ class Round:
 
 
 @dataclass(frozen=True)
+class Sent:
+    """Messages of which some may be sent to nodes that do not exist.
+
+    Attributes
+    ----------
+    arriving : DataFrame
+        Those at nodes that exist, partitioned by node; the next round's inbox.
+    undeliverable : callable
+        ``undeliverable(arrived)``: the other messages, which are outcomes; None if there are none.
+        It is called after `arriving` has been computed, with the number of its rows.
+    """
+
+    arriving: DataFrame
+    undeliverable: Callable[[int], DataFrame | None]
+
+
+@dataclass(frozen=True)
 class Step:
     """What a superstep does, all of it lazily.
 
     Attributes
     ----------
-    outbox : DataFrame or None
+    outbox : DataFrame, Sent or None
         Messages, partitioned by the node where they arrive; the next round's inbox.
     changes : dict of DataFrame
         Per table of the state: rows to write, as :meth:`Table.prepare` takes them.
@@ -69,7 +86,7 @@ class Step:
         that the three above are computed from; the loop releases them when the round is over.
     """
 
-    outbox: DataFrame | None = None
+    outbox: DataFrame | Sent | None = None
     changes: Mapping[str, DataFrame] = field(default_factory=dict)
     outcomes: DataFrame | None = None
     temporary: Sequence[DataFrame] = ()
@@ -105,7 +122,7 @@ class Finished:
 
 def run(
     name: str,
-    first: DataFrame,
+    first: DataFrame | Sent,
     step: StepFunction,
     *,
     state: State | None = None,
@@ -120,7 +137,7 @@ def run(
     ----------
     name : str
         What the progress report calls the loop; its jobs are ``NAME round N`` in Spark's UI.
-    first : DataFrame
+    first : DataFrame or Sent
         The messages of round 0, partitioned by node.
     step : callable
         ``step(state, inbox, round) -> Step``.
@@ -129,7 +146,8 @@ def run(
         and to release.
     external : callable, optional
         ``external(number)``: messages that enter the loop in that round from outside, of the
-        inbox's columns and partitioned like it; None once there will be none any more.
+        inbox's columns and partitioned like it; None once there will be none any more.  Not to be
+        used beside :class:`Sent`.
     counts : dict of Column, optional
         Conditions on the inbox's rows; how many satisfy each is known to the step.
     limit : int
@@ -140,9 +158,10 @@ def run(
     RuntimeError
         `limit` rounds were not enough.
     """
-    loop = _Loop(name, state or {}, counts or {}, first.sparkSession.sparkContext)
+    context = (first.arriving if isinstance(first, Sent) else first).sparkSession.sparkContext
+    loop = _Loop(name, state or {}, counts or {}, context)
     progress = progress or Silent()
-    outbox: DataFrame | None = first
+    outbox: DataFrame | Sent | None = first
     messages: list[int] = []
     started = time.perf_counter()
     try:
@@ -183,18 +202,22 @@ class _Loop:
         self._temporary: list[DataFrame] = []
 
     def receive(
-        self, number: int, outbox: DataFrame | None, entering: DataFrame | None
+        self, number: int, outbox: DataFrame | Sent | None, entering: DataFrame | None
     ) -> tuple[DataFrame | None, Round]:
         """The inbox of a round; what the round before has left is settled and freed.
 
         The outbox is computed from the inbox and the state of the round before, so both stay as
         they were until it is materialised.
         """
-        arriving = [frame for frame in (outbox, entering) if frame is not None]
+        sent = outbox if isinstance(outbox, Sent) else None
+        arriving = [f for f in (sent.arriving if sent else outbox, entering) if f is not None]
         inbox, rows, counted = None, 0, dict.fromkeys(self.counts, 0)
         with describe_jobs(self.context, f"{self.name} round {number}"):
             if arriving:
                 inbox, rows, counted = count_and_materialise(union_tables(arriving), self.counts)
+            undeliverable = sent.undeliverable(rows) if sent else None
+            if undeliverable is not None:
+                self._add_outcomes(undeliverable, rows)
             self.close()
         self._inbox = None if inbox is None else (inbox, rows)
         return inbox, Round(number, rows, counted)
@@ -206,15 +229,20 @@ class _Loop:
             for table, changes in done.changes.items():
                 change = self.state[table].prepare(changes, round.messages)
                 self._changes[table] = (change, *materialise(change.frame))
-            if done.outcomes is None:
-                return
-            if self.outcomes is None:
-                self.outcomes = Table(done.outcomes.columns, append_only=True)
             if done.outcomes is inbox:  # materialised already
                 self._keep_inbox = True
-            else:
-                outcomes = self.outcomes.prepare(done.outcomes, round.messages)
-                self.outcomes.write(outcomes, *materialise(outcomes.frame))
+            elif done.outcomes is not None:
+                self._add_outcomes(done.outcomes, round.messages)
+
+    def _outcomes_like(self, frame: DataFrame) -> Table:
+        if self.outcomes is None:
+            self.outcomes = Table(frame.columns, append_only=True)
+        return self.outcomes
+
+    def _add_outcomes(self, frame: DataFrame, most: int) -> None:
+        table = self._outcomes_like(frame)
+        change = table.prepare(frame, most)
+        table.write(change, *materialise(change.frame))
 
     def close(self) -> None:
         """Write the changes of the last round into the state, free its messages."""
@@ -222,8 +250,8 @@ class _Loop:
         for table, change in changes.items():
             self.state[table].write(*change)
         inbox, self._inbox = self._inbox, None
-        if inbox is not None and self._keep_inbox and self.outcomes is not None:
-            self.outcomes.write(Change(inbox[0]), *inbox)
+        if inbox is not None and self._keep_inbox:
+            self._outcomes_like(inbox[0]).write(Change(inbox[0]), *inbox)
         elif inbox is not None:
             release(inbox[0])
         self._keep_inbox = False
