@@ -69,39 +69,54 @@ def _hop_steps(b: int) -> tuple[tuple[Column, ...], ...]:
     Built once for every b: to build the expressions costs more than a small round's work.  Each
     step names columns of the one before twice, which keeps the optimizer from merging the steps: a
     message whose key is in the leaf set's span looks nothing up in the table, and the other way.
+    The first three steps run as one piece of generated code; the fourth has a `filter`, which Spark
+    interprets, so all that it does not need is cut from the rows before.
     """
     key, node_id = ids.halves("key"), ids.halves("node_state.id")
-    leaves, gaps = _columns(*_LEAVES), _columns(*_GAPS)
     in_span, entry, before = F.col("in_span"), F.col("entry"), F.col("before")
+    has_gap = entry < 0
     # 1. Is the key within the leaf set's span, and how many digits does the node share with it?
     of_key = (
-        *_columns(*[f"node_state.{name}" for name in (*_LEAVES, "table", *_GAPS)]),
-        ids.unsigned(key[0]).alias("place_hi"),
-        ids.unsigned(key[1]).alias("place_lo"),
+        F.col("node_state"),
         _in_span(*key).alias("in_span"),
         ids.prefix_digits(*key, *node_id, b).alias("shared"),
     )
-    # 2. If it is in the span: how many of the leaves take keys before it only, so that the next
-    #    one is closest to it; else the routing table's entry for (shared digits, next digit).
+    # 2. If it is in the span: the leaf set; else the routing table's entry for (shared digits, next
+    #    digit).
     cell = F.col("shared") * 2**b + ids.digit(*key, F.col("shared"), b)
     leaf_or_entry = (
-        *_columns("place_hi", "place_lo"),
-        *leaves,
-        *gaps,
-        F.when(in_span, _leaves_before_key()).alias("before"),
-        F.when(~in_span, F.get("table", cell)).alias("entry"),
+        F.col("node_state"),
+        *[F.when(in_span, F.col(f"node_state.{name}")).alias(name) for name in _LEAVES],
+        F.when(~in_span, F.get("node_state.table", cell)).alias("entry"),
     )
-    # 3. Of the leaf set and the node itself the numerically closest; or the entry; or, where there
+    # 3. Where there is no entry: the gap that the key is in.
+    gap_or_entry = (
+        *_columns(*_LEAVES, "entry"),
+        *[F.when(has_gap, F.col(f"node_state.{name}")).alias(name) for name in _GAPS],
+        ids.unsigned(key[0]).alias("place_hi"),
+        ids.unsigned(key[1]).alias("place_lo"),
+    )
+    # 4. How many of the leaves take keys before this one only, so that the next is closest to it?
+    leaves_before = (
+        *_columns("leaf_node", "entry", *_GAPS, "place_hi", "place_lo"),
+        F.when(F.col("leaf_hi").isNotNull(), _leaves_before_key()).alias("before"),
+    )
+    # 5. Of the leaf set and the node itself the numerically closest; or the entry; or, where there
     #    is none, who shares a prefix at least as long and is closer.
     closest = F.get("leaf_node", F.when(before < F.size("leaf_node"), before).otherwise(0))
     onward = (
-        F.when(before.isNotNull(), closest)
-        .when(entry < 0, _beside_gap(-1 - entry))
-        .otherwise(entry)
+        F.when(before.isNotNull(), closest).when(has_gap, _beside_gap(-1 - entry)).otherwise(entry)
     )
-    # 4. The root has nobody to send the message to: the closest is the node itself.
+    # 6. The root has nobody to send the message to: the closest is the node itself.
     following = F.nullif(F.col("onward").cast("bigint"), F.col("node"))
-    return of_key, leaf_or_entry, (onward.alias("onward"),), (following.alias("next"),)
+    return (
+        of_key,
+        leaf_or_entry,
+        gap_or_entry,
+        leaves_before,
+        (onward.alias("onward"),),
+        (following.alias("next"),),
+    )
 
 
 _LEAVES = ("leaf_hi", "leaf_lo", "leaf_node")
