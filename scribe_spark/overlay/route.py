@@ -158,14 +158,14 @@ class Overlay(ABC):
                 passing = inbox.where(moving)
                 onward = application.forward(state, passing, round)
                 steps.append((passing, onward))
-                if onward.outbox is not None:
-                    outbox.append(onward.outbox.where(moving).select(at_next))
+                if (sent := _messages(onward)) is not None:
+                    outbox.append(sent.where(moving).select(at_next))
             if round.counts["arrived"]:
                 arriving = inbox.where(arrived)
                 delivered = application.deliver(state, arriving, round)
                 steps.append((arriving, delivered))
-                if delivered.outbox is not None:
-                    outbox.append(delivered.outbox.select(*_columns("node", *payload)))
+                if (sent := _messages(delivered)) is not None:
+                    outbox.append(sent.select(*_columns("node", *payload)))
             return _combined(inbox, steps, at_nodes(union_tables(outbox)) if outbox else None)
 
         return superstep.run(
@@ -207,7 +207,8 @@ class Overlay(ABC):
 
         def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
             done = application.deliver(state, inbox, round)
-            outbox = None if done.outbox is None else done.outbox.repartition("node")
+            sent = _messages(done)
+            outbox = None if sent is None else sent.repartition("node")
             return Step(outbox, done.changes, done.outcomes)
 
         first = messages.repartition("node")
@@ -226,6 +227,12 @@ class Overlay(ABC):
         Also ``direct_us``: D between the ends of the path, the underlay's own delay.
         """
         return self.underlay.path_delay(messages, PATH)
+
+
+def _messages(step: Step) -> DataFrame | None:
+    """The outbox of an application's step."""
+    assert not isinstance(step.outbox, Sent), "to find nodes is the overlay's business"
+    return step.outbox
 
 
 def _combined(inbox: DataFrame, steps: list[tuple[DataFrame, Step]], outbox: Sent | None) -> Step:

@@ -210,7 +210,8 @@ class _Loop:
         they were until it is materialised.
         """
         sent = outbox if isinstance(outbox, Sent) else None
-        arriving = [f for f in (sent.arriving if sent else outbox, entering) if f is not None]
+        messages = outbox.arriving if isinstance(outbox, Sent) else outbox
+        arriving = [frame for frame in (messages, entering) if frame is not None]
         inbox, rows, counted = None, 0, dict.fromkeys(self.counts, 0)
         with describe_jobs(self.context, f"{self.name} round {number}"):
             if arriving:
