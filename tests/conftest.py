@@ -17,6 +17,7 @@ MASTER, PARTITIONS = "local[2]", 2
 SLOW = (
     "test_determinism",
     "test_jobs",
+    "test_counters",
     "test_variants",
     "test_notebooks",
     "test_resume",

@@ -27,7 +27,7 @@ def contents(rows) -> list[tuple]:
 
 
 @pytest.mark.parametrize("with_initial", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_table_equals_a_dictionary_after_every_round(spark, seed, with_initial):
     rng = random.Random(seed)
     initial = {(n, k): n for n in range(6) for k in range(3)} if with_initial else {}
@@ -35,7 +35,7 @@ def test_a_table_equals_a_dictionary_after_every_round(spark, seed, with_initial
     start = frame(spark, [(n, k, v, False) for (n, k), v in initial.items()]).drop("removed")
     begun = start.repartition("node").persist() if with_initial else None
     table = Table(["node", "key"], ["value"], initial=begun)
-    for _ in range(12):
+    for _ in range(8):
         keys = rng.sample([(n, k) for n in range(8) for k in range(3)], rng.choice([1, 1, 2, 9]))
         changes = [(n, k, rng.randrange(100), rng.random() < 0.4) for n, k in keys]
         view = table.after(frame(spark, changes))
@@ -102,10 +102,10 @@ def test_an_append_only_table_is_one_leaf_of_a_plan(spark):
 
 def test_segments_of_an_append_only_table_stay_few(spark):
     table = Table(["node"], [], append_only=True)
-    for number in range(40):
+    for number in range(20):
         write(table, spark.range(number, number + 1).withColumnRenamed("id", "node"))
-    assert len(table._segments) < 20
-    assert contents(table.rows()) == [(n,) for n in range(40)]
+    assert len(table._segments) < 15
+    assert contents(table.rows()) == [(n,) for n in range(20)]
     table.release()
 
 
