@@ -31,7 +31,7 @@ def test_the_trees_are_the_tree_edges(grown):
 
 
 def test_the_trees_of_systems_that_were_not_saved(spark):
-    nodes = schemas.held(spark, [(0, 5, 6, 7), (1, 8, 9, 7), (2, 0, 0, 7)], schemas.NODES)
+    nodes = schemas.local_table(spark, [(0, 5, 6, 7), (1, 8, 9, 7), (2, 0, 0, 7)], schemas.NODES)
     edges = spark.createDataFrame(
         [(1, 0, 1, 7, 7, 2000)],
         "group long, parent long, child long, parent_router long, child_router long, delay_us long",

@@ -16,7 +16,7 @@ from scribe_spark.config import Execution, Experiment, Paper, RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import paper, simulation
 
-from .conftest import SMALL, Notes, left, manifest
+from .conftest import SMALL, Notes, content, left, manifest
 
 NETWORK = {name: v for name, v in SMALL.items() if name not in ("nodes", "groups")}
 TINY = {
@@ -89,7 +89,8 @@ def together(out: Path) -> dict[str, Any]:
     """What the runs are together: records of the tables and texts, and the figures."""
     record = manifest(out)
     figures = {file.name: file.read_bytes() for file in (out / "figures").iterdir()}
-    return {**record["tables"], **record["texts"], **figures}
+    tables = {name: content(table) for name, table in record["tables"].items()}
+    return {**tables, **record["texts"], **figures}
 
 
 # ----------------------------------------------------------------------------------- what is left
