@@ -44,7 +44,8 @@ def test_file_and_flags():
         "tie": ("seeded",),
     }
     one = Sweep.of(file, {"b": 4, "nodes": 600}, [])
-    assert (one.grid, one.base.b, one.base.nodes) == ({"leaf_set": (8, 16)}, 4, 600)
+    assert one.grid == {"leaf_set": (8, 16)}
+    assert (one.base.overlay.b, one.base.overlay.nodes) == (4, 600)
     assert one.show == ("cost.seconds",)
     # a base that would be refused by itself is fine where every point is
     assert Sweep.of({"group_size": 200_000, "sweep": {"nodes": [200_000]}}, {}, []).points

@@ -189,6 +189,6 @@ def test_the_internet_is_run_once_and_scaled_with_the_rest():
     assert list(runs[1]) == ["main", "small_groups", "internet"]
     assert list(runs[2]) == ["main", "small_groups"]
     internet = runs[1]["internet"]
-    assert (internet.power_law_routers, internet.power_law_links) == (1026, 1423)
+    assert (internet.topology.power_law_routers, internet.topology.power_law_links) == (1026, 1423)
     full = Paper(seeds=1).runs()[1]["internet"]
-    assert (full.nodes, full.power_law_routers) == (100_000, 102_639)
+    assert (full.overlay.nodes, full.topology.power_law_routers) == (100_000, 102_639)
