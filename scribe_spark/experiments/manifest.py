@@ -159,13 +159,14 @@ def check_shape(manifest: Mapping[str, Any]) -> None:
 
     Raises
     ------
-    AttributeError, KeyError, TypeError, ValueError
+    KeyError, TypeError, ValueError
     """
     for entry in manifest["phases"]:
         PHASES.index(entry["name"])
         dict(entry["texts"]), dict(entry.get("registered", {}))
         for record in dict(entry["tables"]).values():
             dict(record)
-    for fields in (manifest["resolved"], manifest["inputs"], manifest["versions"]):
-        fields.items()
+    for name in ("resolved", "inputs", "versions"):
+        if not isinstance(manifest[name], dict):
+            raise TypeError(f"{name} is no object")
     manifest["versions"]["scribe_spark"]

@@ -487,6 +487,13 @@ def test_report_of_no_run(spark, copy, tmp_path):
         experiments.report(spark, str(copy))
 
 
+def test_report_of_a_scrambled_manifest(spark, copy):
+    file = copy / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"resolved": []}))
+    with pytest.raises(InputError, match="cannot be read as one of a run"):
+        experiments.report(spark, str(copy))
+
+
 def test_report_verifies_what_it_reads(spark, copy):
     metrics = (copy / "metrics.json").read_text()
     (copy / "metrics.json").write_text(metrics.replace("1", "2"))
