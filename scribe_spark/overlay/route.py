@@ -11,14 +11,14 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas, superstep
 from scribe_spark.overlay.application import Application
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import union_tables
-from scribe_spark.superstep import Finished, Round, Sent, Step, Table
+from scribe_spark.superstep import Arrival, Finished, Round, Step, Table
 from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["PATH", "Overlay", "is_undeliverable", "no_path", "start_path"]
@@ -138,18 +138,9 @@ class Overlay(ABC):
         at_next = [F.col("next").alias("node"), *_columns(*payload)]
         moving, arrived = F.col("next").isNotNull(), F.col("next").isNull()
 
-        def at_nodes(frame: DataFrame) -> Sent:
-            number = Observation()
-            hop = self.next_hop(frame.observe(number, F.count(F.lit(1)).alias("sent")))
-            hop = hop.select("node", *payload_here, "router", "next") if PATH in payload else hop
-
-            def undeliverable(arrived: int) -> DataFrame | None:
-                # (where a task ran twice, more are counted than were sent: then nothing is found)
-                if number.get["sent"] == arrived:
-                    return None
-                return self._undeliverable(frame).select(hop.columns)
-
-            return Sent(hop, undeliverable)
+        def at_nodes(frame: DataFrame) -> DataFrame:
+            hop = self.next_hop(frame)
+            return hop.select("node", *payload_here, "router", "next") if PATH in payload else hop
 
         def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
             steps = []
@@ -158,21 +149,22 @@ class Overlay(ABC):
                 passing = inbox.where(moving)
                 onward = application.forward(state, passing, round)
                 steps.append((passing, onward))
-                if (sent := _messages(onward)) is not None:
-                    outbox.append(sent.where(moving).select(at_next))
+                if onward.outbox is not None:
+                    outbox.append(onward.outbox.where(moving).select(at_next))
             if round.counts["arrived"]:
                 arriving = inbox.where(arrived)
                 delivered = application.deliver(state, arriving, round)
                 steps.append((arriving, delivered))
-                if (sent := _messages(delivered)) is not None:
-                    outbox.append(sent.select(*_columns("node", *payload)))
-            return _combined(inbox, steps, at_nodes(union_tables(outbox)) if outbox else None)
+                if delivered.outbox is not None:
+                    outbox.append(delivered.outbox.select(*_columns("node", *payload)))
+            return _combined(inbox, steps, union_tables(outbox) if outbox else None)
 
         return superstep.run(
             name,
-            at_nodes(messages.select("node", *payload)),
+            messages.select("node", *payload),
             step,
             state=application.state,
+            arrival=Arrival(at_nodes, self._undeliverable),
             counts={**application.counts, "moving": moving, "arrived": arrived},
             progress=progress,
         )
@@ -207,8 +199,7 @@ class Overlay(ABC):
 
         def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
             done = application.deliver(state, inbox, round)
-            sent = _messages(done)
-            outbox = None if sent is None else sent.repartition("node")
+            outbox = None if done.outbox is None else done.outbox.repartition("node")
             return Step(outbox, done.changes, done.outcomes)
 
         first = messages.repartition("node")
@@ -229,13 +220,9 @@ class Overlay(ABC):
         return self.underlay.path_delay(messages, PATH)
 
 
-def _messages(step: Step) -> DataFrame | None:
-    """The outbox of an application's step."""
-    assert not isinstance(step.outbox, Sent), "to find nodes is the overlay's business"
-    return step.outbox
-
-
-def _combined(inbox: DataFrame, steps: list[tuple[DataFrame, Step]], outbox: Sent | None) -> Step:
+def _combined(
+    inbox: DataFrame, steps: list[tuple[DataFrame, Step]], outbox: DataFrame | None
+) -> Step:
     """The changes and outcomes of several steps, each with the part of the inbox that it was given.
 
     Where all messages are outcomes these are the inbox itself, which is materialised already.

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark import SparkContext
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
 
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import (
@@ -29,7 +30,7 @@ from scribe_spark.runtime.blocks import (
 )
 from scribe_spark.superstep.table import Change, Table
 
-__all__ = ["Finished", "Round", "Sent", "Step", "run"]
+__all__ = ["Arrival", "Finished", "Round", "Step", "run"]
 
 
 @dataclass(frozen=True)
@@ -52,30 +53,14 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Sent:
-    """Messages of which some may be sent to nodes that do not exist.
-
-    Attributes
-    ----------
-    arriving : DataFrame
-        Those at nodes that exist, partitioned by node; the next round's inbox.
-    undeliverable : callable
-        ``undeliverable(arrived)``: the other messages, which are outcomes; None if there are none.
-        It is called after `arriving` has been computed, with the number of its rows.
-    """
-
-    arriving: DataFrame
-    undeliverable: Callable[[int], DataFrame | None]
-
-
-@dataclass(frozen=True)
 class Step:
     """What a superstep does, all of it lazily.
 
     Attributes
     ----------
-    outbox : DataFrame, Sent or None
-        Messages, partitioned by the node where they arrive; the next round's inbox.
+    outbox : DataFrame or None
+        Messages, partitioned by the node where they arrive; the next round's inbox, or what the
+        loop's `Arrival` makes of them.
     changes : dict of DataFrame
         Per table of the state: rows to write, as :meth:`Table.prepare` takes them.
     outcomes : DataFrame or None
@@ -86,10 +71,27 @@ class Step:
         that the three above are computed from; the loop releases them when the round is over.
     """
 
-    outbox: DataFrame | Sent | None = None
+    outbox: DataFrame | None = None
     changes: Mapping[str, DataFrame] = field(default_factory=dict)
     outcomes: DataFrame | None = None
     temporary: Sequence[DataFrame] = ()
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """How messages meet the nodes that they are sent to, where a node may not exist.
+
+    Attributes
+    ----------
+    at_nodes : callable
+        ``at_nodes(messages)``: those at nodes that exist, partitioned by node.
+    undeliverable : callable
+        ``undeliverable(messages)``: the others, which become outcomes; only asked for where there
+        are some.
+    """
+
+    at_nodes: Callable[[DataFrame], DataFrame]
+    undeliverable: Callable[[DataFrame], DataFrame]
 
 
 State = Mapping[str, Table]
@@ -122,11 +124,12 @@ class Finished:
 
 def run(
     name: str,
-    first: DataFrame | Sent,
+    first: DataFrame,
     step: StepFunction,
     *,
     state: State | None = None,
     external: Callable[[int], DataFrame | None] | None = None,
+    arrival: Arrival | None = None,
     counts: Mapping[str, Column] | None = None,
     limit: int = 10_000,
     progress: Progress | None = None,
@@ -137,7 +140,7 @@ def run(
     ----------
     name : str
         What the progress report calls the loop; its jobs are ``NAME round N`` in Spark's UI.
-    first : DataFrame or Sent
+    first : DataFrame
         The messages of round 0, partitioned by node.
     step : callable
         ``step(state, inbox, round) -> Step``.
@@ -146,8 +149,9 @@ def run(
         and to release.
     external : callable, optional
         ``external(number)``: messages that enter the loop in that round from outside, of the
-        inbox's columns and partitioned like it; None once there will be none any more.  Not to be
-        used beside :class:`Sent`.
+        outbox's columns and partitioned like it; None once there will be none any more.
+    arrival : Arrival, optional
+        What becomes of messages before they are the inbox; without it they are the inbox.
     counts : dict of Column, optional
         Conditions on the inbox's rows; how many satisfy each is known to the step.
     limit : int
@@ -158,10 +162,9 @@ def run(
     RuntimeError
         `limit` rounds were not enough.
     """
-    context = (first.arriving if isinstance(first, Sent) else first).sparkSession.sparkContext
-    loop = _Loop(name, state or {}, counts or {}, context)
+    loop = _Loop(name, state or {}, counts or {}, arrival, first.sparkSession.sparkContext)
     progress = progress or Silent()
-    outbox: DataFrame | Sent | None = first
+    outbox: DataFrame | None = first
     messages: list[int] = []
     started = time.perf_counter()
     try:
@@ -192,9 +195,15 @@ class _Loop:
     """The blocks of a loop: which are needed still, and when they are freed."""
 
     def __init__(
-        self, name: str, state: State, counts: Mapping[str, Column], context: SparkContext
+        self,
+        name: str,
+        state: State,
+        counts: Mapping[str, Column],
+        arrival: Arrival | None,
+        context: SparkContext,
     ) -> None:
         self.name, self.state, self.counts, self.context = name, state, counts, context
+        self.arrival = arrival
         self.outcomes: Table | None = None
         self._inbox: tuple[DataFrame, int] | None = None
         self._keep_inbox = False
@@ -202,26 +211,33 @@ class _Loop:
         self._temporary: list[DataFrame] = []
 
     def receive(
-        self, number: int, outbox: DataFrame | Sent | None, entering: DataFrame | None
+        self, number: int, outbox: DataFrame | None, entering: DataFrame | None
     ) -> tuple[DataFrame | None, Round]:
         """The inbox of a round; what the round before has left is settled and freed.
 
         The outbox is computed from the inbox and the state of the round before, so both stay as
         they were until it is materialised.
         """
-        sent = outbox if isinstance(outbox, Sent) else None
-        messages = outbox.arriving if isinstance(outbox, Sent) else outbox
-        arriving = [frame for frame in (messages, entering) if frame is not None]
+        sent = [frame for frame in (outbox, entering) if frame is not None]
         inbox, rows, counted = None, 0, dict.fromkeys(self.counts, 0)
         with describe_jobs(self.context, f"{self.name} round {number}"):
-            if arriving:
-                inbox, rows, counted = count_and_materialise(union_tables(arriving), self.counts)
-            undeliverable = sent.undeliverable(rows) if sent else None
-            if undeliverable is not None:
-                self._add_outcomes(undeliverable, rows)
+            if sent:
+                inbox, rows, counted = self._arrive(union_tables(sent))
             self.close()
         self._inbox = None if inbox is None else (inbox, rows)
         return inbox, Round(number, rows, counted)
+
+    def _arrive(self, messages: DataFrame) -> tuple[DataFrame, int, dict[str, int]]:
+        """The inbox that `messages` make; those that no node gets become outcomes."""
+        if self.arrival is None:
+            return count_and_materialise(messages, self.counts)
+        seen = Observation()
+        counted = messages.observe(seen, F.count(F.lit(1)).alias("sent"))
+        arrived = count_and_materialise(self.arrival.at_nodes(counted), self.counts)
+        # (where a task ran twice, more are counted than were sent: then nothing is found)
+        if seen.get["sent"] != arrived[1]:
+            self._add_outcomes(self.arrival.undeliverable(messages), arrived[1])
+        return arrived
 
     def apply(self, done: Step, inbox: DataFrame, round: Round) -> None:
         """Materialise a step's changes and outcomes."""
