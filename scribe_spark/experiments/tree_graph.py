@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.pastry import node_vertices
 from scribe_spark.runtime.blocks import union_tables
-from scribe_spark.runtime.graph_frame import graph_frame
+from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.schemas import TREE_GRAPH_EDGES, Multicast, conform
-
-if TYPE_CHECKING:
-    from graphframes import GraphFrame
 
 __all__ = ["TreeGraph", "tree_edges"]
 
 
 @dataclass(frozen=True)
-class TreeGraph:
+class TreeGraph(GraphTables):
     """The trees of all groups and systems in one graph.
 
     Attributes
@@ -49,16 +45,6 @@ class TreeGraph:
         """
         ends = tree_edges.withColumnsRenamed({"parent": "src", "child": "dst"})
         return cls(node_vertices(nodes), conform(ends, TREE_GRAPH_EDGES))
-
-    def graphframe(self) -> GraphFrame:
-        """The graph as a GraphFrame, for the user's own analyses.
-
-        Raises
-        ------
-        GraphFramesMissing
-            Where GraphFrames' Python or JVM half is absent.
-        """
-        return graph_frame(self.vertices, self.edges)
 
 
 def tree_edges(systems: Iterable[Multicast]) -> DataFrame:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -23,17 +22,14 @@ from scribe_spark.pastry.nodes import node_vertices
 from scribe_spark.pastry.overlay_graph import overlay_edges
 from scribe_spark.pastry.perfect_tables import perfect_tables
 from scribe_spark.pastry.routing_table import routing_table, table_entries
-from scribe_spark.runtime.graph_frame import graph_frame
+from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.underlay.protocol import Underlay
-
-if TYPE_CHECKING:
-    from graphframes import GraphFrame
 
 __all__ = ["PastryOverlay"]
 
 
 @dataclass(frozen=True)
-class PastryOverlay(Overlay):
+class PastryOverlay(Overlay, GraphTables):
     """A Pastry network.
 
     Attributes
@@ -110,24 +106,14 @@ class PastryOverlay(Overlay):
         return self.nodes.select("node", "node_state.*")
 
     @property
-    def vertices(self) -> DataFrame:
+    def vertices(self) -> DataFrame:  # type: ignore[override]
         """`schemas.NODE_VERTICES`."""
         return node_vertices(self.state)
 
     @property
-    def edges(self) -> DataFrame:
+    def edges(self) -> DataFrame:  # type: ignore[override]
         """`schemas.OVERLAY_EDGES`, made anew from `knowledge` by each query that reads it."""
         return overlay_edges(self.knowledge, self.state)
-
-    def graphframe(self) -> GraphFrame:
-        """Nodes, and the entries of leaf sets and routing tables, as a GraphFrame.
-
-        Raises
-        ------
-        GraphFramesMissing
-            Where GraphFrames' Python or JVM half is absent.
-        """
-        return graph_frame(self.vertices, self.edges)
 
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""

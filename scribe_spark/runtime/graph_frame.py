@@ -17,7 +17,7 @@ from scribe_spark.runtime.jvm import has_class
 if TYPE_CHECKING:
     from graphframes import GraphFrame
 
-__all__ = ["GraphFramesMissing", "graph_frame", "has_graphframes"]
+__all__ = ["GraphFramesMissing", "GraphTables", "graph_frame", "has_graphframes"]
 
 _JVM_CLASS = "org.graphframes.GraphFramePythonAPI"
 
@@ -55,6 +55,31 @@ def graph_frame(vertices: DataFrame, edges: DataFrame) -> GraphFrame:
             "--jars with the jar's path)"
         )
     return GraphFrame(vertices, edges)
+
+
+class GraphTables:
+    """Whatever has the two tables of a graph.
+
+    Attributes
+    ----------
+    vertices : DataFrame
+        With a column ``id``.
+    edges : DataFrame
+        With columns ``src`` and ``dst``.
+    """
+
+    vertices: DataFrame
+    edges: DataFrame
+
+    def graphframe(self) -> GraphFrame:
+        """The graph as a GraphFrame, for the user's own analyses.
+
+        Raises
+        ------
+        GraphFramesMissing
+            Where GraphFrames' Python or JVM half is absent.
+        """
+        return graph_frame(self.vertices, self.edges)
 
 
 def has_graphframes(spark: SparkSession) -> bool:

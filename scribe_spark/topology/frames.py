@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, first_rows, typed
-from scribe_spark.runtime.graph_frame import graph_frame
+from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.schemas import LINKS, ROUTERS, conform
 from scribe_spark.topology.graph import Graph, router_frame
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
@@ -51,7 +51,7 @@ _EDGES = pa.schema(
 
 
 @dataclass(frozen=True)
-class Topology:
+class Topology(GraphTables):
     """A router graph as DataFrames, in GraphFrames' form.
 
     Attributes
@@ -82,16 +82,6 @@ class Topology:
     def links(self) -> DataFrame:
         """The contract table ``links``."""
         return conform(self.edges, LINKS)
-
-    def graphframe(self) -> GraphFrame:
-        """The graph as a GraphFrame, for the user's own analyses.
-
-        Raises
-        ------
-        GraphFramesMissing
-            Where GraphFrames' Python or JVM half is absent.
-        """
-        return graph_frame(self.vertices, self.edges)
 
 
 def from_frames(vertices: Any, edges: Any, source: str = "DataFrames") -> Graph:
