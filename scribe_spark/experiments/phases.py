@@ -31,7 +31,7 @@ from scribe_spark.measures.metrics import (
 from scribe_spark.measures.node_stress import node_loads, node_stress
 from scribe_spark.measures.published import published, replaced_figures
 from scribe_spark.report import preload
-from scribe_spark.runtime.blocks import materialise, union_tables
+from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
 from scribe_spark.schemas import Multicast, to_ms
 from scribe_spark.systems import system_of_variant, systems_of_run
@@ -99,7 +99,7 @@ def _measures(simulation: Simulation) -> Tables:
     preload()  # what the report will be drawn with
     # what depends on nothing made here runs beside the jobs for the large tables
     with Scope() as scope, concurrent_jobs(simulation.spark) as submit:
-        delays = submit(_owned, scope, group_delay(saved["deliveries"], saved["groups"]))
+        delays = submit(scope.materialise, group_delay(saved["deliveries"], saved["groups"]))
         collected = submit(collect, run, early=True)
         loads = scope.persist(node_loads(saved["tree_edges"]))
         names = [system.name for system in run.systems]
@@ -109,12 +109,6 @@ def _measures(simulation: Simulation) -> Tables:
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.local_table(simulation.spark, spread, schemas.DISTRIBUTIONS)
         simulation.stages["collected"] = collected.result()
-
-
-def _owned(scope: Scope, frame: DataFrame) -> DataFrame:
-    """A frame, materialised until the scope is closed."""
-    table, _ = materialise(frame)
-    return scope.own_table(table)
 
 
 def _metrics(simulation: Simulation) -> dict[str, Any]:

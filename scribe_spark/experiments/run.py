@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,12 +143,10 @@ def locked(folder: Folder, progress: Progress) -> Iterator[Lock]:
         Another run has it; or the folder cannot be written.
     """
     lock = folder.lock(progress.note)
-    with folder.usable():
-        lock.acquire()
-    try:
+    with ExitStack() as until_the_end:
+        with folder.usable():
+            until_the_end.enter_context(lock.acquired())
         yield lock
-    finally:
-        lock.release()
 
 
 def _previous(folder: Folder, config: RunConfig, execution: Execution) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 
 from pyspark.sql import DataFrame
 
-from scribe_spark.runtime.blocks import release
+from scribe_spark.runtime.blocks import materialise, release
 
 __all__ = ["Scope", "stage"]
 
@@ -50,6 +50,11 @@ class Scope:
         persisted = frame.persist()
         self._releases.callback(persisted.unpersist)
         return persisted
+
+    def materialise(self, frame: DataFrame) -> DataFrame:
+        """Compute a DataFrame and keep it until the scope is closed."""
+        table, _ = materialise(frame)
+        return self.own_table(table)
 
     def own_table(self, table: DataFrame) -> DataFrame:
         """Take over the release of a table that :func:`blocks.materialise` made."""

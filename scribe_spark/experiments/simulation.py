@@ -15,7 +15,6 @@ from scribe_spark.experiments.scope import Scope, stage
 from scribe_spark.experiments.tree_graph import TreeGraph, tree_edges
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress, Silent
-from scribe_spark.runtime.blocks import materialise
 from scribe_spark.schemas import MICROSECONDS, Multicast
 from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import Graph, Topology, load
@@ -191,8 +190,7 @@ class Simulation:
             return scribe.no_creates(self._groups)
         routes = self.overlay.add_path_delay(delivered)
         sizes = self._groups.select("group", "size")
-        table, _ = materialise(routes.join(F.broadcast(sizes), "group", "inner"))
-        return self._memory.own_table(table)
+        return self._memory.materialise(routes.join(F.broadcast(sizes), "group", "inner"))
 
     @stage
     def groups_with_root(self) -> DataFrame:
