@@ -1,8 +1,8 @@
 """The phases of a run as data: what each writes, and how its tables are made.
 
-A phase is a function from the simulation to the tables it leaves, one by one.  A table may be read
-back (``simulation.saved``) as soon as it has been yielded, because whoever asks for the next table
-has written the one before.
+A phase is a function from the simulation to the tables it leaves, one by one.  They are written by
+a thread beside it: a table may be read back (``simulation.saved``) as soon as it has been yielded,
+but whoever reads it waits until it has been written.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Phase:
     writes : tuple of str
         The tables that it may write; some only where the config asks for them.
     tables : callable
-        ``tables(simulation)`` yields ``(name, DataFrame)``.
+        ``tables(simulation, scope)`` yields ``(name, DataFrame)``; the scope is closed after all
+        tables have been written.
     texts : callable
         ``texts(simulation)``: file name -> JSON value, after all tables have been written.
     registered : callable
@@ -61,7 +62,7 @@ class Phase:
 
     name: str
     writes: tuple[str, ...]
-    tables: Callable[[Simulation], Tables]
+    tables: Callable[[Simulation, Scope], Tables]
     texts: Callable[[Simulation], Mapping[str, Any]] = lambda simulation: {}
     registered: Callable[[Simulation], Mapping[str, list[str]]] = lambda simulation: {}
 
@@ -69,20 +70,21 @@ class Phase:
 # --- what each phase writes
 
 
-def _topology(simulation: Simulation) -> Tables:
+def _topology(simulation: Simulation, scope: Scope) -> Tables:
     yield "routers", simulation.topology.routers()
     yield "links", simulation.topology.links()
     _ = simulation.underlay  # computing the routes belongs to this phase's time
 
 
-def _overlay(simulation: Simulation) -> Tables:
+def _overlay(simulation: Simulation, scope: Scope) -> Tables:
     yield "nodes", simulation.nodes
     yield "table_entries", simulation.overlay.table_entries()
     if simulation.config.write_routing_table:
         yield "routing_table", simulation.overlay.routing_table()
 
 
-def _trees(simulation: Simulation) -> Tables:
+def _trees(simulation: Simulation, scope: Scope) -> Tables:
+    scope.own(simulation)  # what is in memory is not needed any more then
     yield "members", schemas.conform(simulation.members, schemas.MEMBERS)
     yield "groups", schemas.conform(simulation.groups_with_root, schemas.GROUPS)
     yield "pastry_routes", _pastry_routes(simulation.create_routes)
@@ -91,14 +93,13 @@ def _trees(simulation: Simulation) -> Tables:
     if simulation.variants:
         yield "extra_joins", _extra_joins(simulation)
         yield "overloaded", _overloaded(simulation)
-    simulation.release()
 
 
-def _measures(simulation: Simulation) -> Tables:
+def _measures(simulation: Simulation, scope: Scope) -> Tables:
     saved, run = simulation.saved, _run_tables(simulation)
     preload()  # what the report will be drawn with
     # what depends on nothing made here runs beside the jobs for the large tables
-    with Scope() as scope, concurrent_jobs(simulation.spark) as submit:
+    with concurrent_jobs(simulation.spark) as submit:
         delays = submit(scope.materialise, group_delay(saved["deliveries"], saved["groups"]))
         collected = submit(collect, run, early=True)
         loads = scope.persist(node_loads(saved["tree_edges"]))

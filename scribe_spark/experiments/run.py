@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -30,8 +31,10 @@ from scribe_spark.experiments.manifest import (
 from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase
 from scribe_spark.experiments.previous import previous_run_manifest
 from scribe_spark.experiments.reporting import report
+from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.progress import Progress, Silent
+from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
 from scribe_spark.runtime.lost_blocks import is_lost_block
 from scribe_spark.runtime.settings import default_partitions, tuned
 
@@ -273,20 +276,38 @@ class _Work:
             ) from None
 
     def _write(self, phase: Phase) -> tuple[dict[str, Any], dict[str, str]]:
-        """Write the tables and texts of a phase; their records."""
-        saved = self._simulation.saved
+        """Write the tables and texts of a phase; their records.
+
+        Tables are written by a thread beside the one that makes them, one after the other.
+        """
+        simulation, saved = self._simulation, self._simulation.saved
         for table in phase.writes:  # what is there is overwritten, so it is not to be read
             saved.pop(table, None)
-        tables: dict[str, Any] = {}
-        with closing(phase.tables(self._simulation)) as made:
+        records: dict[str, Any] = {}
+        with (
+            Scope() as scope,
+            concurrent_jobs(simulation.spark) as submit,
+            closing(phase.tables(simulation, scope)) as made,
+        ):
+            writes: list[Future[DataFrame]] = []
             for table, frame in made:
                 # from here on neither this phase nor those after it are complete
                 self._save(without_entries_from(self._manifest, phase.name))
-                self._lock.check()
-                tables[table] = self._folder.write_table(table, frame)
-                saved[table] = self._folder.read_table(table)
+                writes.append(submit(self._write_table, table, frame, records))
+                saved[table] = writes[-1]
+                for write in writes:
+                    if write.done():
+                        write.result()  # a failure ends the phase early
+            for write in writes:
+                write.result()
         texts = {
             file: self._folder.write_json(file, value)
-            for file, value in phase.texts(self._simulation).items()
+            for file, value in phase.texts(simulation).items()
         }
-        return tables, texts
+        return records, texts
+
+    def _write_table(self, table: str, frame: DataFrame, records: dict[str, Any]) -> DataFrame:
+        """Write a table, put its record among `records`, read it back."""
+        self._lock.check()
+        records[table] = self._folder.write_table(table, frame)
+        return self._folder.read_table(table)

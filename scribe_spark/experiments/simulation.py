@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import baselines, pastry, scribe
 from scribe_spark.config import RunConfig
+from scribe_spark.experiments.saved import SavedTables
 from scribe_spark.experiments.scope import Scope, stage
 from scribe_spark.experiments.tree_graph import TreeGraph, tree_edges
 from scribe_spark.overlay import Overlay
@@ -38,7 +39,7 @@ class Simulation:
     ----------
     spark : SparkSession
     config : RunConfig
-    saved : dict of DataFrame, optional
+    saved : mapping of DataFrame, optional
         Tables that have been written already (by their name in `schemas`); they are read, not
         computed again.
     progress : Progress, optional
@@ -52,13 +53,14 @@ class Simulation:
         self,
         spark: SparkSession,
         config: RunConfig,
-        saved: dict[str, DataFrame] | None = None,
+        saved: Mapping[str, DataFrame] | None = None,
         progress: Progress | None = None,
         most_routers: int = MOST_ROUTERS,
         shares: Simulation | None = None,
     ) -> None:
         self.spark, self.config, self.most_routers = spark, config, most_routers
-        self.saved = saved if saved is not None else {}
+        self.saved = SavedTables()
+        self.saved.update(saved or {})
         self.progress = progress or Silent()
         same = shares is not None and shares.config.network_key == config.network_key
         self._shares = shares if same else None

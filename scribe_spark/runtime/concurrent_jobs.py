@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 
 __all__ = ["concurrent_jobs"]
 
+_POOL = "concurrent-jobs"
+
 
 class Submit(Protocol):
     """What :func:`concurrent_jobs` gives."""
@@ -25,7 +27,8 @@ def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
     """Give a function that runs work in a thread beside the caller's, one piece after the other.
 
     At the end it waits for the pieces.  Where the caller raises (Ctrl-C, for one), the jobs of the
-    piece that is running are cancelled, and pieces that have not begun are dropped.
+    piece that is running are cancelled, and pieces that have not begun are dropped.  Where the
+    session schedules fairly, the caller's jobs and these get half of the cores each.
 
     Examples
     --------
@@ -40,6 +43,7 @@ def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
     def submit(work: Callable[..., Any], *given: Any, **named: Any) -> Future[Any]:
         def tagged() -> Any:
             context.addJobTag(tag)
+            context.setLocalProperty("spark.scheduler.pool", _POOL)
             return work(*given, **named)
 
         # the thread has the caller's local properties, such as its pool and its jobs' description
@@ -50,6 +54,6 @@ def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
     except BaseException:
         with suppress(Exception):  # the session may be ending by itself
             context.cancelJobsWithTag(tag)
-        raise
-    finally:
         pool.shutdown(cancel_futures=True)
+        raise
+    pool.shutdown()

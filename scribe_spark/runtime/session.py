@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -28,7 +26,7 @@ from scribe_spark.runtime.settings import default_partitions, sql_settings
 from scribe_spark.runtime.tricks import check_tricks, enabled
 from scribe_spark.runtime.user_settings import is_submitted, submitted_settings, user_jars
 
-__all__ = ["session", "start_session_in_background"]
+__all__ = ["session"]
 
 _ANY_CORES = "local[*]"
 
@@ -90,53 +88,14 @@ def session(
     return spark
 
 
-def start_session_in_background(
-    execution: Execution | None = None, nodes: int = 100_000, estimated_work: int | None = None
-) -> Callable[[], SparkSession]:
-    """Begin to make a session while the caller does something else.
-
-    Takes what :func:`session` takes.
-
-    Returns
-    -------
-    callable
-        Waits for the session and returns it, or raises what making it raised. To be called by the
-        thread that will use the session.
-    """
-    if not enabled("background_session"):
-        return lambda: session(execution, nodes, estimated_work)
-    made: Future[SparkSession] = Future()
-
-    def make() -> None:
-        try:
-            made.set_result(session(execution, nodes, estimated_work))
-        except BaseException as error:
-            made.set_exception(error)
-
-    # a daemon: a process that ends meanwhile does not wait for it, and its JVM ends with it
-    threading.Thread(target=make, name="session", daemon=True).start()
-
-    def wait() -> SparkSession:
-        spark = made.result()
-        _activate(spark)
-        return spark
-
-    return wait
-
-
-def _activate(spark: SparkSession) -> None:
-    """Make `spark` the calling thread's session, as it is that of the thread that made it."""
-    getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession").setActiveSession(
-        spark._jsparkSession
-    )
-
-
 def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str, str]:
     """The settings that a session can only be made with."""
     settings = {
         "spark.driver.maxResultSize": "0",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # jobs of two threads at once: not all tasks of the first before those of the second
+        "spark.scheduler.mode": "FAIR",
     }
     if is_local(master):
         settings |= {

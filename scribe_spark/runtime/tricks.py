@@ -92,13 +92,6 @@ TRICKS = (
         "SQL's function reflect for the version; GraphFrames itself fails where it is missing.",
     ),
     Trick(
-        "background_session",
-        "Makes the session in a thread while the main thread imports libraries and draws networks.",
-        "JVM: SparkSession.setActiveSession, for the thread that goes on with it",
-        "Not measured yet.",
-        "The session is made when it is needed.",
-    ),
-    Trick(
         "submitted_settings",
         "Reads what spark-submit was given before the session is made, so that it wins over ours.",
         "SparkContext._ensure_initialized",

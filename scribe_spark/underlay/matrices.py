@@ -101,8 +101,10 @@ class MatrixUnderlay:
                 yield _count_links(kernel, str(system), routes)
 
         keyed = frame.select("system", "src", "dst", "packets", "tree")
-        spread = keyed.repartition(F.coalesce("tree", F.hash("src", "dst")))
-        counts = spread.mapInArrow(count, PACKETS)
+        merged = F.col("tree").isNotNull()
+        # a tree's routes have to meet; other routes are counted wherever they are
+        together = keyed.where(~merged).unionByName(keyed.where(merged).repartition("tree"))
+        counts = together.mapInArrow(count, PACKETS)
         return counts.groupBy("system", "src", "dst").agg(F.sum("packets").alias("packets"))
 
 

@@ -19,7 +19,7 @@ from scribe_spark.config import Execution
 from scribe_spark.errors import InputError
 from scribe_spark.runtime import session as sessions
 from scribe_spark.runtime.java_options import java_options
-from scribe_spark.runtime.session import session, start_session_in_background
+from scribe_spark.runtime.session import session
 from scribe_spark.runtime.user_settings import user_jars
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,20 +81,6 @@ def test_a_master_that_fails_later_is_refused_in_one_line(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(RuntimeError):  # not a matter of the master
         sessions._create(Builder(), "local[2]")
-
-
-def test_a_session_in_the_background_is_the_callers(spark):
-    wait = start_session_in_background(Execution(out="out", master="local[2]"), nodes=1000)
-    assert wait().sparkContext is spark.sparkContext
-    assert SparkSession.getActiveSession() is not None
-
-
-def test_what_goes_wrong_in_the_background_is_raised_to_the_caller(none_active, monkeypatch):
-    for tricks in ("all", "none"):
-        monkeypatch.setenv("SCRIBE_SPARK_TRICKS", tricks)
-        wait = start_session_in_background(Execution(out="out", master="nonsense"))
-        with pytest.raises(InputError, match="nonsense"):
-            wait()
 
 
 def test_jars_of_the_user_stay_and_ours_come_after(monkeypatch, tmp_path):

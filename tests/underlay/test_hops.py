@@ -12,6 +12,7 @@ import worlds
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.phases import TABLE_PHASES
+from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.topology.power_law import generate
 from scribe_spark.underlay import hops, router_ids
@@ -104,10 +105,11 @@ def tables(simulation: Simulation) -> dict[str, pa.Table]:
     """Every table of a run, its rows sorted."""
     made = {}
     for phase in TABLE_PHASES.values():
-        for name, frame in phase.tables(simulation):
-            found = frame.toArrow()
-            simulation.saved[name] = simulation.spark.createDataFrame(found)
-            made[name] = found.sort_by([(c, "ascending") for c in found.column_names])
+        with Scope() as scope:
+            for name, frame in phase.tables(simulation, scope):
+                found = frame.toArrow()
+                simulation.saved[name] = simulation.spark.createDataFrame(found)
+                made[name] = found.sort_by([(c, "ascending") for c in found.column_names])
     return made
 
 

@@ -1,0 +1,40 @@
+"""The tables of a run that are in its folder, or on their way there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from concurrent.futures import Future
+
+from pyspark.sql import DataFrame
+
+__all__ = ["SavedTables"]
+
+
+class SavedTables(MutableMapping[str, DataFrame]):
+    """Tables by their name in `schemas`.
+
+    A value may be the future of a table that is being written: who reads it waits for it, and gets
+    the exception of a write that failed.
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[str, DataFrame | Future[DataFrame]] = {}
+
+    def __getitem__(self, name: str) -> DataFrame:
+        table = self._tables[name]
+        return table.result() if isinstance(table, Future) else table
+
+    def __setitem__(self, name: str, table: DataFrame | Future[DataFrame]) -> None:
+        self._tables[name] = table
+
+    def __delitem__(self, name: str) -> None:
+        del self._tables[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tables
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
