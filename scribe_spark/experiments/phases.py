@@ -97,7 +97,6 @@ def _trees(simulation: Simulation, scope: Scope) -> Tables:
 
 def _measures(simulation: Simulation, scope: Scope) -> Tables:
     saved, run = simulation.saved, _run_tables(simulation)
-    preload()  # what the report will be drawn with
     # what depends on nothing made here runs beside the jobs for the large tables
     with concurrent_jobs(simulation.spark) as submit:
         delays = submit(scope.materialise, group_delay(saved["deliveries"], saved["groups"]))
@@ -106,6 +105,7 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         names = [system.name for system in run.systems]
         yield "node_stress", node_stress(loads, saved["nodes"], names)
         yield "link_stress", link_stress(saved["tree_edges"], loads, simulation.underlay)
+        preload()  # what the report will be drawn with, while tables are written
         yield "group_delay", delays.result()
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.local_table(simulation.spark, spread, schemas.DISTRIBUTIONS)

@@ -281,8 +281,8 @@ class _Work:
         Tables are written by a thread beside the one that makes them, one after the other.
         """
         simulation, saved = self._simulation, self._simulation.saved
-        for table in phase.writes:  # what is there is overwritten, so it is not to be read
-            saved.pop(table, None)
+        for table in saved.keys() & phase.writes:  # to be overwritten, so not to be read
+            del saved[table]
         records: dict[str, Any] = {}
         with (
             Scope() as scope,

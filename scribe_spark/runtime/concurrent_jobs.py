@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
-__all__ = ["concurrent_jobs"]
+__all__ = ["Submit", "concurrent_jobs"]
 
 _POOL = "concurrent-jobs"
 

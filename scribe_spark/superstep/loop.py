@@ -13,10 +13,11 @@ G. Malewicz et al.: Pregel: a system for large-scale graph processing, SIGMOD 20
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass
 
-from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -28,75 +29,11 @@ from scribe_spark.runtime.blocks import (
     release,
     union_tables,
 )
+from scribe_spark.runtime.concurrent_jobs import Submit, concurrent_jobs
+from scribe_spark.superstep.step import Arrival, Round, State, Step, StepFunction
 from scribe_spark.superstep.table import Change, Table
 
-__all__ = ["Arrival", "Finished", "Round", "Step", "run"]
-
-
-@dataclass(frozen=True)
-class Round:
-    """The round that a step belongs to.
-
-    Attributes
-    ----------
-    number : int
-        From 0.
-    messages : int
-        Rows of the inbox.
-    counts : dict of int
-        Of the inbox's rows, those that satisfy each condition that :func:`run` was given.
-    """
-
-    number: int
-    messages: int
-    counts: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Step:
-    """What a superstep does, all of it lazily.
-
-    Attributes
-    ----------
-    outbox : DataFrame or None
-        Messages, partitioned by the node where they arrive; the next round's inbox, or what the
-        loop's `Arrival` makes of them.
-    changes : dict of DataFrame
-        Per table of the state: rows to write, as :meth:`Table.prepare` takes them.
-    outcomes : DataFrame or None
-        Rows that leave the loop, for example messages that were delivered; of the same columns in
-        every round.
-    temporary : sequence of DataFrame
-        Tables that the step has materialised, for example the outcomes of a loop inside it, and
-        that the three above are computed from; the loop releases them when the round is over.
-    """
-
-    outbox: DataFrame | None = None
-    changes: Mapping[str, DataFrame] = field(default_factory=dict)
-    outcomes: DataFrame | None = None
-    temporary: Sequence[DataFrame] = ()
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """How messages meet the nodes that they are sent to, where a node may not exist.
-
-    Attributes
-    ----------
-    at_nodes : callable
-        ``at_nodes(messages)``: those at nodes that exist, partitioned by node.
-    undeliverable : callable
-        ``undeliverable(messages)``: the others, which become outcomes; only asked for where there
-        are some.
-    """
-
-    at_nodes: Callable[[DataFrame], DataFrame]
-    undeliverable: Callable[[DataFrame], DataFrame]
-
-
-State = Mapping[str, Table]
-#: step(state, inbox, round): the state is that before the round.
-StepFunction = Callable[[State, DataFrame, Round], Step]
+__all__ = ["Finished", "run"]
 
 
 @dataclass(frozen=True)
@@ -162,12 +99,13 @@ def run(
     RuntimeError
         `limit` rounds were not enough.
     """
-    loop = _Loop(name, state or {}, counts or {}, arrival, first.sparkSession.sparkContext)
     progress = progress or Silent()
     outbox: DataFrame | None = first
     messages: list[int] = []
     started = time.perf_counter()
-    try:
+    with ExitStack() as on_failure, concurrent_jobs(first.sparkSession) as submit:
+        loop = _Loop(name, state or {}, counts or {}, arrival, submit)
+        on_failure.callback(loop.abandon)
         for number in range(limit):
             entering = external(number) if external is not None else None
             # 1. materialise the inbox: one job computes it, cuts its lineage and counts it
@@ -175,10 +113,11 @@ def run(
             # 2. stop
             if inbox is None or (round.messages == 0 and entering is None):
                 loop.close()
+                on_failure.pop_all()
                 return Finished(tuple(messages), loop.outcomes)
             # 3. step
             done = step(loop.state, inbox, round)
-            # 4. materialise what changes and what leaves the loop
+            # 4. begin to materialise what changes and what leaves the loop, beside the next inbox
             loop.apply(done, inbox, round)
             # 5. report
             messages.append(round.messages)
@@ -186,9 +125,22 @@ def run(
             progress.round(name, number, round.messages, now - started)
             started, outbox = now, done.outbox
         raise RuntimeError(f"{name}: messages still on their way after {limit} rounds")
-    except BaseException:
-        loop.abandon()
-        raise
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A change of a table, being materialised."""
+
+    table: Table
+    change: Change
+    materialised: Future[tuple[DataFrame, int]]
+
+    def write(self) -> None:
+        self.table.write(self.change, *self.materialised.result())
+
+    def release(self) -> None:
+        if self.materialised.done() and not self.materialised.exception():
+            release(self.materialised.result()[0])
 
 
 class _Loop:
@@ -200,14 +152,14 @@ class _Loop:
         state: State,
         counts: Mapping[str, Column],
         arrival: Arrival | None,
-        context: SparkContext,
+        submit: Submit,
     ) -> None:
-        self.name, self.state, self.counts, self.context = name, state, counts, context
-        self.arrival = arrival
+        self.name, self.state, self.counts = name, state, counts
+        self.arrival, self._submit = arrival, submit
         self.outcomes: Table | None = None
         self._inbox: tuple[DataFrame, int] | None = None
         self._keep_inbox = False
-        self._changes: dict[str, tuple[Change, DataFrame, int]] = {}
+        self._pending: list[_Pending] = []
         self._temporary: list[DataFrame] = []
 
     def receive(
@@ -220,10 +172,10 @@ class _Loop:
         """
         sent = [frame for frame in (outbox, entering) if frame is not None]
         inbox, rows, counted = None, 0, dict.fromkeys(self.counts, 0)
-        with describe_jobs(self.context, f"{self.name} round {number}"):
-            if sent:
+        if sent:
+            with describe_jobs(sent[0].sparkSession.sparkContext, f"{self.name} round {number}"):
                 inbox, rows, counted = self._arrive(union_tables(sent))
-            self.close()
+        self.close()
         self._inbox = None if inbox is None else (inbox, rows)
         return inbox, Round(number, rows, counted)
 
@@ -240,16 +192,19 @@ class _Loop:
         return arrived
 
     def apply(self, done: Step, inbox: DataFrame, round: Round) -> None:
-        """Materialise a step's changes and outcomes."""
+        """Begin to materialise a step's changes and outcomes."""
         self._temporary.extend(done.temporary)
-        with describe_jobs(self.context, f"{self.name} round {round.number}"):
+        with describe_jobs(inbox.sparkSession.sparkContext, f"{self.name} round {round.number}"):
             for table, changes in done.changes.items():
-                change = self.state[table].prepare(changes, round.messages)
-                self._changes[table] = (change, *materialise(change.frame))
+                self._begin(self.state[table], changes, round.messages)
             if done.outcomes is inbox:  # materialised already
                 self._keep_inbox = True
             elif done.outcomes is not None:
-                self._add_outcomes(done.outcomes, round.messages)
+                self._begin(self._outcomes_like(done.outcomes), done.outcomes, round.messages)
+
+    def _begin(self, table: Table, changes: DataFrame, most: int) -> None:
+        change = table.prepare(changes, most)
+        self._pending.append(_Pending(table, change, self._submit(materialise, change.frame)))
 
     def _outcomes_like(self, frame: DataFrame) -> Table:
         if self.outcomes is None:
@@ -263,9 +218,9 @@ class _Loop:
 
     def close(self) -> None:
         """Write the changes of the last round into the state, free its messages."""
-        changes, self._changes = self._changes, {}
-        for table, change in changes.items():
-            self.state[table].write(*change)
+        while self._pending:
+            self._pending[0].write()
+            del self._pending[0]
         inbox, self._inbox = self._inbox, None
         if inbox is not None and self._keep_inbox:
             self._outcomes_like(inbox[0]).write(Change(inbox[0]), *inbox)
@@ -281,8 +236,8 @@ class _Loop:
 
     def abandon(self) -> None:
         """Free all that the loop made, but for the state."""
-        for _, segment, _ in self._changes.values():
-            release(segment)
+        for pending in self._pending:
+            pending.release()
         if self._inbox is not None:
             release(self._inbox[0])
         if self.outcomes is not None:
