@@ -71,6 +71,10 @@ report: setup ## Draw the report of OUT again from its tables
 test: setup $(VENV)/.test ## Run the tests (ARGS= goes to pytest)
 	@set -f; $(BIN)/python -m pytest $(args)
 
+.PHONY: test-slow
+test-slow: setup $(VENV)/.test ## Run the tests that take minutes each: kills, 1,000 rounds, no tricks
+	@set -f; $(BIN)/python -m pytest -m slow --dist load $(args)
+
 .PHONY: test-cluster
 test-cluster: java wheel $(VENV)/.cluster .cluster/ready ## Test HDFS, S3 and a cluster without a shared disk: fetches 1.4 GB
 	@set -f; $(BIN)/python -m pytest -n 0 tests/cluster $(args)

@@ -246,6 +246,7 @@ def test_a_job_that_fails_ends_the_benchmark(monkeypatch, tmp_path):
     assert stopped.value.code == 4
 
 
+@pytest.mark.slow
 def test_supersteps_of_a_real_run(tmp_path):
     logs = tmp_path / "events"
     logs.mkdir()

@@ -56,6 +56,8 @@ def test_help_lists_every_target_and_variable(clone):
         "paper",
         "sweep",
         "test",
+        "test-slow",
+        "test-cluster",
         "report",
         "bench",
         "digests",

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from scribe_spark import experiments
 
 from .conftest import GROWN, JAVA, ROOT, command, environment, flags, left, manifest, shell
@@ -61,6 +63,7 @@ def killed_when(arguments: list[str], log: Path, ripe: Callable[[], bool]) -> No
         assert run.wait(60) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_killed_in_every_phase(grown, tmp_path):
     """The same folder each time; each run gets a phase further, as a first table of it appears.
 

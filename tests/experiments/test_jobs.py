@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from scribe_spark.experiments import PHASES
 
 from .conftest import FLAGS, JAVA, ROOT, left, manifest, shell
@@ -18,6 +20,7 @@ def submit(job: str, *flags: str):
     return shell([*program, *flags], PYSPARK_PYTHON=sys.executable, PYTHONPATH=str(ROOT))
 
 
+@pytest.mark.slow
 def test_phase_after_phase(small, tmp_path):
     """One core, one partition; the tables are those of two cores and two partitions."""
     out = tmp_path / "out"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scribe_spark.experiments import PHASES
 
 from .conftest import FLAGS, command, left, shell
 
 
+@pytest.mark.slow
 def test_the_same_tables_without_tricks(small, tmp_path):
     out = str(tmp_path / "out")
     phases = [text for phase in PHASES if phase != "report" for text in ("--phase", phase)]

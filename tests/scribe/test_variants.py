@@ -157,7 +157,7 @@ def removed(one: worlds.World, rules: TreesConfig) -> Removal:
     [
         (None, {}),
         (None, {"shed_group": "random", "shed_child": "nearest"}),
-        (2, {"shed_table": "whole"}),
+        pytest.param(2, {"shed_table": "whole"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from superstep_counters import counted_in_python, run_counters
 
 
@@ -19,6 +20,7 @@ class Memory:
             self.heap[number] = runtime.totalMemory() - runtime.freeMemory()
 
 
+@pytest.mark.slow
 def test_a_thousand_rounds_at_flat_memory(spark):
     memory = Memory(spark)
     spark.conf.set("spark.sql.shuffle.partitions", 1)
@@ -30,4 +32,11 @@ def test_a_thousand_rounds_at_flat_memory(spark):
     assert found == counted_in_python(60, 1000)
     assert max(memory.kept[200:]) <= max(memory.kept[:200])
     assert memory.heap[999] < memory.heap[200] + 40 * 2**20
+    counters.release()
+
+
+def test_counters_equal_those_counted_in_python(spark):
+    counters = run_counters(spark, 20, 25)
+    found = {row["node"]: row["value"] for row in counters.rows().collect()}
+    assert found == counted_in_python(20, 25)
     counters.release()
