@@ -1,0 +1,80 @@
+"""Nodes that are offered to leaf sets: the l/2 nearest on each side are taken.
+
+References
+----------
+JSAC 2002, Section II.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.ragged import offsets_of
+
+__all__ = ["holds_leaf", "take_leaves"]
+
+_OFFERS = 2**20  # offers looked at together
+
+
+def take_leaves(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:
+    """Offer nodes to leaf sets; writes `states.leaves`.
+
+    Every offer is made to both sides.  The result does not depend on the order of the offers.
+
+    Parameters
+    ----------
+    index : ndarray of int64, shape (m,)
+        The node that is offered something, as an index into `states.own`.
+    position : ndarray of int64, shape (m,)
+        The node offered, as a position in `states.known`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        Whose leaf set has changed.
+    """
+    changed = np.zeros(len(states.own), dtype=bool)
+    for start in range(0, len(index), _OFFERS):
+        part = slice(start, start + _OFFERS)
+        _take(states, index[part], position[part].astype(np.int64), changed)
+    return changed
+
+
+def _take(states: States, index: np.ndarray, position: np.ndarray, changed: np.ndarray) -> None:
+    size, half, leaves = len(states.known), states.half, states.leaves
+    # 1. offers that are nearer than the farthest leaf of a side (or it has room), and are new
+    larger, smaller = states.reach()
+    larger[leaves[:, half - 1] < 0] = size
+    smaller[leaves[:, -1] < 0] = size
+    place = states.clockwise(index, position)
+    enters = (place > 0) & ((place < larger[index]) | (size - place < smaller[index]))
+    index, position = index[enters], position[enters]
+    new = ~holds_leaf(states, index, position)
+    index, place = index[new], place[enters][new]
+    if not len(index):
+        return
+    # 2. these and the leaves of the same nodes, clockwise of each node
+    touched, row = np.unique(index, return_inverse=True)
+    old = leaves[touched]
+    old_row, _ = np.nonzero(old >= 0)
+    old_place = states.clockwise(touched[old_row], old[old >= 0])
+    keys = np.unique(np.r_[row * size + place, old_row * size + old_place])
+    row, place = np.divmod(keys, size)
+    # 3. the first of them are the larger leaves, the last the smaller ones
+    offsets = offsets_of(np.bincount(row, minlength=len(touched)))
+    from_start = np.arange(len(row)) - offsets[row]
+    from_end = offsets[row + 1] - 1 - np.arange(len(row))
+    at = (states.own[touched[row]] + place) % size
+    taken = np.full((len(touched), 2 * half), NONE, dtype=np.int32)
+    near = from_start < half
+    taken[row[near], from_start[near]] = at[near]
+    near = from_end < half
+    taken[row[near], half + from_end[near]] = at[near]
+    leaves[touched] = taken
+    changed[touched] = True
+
+
+def holds_leaf(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:
+    """Whether each node has the node at a position in its leaf set."""
+    return (states.leaves[index] == position[:, None]).any(axis=1)

@@ -1,0 +1,49 @@
+"""Arrivals in one task, beside the oracle: equal after every wave, messages by kind included."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from oracle.living.arrival import arrive
+from oracle.living.compare import differences
+from oracle.living.measures import wrong_leaf_sets
+from arriving import Arrivals, arrivals, as_snapshot, oracle_snapshot
+
+from scribe_spark.pastry.arrivals.contacts import nearest_contacts, random_contacts
+from scribe_spark.pastry.arrivals.one_task import waves
+
+SEEDS = range(240)
+PARTS = ("live", "leaf_sets", "sides", "cells", "counts")
+
+
+def contacts(case: Arrivals) -> np.ndarray:
+    wave = case.wave[case.known.node]
+    if case.rules.contact == "random":
+        return random_contacts(wave, case.contact_bits[case.known.node])
+    return nearest_contacts(case.known, wave, case.kernel)
+
+
+def compared(case: Arrivals) -> list[str]:
+    """Where kernels and oracle differ, wave by wave."""
+    overlay, wave = case.oracle(), case.wave[case.known.node]
+    counts: Counter[str] = Counter()
+    lines = []
+    for done in waves(case.known, wave, contacts(case), case.rules, case.kernel):
+        rounds = arrive(overlay, [int(n) for n in np.flatnonzero(case.wave == done.number)])
+        assert wrong_leaf_sets(overlay) == []
+        counts += done.counts
+        lines += differences(
+            as_snapshot(done.states, done.live, counts), oracle_snapshot(overlay), PARTS
+        )
+        if rounds != done.rounds:
+            lines.append(f"wave {done.number}: {done.rounds} rounds of exchange, not {rounds}")
+        if lines:
+            return [f"wave {done.number}, {case.rules}", *lines]
+    return lines
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_states_and_messages_are_the_oracles_after_every_wave(seed: int) -> None:
+    assert compared(arrivals(seed)) == []
