@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import random
-from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,6 +16,7 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import Snapshot, snapshot
 
 from scribe_spark.pastry.arrivals.maintenance import maintenance_draws
+from scribe_spark.pastry.arrivals.messages import count_by_kind
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.waves import wave_size
@@ -146,7 +146,7 @@ def _ident(case: random.Random, bits: int) -> int:
     return case.getrandbits(4) << 124 | case.getrandbits(8) << 100 | case.getrandbits(64)
 
 
-def as_snapshot(states: States, live: np.ndarray, counts: Counter[str]) -> Snapshot:
+def as_snapshot(states: States, live: np.ndarray) -> Snapshot:
     """The kernels' states as the oracle writes its own."""
     number, half = states.known.node, states.half
     nodes = sorted((int(number[states.own[at]]), at) for at in live)
@@ -161,6 +161,7 @@ def as_snapshot(states: States, live: np.ndarray, counts: Counter[str]) -> Snaps
         for row, column in zip(*np.nonzero(states.cells[at] >= 0), strict=True)
     ]
     leaf_sets = [(n, sorted({*smaller, *larger})) for n, smaller, larger in sides]
+    counts = count_by_kind(states.messages)
     kept = {kind: count for kind, count in sorted(counts.items()) if count}
     return Snapshot(0, [n for n, _ in nodes], leaf_sets, sides, cells, kept)
 

@@ -7,11 +7,10 @@ JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
+from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import NONE, States
 
 __all__ = ["exchange_leaf_sets"]
@@ -19,7 +18,7 @@ __all__ = ["exchange_leaf_sets"]
 _PAIRS = 2**15  # messages whose leaf sets are unfolded at once
 
 
-def exchange_leaf_sets(states: States, senders: np.ndarray) -> tuple[int, Counter[str]]:
+def exchange_leaf_sets(states: States, senders: np.ndarray) -> int:
     """Rounds of exchange in an overlay that one task has; writes `states.leaves`.
 
     A node that is sent a leaf set by one that it has no place for answers with its own: otherwise
@@ -37,10 +36,7 @@ def exchange_leaf_sets(states: States, senders: np.ndarray) -> tuple[int, Counte
     -------
     int
         How many rounds there were.
-    Counter
-        Messages: ``exchange``.
     """
-    counts: Counter[str] = Counter()
     rounds = 0
     while senders.any():
         rounds += 1
@@ -54,8 +50,9 @@ def exchange_leaf_sets(states: States, senders: np.ndarray) -> tuple[int, Counte
         refused = ~holds_leaf(states, receiver, sender[at])
         asked, asker = receiver[refused], sender[at][refused]
         senders |= _take_sets(states, asker, asked, states.distinct_leaves(asked))
-        counts["exchange"] += len(receiver) + len(asked)
-    return rounds, counts
+        sent = np.r_[sender[at], asked]
+        states.messages[:, Kind.EXCHANGE] += np.bincount(sent, minlength=len(states.own))
+    return rounds
 
 
 def _take_sets(

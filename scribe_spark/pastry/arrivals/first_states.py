@@ -8,13 +8,12 @@ its leaf set.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from scribe_spark import ids
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
+from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.underlay.protocol import Kernel
 
@@ -50,7 +49,7 @@ def rows_supplied(shared: np.ndarray, present: np.ndarray, rows: str) -> np.ndar
 
 def fill_first_states(
     states: States, kernel: Kernel, routes: np.ndarray, arriving: np.ndarray, rows: str
-) -> Counter[str]:
+) -> None:
     """Fill leaf sets and tables of nodes that arrive, from what the nodes on their routes know.
 
     Parameters
@@ -62,11 +61,6 @@ def fill_first_states(
     arriving : ndarray of int64, shape (w,)
     rows : str
         See :func:`rows_supplied`.
-
-    Returns
-    -------
-    Counter
-        Messages: ``join`` (the request to the contact and each hop), ``rows``, ``leaf set``.
     """
     known, present = states.known, routes >= 0
     node, key = known.take(routes), known.take(arriving)
@@ -88,6 +82,6 @@ def fill_first_states(
     messages, entries = (np.concatenate(part) for part in zip(*offers, strict=True))
     take_cells(states, kernel, arriving[messages], entries)
     sending = present & (first <= shared)
-    return Counter(
-        {"join": int(present.sum()), "rows": int(sending.sum()), "leaf set": len(arriving)}
-    )
+    states.messages[arriving, Kind.JOIN] = present.sum(axis=0)
+    states.messages[arriving, Kind.ROWS] = sending.sum(axis=0)
+    states.messages[arriving, Kind.LEAF_SET] = 1

@@ -35,25 +35,27 @@ def take_leaves(states: States, index: np.ndarray, position: np.ndarray) -> np.n
         Whose leaf set has changed.
     """
     changed = np.zeros(len(states.own), dtype=bool)
+    size, half = len(states.known), states.half
+    larger, smaller = states.reach()
+    larger[states.leaves[:, half - 1] < 0] = size
+    smaller[states.leaves[:, -1] < 0] = size
     for start in range(0, len(index), _OFFERS):
         part = slice(start, start + _OFFERS)
-        _take(states, index[part], position[part].astype(np.int64), changed)
+        # 1. offers that are nearer than the farthest leaf of a side (or it has room), and are new
+        node, offer = index[part], position[part].astype(np.int64)
+        place = states.clockwise(node, offer)
+        enters = (place > 0) & ((place < larger[node]) | (size - place < smaller[node]))
+        node, offer = node[enters], offer[enters]
+        new = ~holds_leaf(states, node, offer)
+        _take(states, node[new], offer[new], changed)
     return changed
 
 
 def _take(states: States, index: np.ndarray, position: np.ndarray, changed: np.ndarray) -> None:
-    size, half, leaves = len(states.known), states.half, states.leaves
-    # 1. offers that are nearer than the farthest leaf of a side (or it has room), and are new
-    larger, smaller = states.reach()
-    larger[leaves[:, half - 1] < 0] = size
-    smaller[leaves[:, -1] < 0] = size
-    place = states.clockwise(index, position)
-    enters = (place > 0) & ((place < larger[index]) | (size - place < smaller[index]))
-    index, position = index[enters], position[enters]
-    new = ~holds_leaf(states, index, position)
-    index, place = index[new], place[enters][new]
     if not len(index):
         return
+    size, half, leaves = len(states.known), states.half, states.leaves
+    place = states.clockwise(index, position)
     # 2. these and the leaves of the same nodes, clockwise of each node
     touched, row = np.unique(index, return_inverse=True)
     old = leaves[touched]

@@ -7,12 +7,11 @@ NGC 2001, Section 2.2; JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.underlay.protocol import Kernel
 
@@ -61,19 +60,14 @@ def questions(states: States, live: np.ndarray, drawn: np.ndarray) -> np.ndarray
 
 def maintain_tables(
     states: States, kernel: Kernel, live: np.ndarray, drawn: np.ndarray
-) -> Counter[str]:
+) -> None:
     """One maintenance in an overlay that one task has; writes `states.cells`.
 
     All answers are rows from before it.  Parameters are those of :func:`questions`.
-
-    Returns
-    -------
-    Counter
-        Messages: ``maintenance``, the questions and the answers.
     """
     asked = questions(states, live, drawn)
     node, row = np.nonzero(asked >= 0)
     answers = states.cells[asked[node, row], row]
     question, _ = np.nonzero(answers >= 0)
     take_cells(states, kernel, live[node[question]], answers[answers >= 0])
-    return Counter({"maintenance": 2 * len(node)})
+    states.messages[live, Kind.MAINTENANCE] += 2 * (asked >= 0).sum(axis=1)

@@ -7,7 +7,6 @@ JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from scribe_spark.pastry.arrivals.first_states import fill_first_states
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.maintenance import maintain_tables, maintenance_draws
 from scribe_spark.pastry.arrivals.routes import join_routes
+from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.ring import Ring
@@ -41,15 +41,12 @@ class Wave:
         Positions of the nodes that have arrived.
     rounds : int
         Of the leaf set exchange.
-    counts : Counter
-        Messages of the wave by kind.
     """
 
     number: int
     states: States
     live: np.ndarray
     rounds: int
-    counts: Counter[str]
 
 
 def waves(
@@ -67,15 +64,15 @@ def waves(
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     for number in range(int(wave.max(initial=-1)) + 1):
         arriving, live = np.flatnonzero(wave == number), np.flatnonzero(wave <= number)
-        rounds, counts = 0, Counter[str]()
+        rounds = 0
         if number:
-            rounds, counts = _arrive(states, arriving, contact[arriving], rules, kernel)
+            rounds = _arrive(states, arriving, contact[arriving], rules, kernel)
         for time in range(rules.maintenance):
             numbers = known.node[live]
             most = int(numbers.max(initial=-1)) + 1
             drawn = maintenance_draws(rules.seed, number, time, states.cells.shape[1], most)
-            counts += maintain_tables(states, kernel, live, drawn[numbers])
-        yield Wave(number, states, live, rounds, counts)
+            maintain_tables(states, kernel, live, drawn[numbers])
+        yield Wave(number, states, live, rounds)
 
 
 def _arrive(
@@ -84,14 +81,15 @@ def _arrive(
     contact: np.ndarray,
     rules: ArrivalRules,
     kernel: Kernel,
-) -> tuple[int, Counter[str]]:
-    """One wave: the rounds of its exchange, and its messages by kind."""
+) -> int:
+    """One wave; the rounds of its exchange."""
     # 1. join messages are routed, and answered
     routes = join_routes(states, contact, arriving)
-    counts = fill_first_states(states, kernel, routes, arriving, rules.rows)
+    fill_first_states(states, kernel, routes, arriving, rules.rows)
     # 2. announcements; nobody takes anything that an arrived node still has to tell
     told = told_nodes(states, arriving)
-    counts["announcement"] = len(told.to)
+    by_node = np.bincount(told.arrived, minlength=len(states.own))
+    states.messages[:, Kind.ANNOUNCEMENT] += by_node
     arrived = states.own[told.arrived]
     if rules.announce == "row":
         for to, position, cell in announced_rows(states, arriving):
@@ -102,5 +100,4 @@ def _arrive(
     senders = np.zeros(len(states.own), dtype=bool)
     senders[told.to[holds_leaf(states, told.to, arrived)]] = True
     senders[arriving] = True
-    rounds, exchanged = exchange_leaf_sets(states, senders)
-    return rounds, counts + exchanged
+    return exchange_leaf_sets(states, senders)

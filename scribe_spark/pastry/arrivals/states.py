@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import ids
+from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets
 from scribe_spark.pastry.ragged import offsets_of
@@ -39,12 +40,15 @@ class States:
         each nearest first; then :data:`NONE`.  In a small ring a node is on both sides.
     cells : ndarray of int32, shape (n, rows, 2**b)
         Entries of the routing tables, as positions in `known`, or :data:`NONE`.
+    messages : ndarray of int64, shape (n, kinds)
+        How many messages of each :class:`Kind` each node has caused.
     """
 
     known: Ring
     own: np.ndarray
     leaves: np.ndarray
     cells: np.ndarray
+    messages: np.ndarray
 
     @classmethod
     def empty(cls, known: Ring, own: np.ndarray, leaf_set: int, b: int) -> States:
@@ -55,6 +59,7 @@ class States:
             own,
             np.full((len(own), leaf_set), NONE, dtype=np.int32),
             np.full(shape, NONE, dtype=np.int32),
+            np.zeros((len(own), len(Kind)), dtype=np.int64),
         )
 
     @property
@@ -74,10 +79,12 @@ class States:
     def reach(self) -> tuple[np.ndarray, np.ndarray]:
         """Places from each node to its farthest larger leaf, and to its farthest smaller one."""
         size, half = len(self.known), self.half
-        places = np.where(self.leaves >= 0, (self.leaves - self.own[:, None]) % size, 0)
-        larger = places[:, :half].max(axis=1, initial=0)
-        smaller = np.where(places[:, half:] > 0, size - places[:, half:], 0)
-        return larger, smaller.max(axis=1, initial=0)
+        nodes = np.arange(len(self.own))
+        filled = (self.leaves[:, :half] >= 0).sum(axis=1)  # both sides have as many
+        last = np.maximum(filled, 1) - 1
+        larger = (self.leaves[nodes, last] - self.own) % size
+        smaller = (self.own - self.leaves[nodes, half + last]) % size
+        return np.where(filled, larger, 0), np.where(filled, smaller, 0)
 
     def covers_ring(self) -> np.ndarray:
         """Whether the two sides of each leaf set meet: every key is within its span."""
