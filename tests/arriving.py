@@ -15,6 +15,7 @@ from oracle.living.draws import Matrix
 from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import Snapshot, snapshot
 
+from scribe_spark.pastry.arrivals.contacts import nearest_contacts, random_contacts
 from scribe_spark.pastry.arrivals.maintenance import maintenance_draws
 from scribe_spark.pastry.arrivals.messages import count_by_kind
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
@@ -73,7 +74,9 @@ class Arrivals:
     @functools.cached_property
     def contact_bits(self) -> np.ndarray:
         """Random bits of each node's contact: uint64."""
-        return np.random.default_rng(self.seed).integers(0, 2**63, len(self.idents), dtype=np.uint64)
+        return np.random.default_rng(self.seed).integers(
+            0, 2**63, len(self.idents), dtype=np.uint64
+        )
 
     def oracle(self) -> Overlay:
         """The oracle's overlay with nobody in it."""
@@ -144,6 +147,14 @@ def _ident(case: random.Random, bits: int) -> int:
     if bits == 128:
         return case.getrandbits(128)
     return case.getrandbits(4) << 124 | case.getrandbits(8) << 100 | case.getrandbits(64)
+
+
+def contacts(case: Arrivals) -> np.ndarray:
+    """Whom each node asks, by its place in the order of nodeIds."""
+    wave = case.wave[case.known.node]
+    if case.rules.contact == "random":
+        return random_contacts(wave, case.contact_bits[case.known.node])
+    return nearest_contacts(case.known, wave, case.kernel)
 
 
 def as_snapshot(states: States, live: np.ndarray) -> Snapshot:

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from arriving import Arrivals, arrivals, as_snapshot, contacts, oracle_snapshot
 from oracle.living.arrival import arrive
 from oracle.living.compare import differences
 from oracle.living.measures import wrong_leaf_sets
-from arriving import Arrivals, arrivals, as_snapshot, oracle_snapshot
 
-from scribe_spark.pastry.arrivals.contacts import nearest_contacts, random_contacts
 from scribe_spark.pastry.arrivals.one_task import waves
 
 SEEDS = range(240)
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts")
-
-
-def contacts(case: Arrivals) -> np.ndarray:
-    wave = case.wave[case.known.node]
-    if case.rules.contact == "random":
-        return random_contacts(wave, case.contact_bits[case.known.node])
-    return nearest_contacts(case.known, wave, case.kernel)
 
 
 def compared(case: Arrivals) -> list[str]:

@@ -91,9 +91,7 @@ def cells_of(states: States, index: np.ndarray, position: np.ndarray) -> np.ndar
     return row * 2**b + ids.digit_at_np(other.hi, other.lo, row, b)
 
 
-def _scores(
-    states: States, kernel: Kernel, index: np.ndarray, position: np.ndarray
-) -> np.ndarray:
+def _scores(states: States, kernel: Kernel, index: np.ndarray, position: np.ndarray) -> np.ndarray:
     """Numbers that sort nodes by (delay from a node, nodeId)."""
     router = states.known.router
     return kernel.delays(router[states.own[index]], router[position]) << _POSITION | position

@@ -55,9 +55,7 @@ def exchange_leaf_sets(states: States, senders: np.ndarray) -> int:
     return rounds
 
 
-def _take_sets(
-    states: States, to: np.ndarray, sender: np.ndarray, sets: np.ndarray
-) -> np.ndarray:
+def _take_sets(states: States, to: np.ndarray, sender: np.ndarray, sets: np.ndarray) -> np.ndarray:
     """Nodes take senders and their leaf sets; whose leaf set has changed."""
     changed = np.zeros(len(states.own), dtype=bool)
     for start in range(0, len(to), _PAIRS):

@@ -25,10 +25,7 @@ def maintenance_draws(seed: int, wave: int, time: int, rows: int, nodes: int) ->
     """
     purpose = f"wave maintenance {time}"
     return np.stack(
-        [
-            draws.stream(seed, f"{purpose} row {row}", wave).random_raw(nodes)
-            for row in range(rows)
-        ],
+        [draws.stream(seed, f"{purpose} row {row}", wave).random_raw(nodes) for row in range(rows)],
         axis=1,
     )
 
@@ -58,9 +55,7 @@ def questions(states: States, live: np.ndarray, drawn: np.ndarray) -> np.ndarray
     return np.where(entries > 0, asked, -1)
 
 
-def maintain_tables(
-    states: States, kernel: Kernel, live: np.ndarray, drawn: np.ndarray
-) -> None:
+def maintain_tables(states: States, kernel: Kernel, live: np.ndarray, drawn: np.ndarray) -> None:
     """One maintenance in an overlay that one task has; writes `states.cells`.
 
     All answers are rows from before it.  Parameters are those of :func:`questions`.

@@ -18,8 +18,8 @@ from scribe_spark.pastry.arrivals.exchange import exchange_leaf_sets
 from scribe_spark.pastry.arrivals.first_states import fill_first_states
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.maintenance import maintain_tables, maintenance_draws
-from scribe_spark.pastry.arrivals.routes import join_routes
 from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.routes import join_routes
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.ring import Ring
