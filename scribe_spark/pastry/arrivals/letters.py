@@ -48,6 +48,8 @@ class Content(IntEnum):
     ROWS = 5  #: rows of another node's table, to the node that the letter has in ``node``
 
 
+_ROWS = 4096  # letters of one Arrow batch
+
 #: `bucket`: where it goes; `sends`: whether the node sends its leaf set in the next round of the
 #: exchange; `messages`: how many of each `Kind` the node has caused.
 LETTER = StructType(
@@ -158,7 +160,9 @@ def write_letters(
         list_array(np.arange(n + 1) * len(Kind), messages.reshape(-1)),
         *[rows.column(name) for name in KNOWLEDGE.names],
     ]
-    yield pa.RecordBatch.from_arrays(columns, names=LETTER.names)
+    batch = pa.RecordBatch.from_arrays(columns, names=LETTER.names)
+    for start in range(0, n, _ROWS):
+        yield batch.slice(start, _ROWS)
 
 
 def said(
