@@ -160,7 +160,10 @@ class Simulation:
     @stage
     def overlay(self) -> Overlay:
         """The Pastry network, or another overlay that the config names."""
-        built = pastry.build_overlay(self.nodes, self.underlay, self.config.overlay)
+        config = self.config
+        built = pastry.build_overlay(
+            self.nodes, self.underlay, config.overlay, config.seed, self.progress
+        )
         return self._memory.own(built)
 
     # --- trees
