@@ -15,6 +15,7 @@ import numpy as np
 
 from scribe_spark import ids
 from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.ragged import distinct
 
 __all__ = ["Told", "announced_rows", "told_nodes"]
 
@@ -43,7 +44,7 @@ def told_nodes(states: States, arrived: np.ndarray) -> Told:
     everybody = np.concatenate([states.leaves[arrived], tables], axis=1)
     row, _ = np.nonzero(everybody >= 0)
     size = len(states.known)
-    pairs = np.unique(row * size + everybody[everybody >= 0])
+    pairs = distinct(row * size + everybody[everybody >= 0])
     return Told(arrived[pairs // size], pairs % size)
 
 

@@ -15,7 +15,7 @@ from scribe_spark.pastry.arrivals.states import NONE, States
 
 __all__ = ["exchange_leaf_sets"]
 
-_PAIRS = 2**15  # messages whose leaf sets are unfolded at once
+_PAIRS = 2**16  # messages whose leaf sets are unfolded at once
 
 
 def exchange_leaf_sets(states: States, senders: np.ndarray) -> int:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.pastry.arrivals.states import NONE, States
-from scribe_spark.pastry.ragged import offsets_of
+from scribe_spark.pastry.ragged import distinct, offsets_of
 
 __all__ = ["holds_leaf", "take_leaves"]
 
 _OFFERS = 2**20  # offers looked at together
+_ROWS = 2**13
 
 
 def take_leaves(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:
@@ -57,11 +58,14 @@ def _take(states: States, index: np.ndarray, position: np.ndarray, changed: np.n
     size, half, leaves = len(states.known), states.half, states.leaves
     place = states.clockwise(index, position)
     # 2. these and the leaves of the same nodes, clockwise of each node
-    touched, row = np.unique(index, return_inverse=True)
+    is_touched = np.zeros(len(states.own), dtype=bool)
+    is_touched[index] = True
+    touched = np.flatnonzero(is_touched)
+    row = (np.cumsum(is_touched) - 1)[index]
     old = leaves[touched]
     old_row, _ = np.nonzero(old >= 0)
     old_place = states.clockwise(touched[old_row], old[old >= 0])
-    keys = np.unique(np.r_[row * size + place, old_row * size + old_place])
+    keys = distinct(np.r_[row * size + place, old_row * size + old_place])
     row, place = np.divmod(keys, size)
     # 3. the first of them are the larger leaves, the last the smaller ones
     offsets = offsets_of(np.bincount(row, minlength=len(touched)))
@@ -79,4 +83,9 @@ def _take(states: States, index: np.ndarray, position: np.ndarray, changed: np.n
 
 def holds_leaf(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:
     """Whether each node has the node at a position in its leaf set."""
-    return (states.leaves[index] == position[:, None]).any(axis=1)
+    held = np.empty(len(index), dtype=bool)
+    position = position.astype(np.int32)
+    for start in range(0, len(index), _ROWS):  # rows that stay in the cache
+        some = slice(start, start + _ROWS)
+        held[some] = (states.leaves[index[some]] == position[some, None]).any(axis=1)
+    return held

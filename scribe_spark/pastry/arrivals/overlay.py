@@ -41,7 +41,7 @@ ARRIVALS = (
 )
 
 #: Waves up to this many nodes are one task's.
-_ONE_TASK = 2**13
+_ONE_TASK = 2**17
 
 
 def arrivals(
