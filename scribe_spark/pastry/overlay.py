@@ -66,20 +66,30 @@ class PastryOverlay(Overlay, GraphTables):
 
     @classmethod
     def of_knowledge(
+        cls, knowledge: DataFrame, underlay: Underlay, b: int, leaf_set: int
+    ) -> PastryOverlay:
+        """Nodes that know what `knowledge` (`schemas.KNOWLEDGE`) says.
+
+        Knowledge need not be perfect, nor complete: leaf sets may be of any length, entries
+        missing.  To be freed by :meth:`release`.
+        """
+        return cls.laid_out(knowledge, _packed(knowledge, b, leaf_set), underlay, b, leaf_set)
+
+    @classmethod
+    def laid_out(
         cls,
         knowledge: DataFrame,
+        packed: DataFrame,
         underlay: Underlay,
         b: int,
         leaf_set: int,
         owned: Sequence[DataFrame] = (),
     ) -> PastryOverlay:
-        """Nodes that know what `knowledge` (`schemas.KNOWLEDGE`) says.
+        """As :meth:`of_knowledge`, where `packed` (`layout.LAYOUT`) is made more cheaply.
 
-        Knowledge need not be perfect, nor complete: leaf sets may be of any length, entries
-        missing.  To be freed by :meth:`release`, which frees the tables in `owned`, too.
+        :meth:`release` frees the tables in `owned`, too.
         """
-        packed = _kept(_packed(knowledge, b, leaf_set))
-        return cls(knowledge, packed, underlay, b, leaf_set, owned)
+        return cls(knowledge, _kept(packed), underlay, b, leaf_set, owned)
 
     def release(self) -> None:
         """Free the nodes' memory, and the tables that are the overlay's own."""

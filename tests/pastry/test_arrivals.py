@@ -63,7 +63,7 @@ def test_states_and_messages_are_the_oracles_after_every_wave(spark):
     overlay, wave = case.oracle(), 0
     for states in waves_of_states(nodes, routes, rules, one_task=1):
         table = states.toArrow()
-        letters = read_letters(table.to_batches(), case.kernel, rules.leaf_set)
+        letters = read_letters(table.to_batches(), case.kernel)
         own = np.arange(table.num_rows)
         ours = as_snapshot(letters.states(own, rules.leaf_set, rules.b), own)
         while len(overlay.live) < table.num_rows:

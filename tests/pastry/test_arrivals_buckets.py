@@ -10,27 +10,20 @@ import pytest
 from arriving import Arrivals, arrivals, as_snapshot, contacts
 from oracle.living.compare import differences
 
-from scribe_spark import ids
 from scribe_spark.pastry.arrivals import bucket_exchange, bucket_maintenance, bucket_steps
-from scribe_spark.pastry.arrivals.first_states import rows_supplied
-from scribe_spark.pastry.arrivals.letters import (
-    LETTER,
-    Content,
-    Letters,
-    read_letters,
-    said,
-    write_letters,
-)
+from scribe_spark.pastry.arrivals.join_answers import answer_joins, request_letters
+from scribe_spark.pastry.arrivals.letters import LETTER, Content, Letters, read_letters
 from scribe_spark.pastry.arrivals.one_task import waves
-from scribe_spark.pastry.arrivals.post import bucket_of
 from scribe_spark.pastry.arrivals.routes import join_routes
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.leaf_set import LeafSets
-from scribe_spark.pastry.ragged import offsets_of
-from scribe_spark.pastry.routing_table import RoutingTables
+from scribe_spark.pastry.ring import Ring
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts")
 Rows = list[dict]
+
+_ARROW = {"int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(), "binary": pa.binary()}
+_ARROW["array<bigint>"] = pa.list_(pa.int64())
+_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in map(str.split, LETTER.split(", "))])
 
 
 class ByHand:
@@ -52,8 +45,8 @@ class ByHand:
     def read(self, rows: Rows) -> Letters | None:
         """Letters of one bucket, in any order."""
         order = np.random.default_rng(len(rows)).permutation(len(rows))
-        batches = pa.Table.from_pylist([rows[i] for i in order], _arrow_schema()).to_batches()
-        return read_letters(batches, self.case.kernel, self.case.rules.leaf_set)
+        batches = pa.Table.from_pylist([rows[i] for i in order], _SCHEMA).to_batches()
+        return read_letters(batches, self.case.kernel)
 
     def arrive(self, rows: Rows, arriving: list[int], contact: dict[int, int], wave: int) -> Rows:
         """The states after a wave."""
@@ -72,7 +65,7 @@ class ByHand:
 
     def exchange(self, old: Rows, arrived: Rows, announced: Rows) -> Rows:
         """The rounds of the exchange."""
-        nothing = {"routing_table": []}
+        nothing = {"routing_table": b""}
         letters = [row | nothing for row in [*old, *arrived, *announced]]
         while True:
             sent = self.step(bucket_exchange.send_leaf_sets, letters)
@@ -95,35 +88,11 @@ class ByHand:
         states.leaves[here] = np.where(own.leaves >= 0, at[own.leaves], -1)
         depth = own.cells.shape[1]
         states.cells[here, :depth] = np.where(own.cells >= 0, at[own.cells], -1)
-        # as the supersteps do it: one letter for each node on a route
         keys = place[np.array(arriving)]
         routes = join_routes(states, place[[contact[n] for n in arriving]], keys)
-        node, key = known.take(routes), known.take(keys)
-        shared = ids.shared_digits_np(node.hi, node.lo, key.hi, key.lo, states.b)
-        first = rows_supplied(shared, routes >= 0, self.case.rules.rows)
-        made: Rows = []
-        for hop, message in zip(*np.nonzero(routes >= 0), strict=True):
-            v, lowest, highest = routes[hop, message], first[hop, message], shared[hop, message]
-            block = states.cells[v, lowest : highest + 1]
-            entries = np.r_[block[block >= 0], v]
-            is_last = hop + 1 == len(routes) or routes[hop + 1, message] < 0
-            around = states.distinct_leaves(np.array([v]))[0]
-            leaves = np.r_[around[around >= 0], v] if is_last else np.empty(0, dtype=np.int64)
-            zeros = np.zeros(len(entries), dtype=np.int32)
-            sets = LeafSets(offsets_of(np.array([len(leaves)])), leaves, zeros[:1], zeros[:1] > 0)
-            tables = RoutingTables(offsets_of(np.array([len(entries)])), zeros, zeros, entries)
-            own_key = keys[message : message + 1]
-            letter = said(known, own_key, sets, tables, self.case.kernel)
-            bucket = bucket_of(number[own_key], self.buckets)
-            sends = np.array([lowest <= highest])
-            made += _rows(write_letters(letter, bucket, Content.ROWS, sends))
-        return made
-
-
-def _arrow_schema() -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(LETTER)
+        with_ids = Ring(known.hi, known.lo, number, self.case.kernel.ids(known.router))
+        asked = request_letters(with_ids, routes, keys, self.case.rules, self.buckets)
+        return self.step(answer_joins, [*rows, *_rows(asked)])
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Rows:

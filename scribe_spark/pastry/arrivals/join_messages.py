@@ -7,23 +7,30 @@ JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from pyspark.sql import Column, DataFrame
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import ids, superstep
-from scribe_spark.pastry.arrivals.letters import LETTER, Content
-from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark import superstep
+from scribe_spark.pastry.arrivals.join_answers import request_letters
+from scribe_spark.pastry.arrivals.letters import LETTER
+from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.next_hop import next_hop
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.ragged import offsets_of
+from scribe_spark.pastry.ring import Ring
 from scribe_spark.progress import Progress
 from scribe_spark.superstep import Finished, Round, Step, Table
+from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["answers", "route_joins"]
+__all__ = ["requests", "route_joins"]
 
-#: A node on a route, and how many digits it shares with the key.
-_VISITED = "array<struct<node:bigint,digits:int>>"
+#: A node on a route.
+_VISIT = ("node", "router", "at_hi", "at_lo")
+_VISITED = "array<struct<node:bigint,router:bigint,at_hi:bigint,at_lo:bigint>>"
 
 
 def route_joins(
@@ -43,16 +50,16 @@ def route_joins(
     -------
     Finished
         Outcomes: ``arriving, arriving_router, key_hi, key_lo``, ``node`` (the last node of the
-        route) with the ``digits`` that it shares with the key, and the nodes ``visited`` before.
+        route) with its ``router, at_hi, at_lo`` (its nodeId), and the nodes ``visited`` before.
     """
-    digits = ids.prefix_digits(*ids.halves("key"), *ids.halves("node_state.id"), overlay.b)
+    node_id = [F.col("node_state.id_hi").alias("at_hi"), F.col("node_state.id_lo").alias("at_lo")]
     payload = [F.col(c) for c in ("key_hi", "key_lo", "arriving", "arriving_router")]
     moving = F.col("next").isNotNull()
-    passed = F.array_append("visited", F.struct("node", "digits"))
+    passed = F.array_append("visited", F.struct(*_VISIT))
     visited = F.when(moving, passed).otherwise(F.col("visited")).alias("visited")
 
     def at_nodes(messages: DataFrame) -> DataFrame:
-        return next_hop(messages, overlay.nodes, overlay.b, digits.alias("digits"))
+        return next_hop(messages, overlay.nodes, overlay.b, *node_id)
 
     def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
         if not round.counts["moving"]:
@@ -73,63 +80,48 @@ def route_joins(
     )
 
 
-def answers(routed: DataFrame, states: DataFrame, rows: str, buckets: int) -> DataFrame:
-    """What the nodes on the routes answer, as letters to the arriving nodes.
+def requests(routed: DataFrame, kernel: Kernel, rules: ArrivalRules, buckets: int) -> DataFrame:
+    """What the nodes on the routes are asked for, as letters to them.
 
     Parameters
     ----------
     routed : DataFrame
         Outcomes of :func:`route_joins`.
-    states : DataFrame
-        :data:`LETTER`: states of the nodes before the wave.
-    rows : str
-        ``route``: row i comes from the first node that shares at least i digits; ``all``.
 
     Returns
     -------
     DataFrame
-        :data:`LETTER`, as :func:`~scribe_spark.pastry.arrivals.bucket_steps.first_states` reads it.
+        :data:`LETTER`, as :func:`~scribe_spark.pastry.arrivals.join_answers.answer_joins` reads it.
     """
-    # 1. each node on a route: the rows that it supplies, from `first` to the digits that it shares
-    route = F.concat("visited", F.array(F.struct("node", "digits"))).alias("route")
-    message = ["arriving", "arriving_router", "key_hi", "key_lo"]
-    on_route = routed.select(*message, route).select(
-        *message, "route", F.posexplode("route").alias("place", "visit")
-    )
-    before = F.transform(F.slice("route", 1, F.col("place")), lambda visit: visit["digits"])
-    first = F.lit(0) if rows == "all" else F.coalesce(F.array_max(before) + 1, F.lit(0))
-    requests = on_route.select(
-        *message,
-        F.col("visit.node").alias("node"),
-        F.col("visit.digits").alias("digits"),
-        first.alias("first"),
-        (F.col("place") == F.size("route") - 1).alias("is_last"),
-    )
-    # 2. what these nodes know
-    known = states.select("node", "id_hi", "id_lo", "router", "leaf_set", "routing_table")
-    met = requests.hint("shuffle_hash").join(known, "node", "inner")
-    itself = [F.col("node").alias("entry"), *map(F.col, ("id_hi", "id_lo", "router"))]
-    nowhere = F.lit(0).cast("int")  # of an arriving node's cells, the node itself finds its own
-    as_leaf = F.array(F.struct(*itself))
-    as_entry = F.array(F.struct(nowhere.alias("row"), nowhere.alias("col"), *itself))
-    supplied = F.filter("routing_table", lambda entry: entry["row"].between(*_span()))
-    no_leaves = F.array().cast(LETTER["leaf_set"].dataType)
-    leaves = F.when(F.col("is_last"), F.concat("leaf_set", as_leaf)).otherwise(no_leaves)
-    return met.select(
-        F.pmod("arriving", F.lit(buckets)).cast("int").alias("bucket"),
-        F.lit(int(Content.ROWS)).cast("int").alias("content"),
-        (F.col("first") <= F.col("digits")).alias("sends"),
-        F.array_repeat(F.lit(0).cast("bigint"), len(Kind)).alias("messages"),
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                yield from _requests(batch, rules, buckets)
+
+    here = F.array(F.struct(*_VISIT))
+    return routed.select(
         F.col("arriving").alias("node"),
         F.col("key_hi").alias("id_hi"),
         F.col("key_lo").alias("id_lo"),
         F.col("arriving_router").alias("router"),
-        nowhere.alias("smaller"),
-        F.lit(False).alias("covers_ring"),
-        leaves.alias("leaf_set"),
-        F.concat(supplied, as_entry).alias("routing_table"),
-    )
+        F.concat("visited", here).alias("route"),
+    ).mapInArrow(run, LETTER)
 
 
-def _span() -> tuple[Column, Column]:
-    return F.col("first"), F.col("digits")
+def _requests(batch: pa.RecordBatch, rules: ArrivalRules, buckets: int) -> Iterator[pa.RecordBatch]:
+    route = batch.column("route")
+    lengths = route.value_lengths().to_numpy().astype(np.int64)
+    visits = pa.RecordBatch.from_struct_array(route.flatten())
+    known = Ring.join(_ring(batch, "id_hi", "id_lo"), _ring(visits, "at_hi", "at_lo"))
+    # routes begin at the top
+    routes = np.full((lengths.max(), len(lengths)), -1, dtype=np.int64)
+    message = np.repeat(np.arange(len(lengths)), lengths)
+    place = np.arange(len(message)) - offsets_of(lengths)[message]
+    routes[place, message] = len(batch) + np.arange(len(message))
+    yield from request_letters(known, routes, np.arange(len(batch)), rules, buckets)
+
+
+def _ring(rows: pa.RecordBatch, hi: str, lo: str) -> Ring:
+    columns = [rows.column(name).to_numpy() for name in (hi, lo, "node", "router")]
+    return Ring(columns[0].view(np.uint64), columns[1].view(np.uint64), *columns[2:])

@@ -20,11 +20,13 @@ from pyspark.sql import functions as F
 from scribe_spark import draws
 from scribe_spark.pastry.arrivals.bucket_steps import state_letters
 from scribe_spark.pastry.arrivals.contacts import nearest_contacts, random_contacts
-from scribe_spark.pastry.arrivals.letters import LETTER
+from scribe_spark.pastry.arrivals.letters import LETTER, read_letters
 from scribe_spark.pastry.arrivals.one_task import waves
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.supersteps import Buckets
 from scribe_spark.pastry.arrivals.waves import arrival_rank, wave_ends
+from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.layout import LAYOUT, pack_in_blocks
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.progress import Progress
@@ -180,5 +182,28 @@ def _laid_out(
     states: DataFrame, underlay: Underlay, rules: ArrivalRules, owned: tuple[DataFrame, ...] = ()
 ) -> PastryOverlay:
     """The overlay of some states."""
-    knowledge = states.select(*KNOWLEDGE.names)
-    return PastryOverlay.of_knowledge(knowledge, underlay, rules.b, rules.leaf_set, owned)
+    kernel = underlay.kernel
+
+    def known(batches: Iterable[pa.RecordBatch]) -> Iterator[Knowledge]:
+        for batch in batches:
+            letters = read_letters([batch], kernel)
+            if letters is not None:
+                everybody = np.arange(len(letters.content))
+                yield letters.states(everybody, rules.leaf_set, rules.b).to_knowledge(
+                    everybody, kernel
+                )
+
+    def knowledge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (some.to_arrow() for some in known(batches))
+
+    def layout(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (packed for some in known(batches) for packed in pack_in_blocks(some, rules.b))
+
+    return PastryOverlay.laid_out(
+        states.mapInArrow(knowledge, KNOWLEDGE),
+        states.mapInArrow(layout, LAYOUT),
+        underlay,
+        rules.b,
+        rules.leaf_set,
+        owned,
+    )

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.pastry.arrivals.announcements import told_nodes
-from scribe_spark.pastry.arrivals.letters import Content, Letters, said, write_letters
+from scribe_spark.pastry.arrivals.letters import Content, Letters, lists, said, write_letters
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.leaf_set import LeafSets
@@ -62,7 +62,7 @@ def announcement_letters(
     told = told_nodes(states, np.arange(len(states.own)))
     letter, key = _addressed(told.arrived, states.known.node[told.to], buckets)
     order = np.argsort(letter, kind="stable")
-    leaf_sets = _lists(np.bincount(letter, minlength=len(key)), told.to[order])
+    leaf_sets = lists(np.bincount(letter, minlength=len(key)), told.to[order])
     tables = _no_tables(len(key))
     if with_rows:
         tables = _rows_told(states, key, buckets)
@@ -81,9 +81,9 @@ def leaf_set_letters(
     states.messages[senders, Kind.EXCHANGE] += (leaves >= 0).sum(axis=1)
     _, key = _addressed(sender, states.known.node[to], buckets)
     own, bucket = np.divmod(key, buckets)
-    full = _lists((leaves >= 0).sum(axis=1), to)
+    full = lists((leaves >= 0).sum(axis=1), to)
     row, at = values_at(full.offsets, own)
-    leaf_sets = _lists(np.bincount(row, minlength=len(own)), full.leaves[at])
+    leaf_sets = lists(np.bincount(row, minlength=len(own)), full.leaves[at])
     position = states.own[senders[own]]
     knowledge = said(states.known, position, leaf_sets, _no_tables(len(own)), kernel)
     yield from write_letters(knowledge, bucket, Content.LEAF_SET)
@@ -103,7 +103,7 @@ def answer_letters(
     """
     states.messages[:, Kind.EXCHANGE] += np.bincount(index, minlength=len(states.own))
     leaves = states.distinct_leaves(index)
-    leaf_sets = _lists((leaves >= 0).sum(axis=1), leaves[leaves >= 0].astype(np.int64))
+    leaf_sets = lists((leaves >= 0).sum(axis=1), leaves[leaves >= 0].astype(np.int64))
     zeros = np.zeros(len(to), dtype=np.int32)
     tables = RoutingTables(np.arange(len(to) + 1), zeros, zeros, to)
     knowledge = said(states.known, states.own[index], leaf_sets, tables, kernel)
@@ -145,16 +145,9 @@ def _rows_told(states: States, key: np.ndarray, buckets: int) -> RoutingTables:
     return RoutingTables(offsets, tables.row[at], tables.col[at], tables.entry[at])
 
 
-def _lists(lengths: np.ndarray, values: np.ndarray) -> LeafSets:
-    """Lists of positions where leaf sets go."""
-    n = len(lengths)
-    zeros = np.zeros(n, dtype=np.int64)
-    return LeafSets(offsets_of(lengths), values, zeros, np.zeros(n, dtype=bool))
-
-
 def no_leaf_sets(n: int) -> LeafSets:
     """Nothing where leaf sets go, in n letters."""
-    return _lists(np.zeros(n, dtype=np.int64), np.empty(0, dtype=np.int64))
+    return lists(np.zeros(n, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def _no_tables(n: int) -> RoutingTables:

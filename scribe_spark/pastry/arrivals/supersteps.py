@@ -17,7 +17,8 @@ from scribe_spark import superstep
 from scribe_spark.pastry.arrivals.bucket_exchange import send_leaf_sets, take_leaf_sets
 from scribe_spark.pastry.arrivals.bucket_maintenance import answer_rows, ask_rows, take_rows
 from scribe_spark.pastry.arrivals.bucket_steps import announce, first_states, take_announcements
-from scribe_spark.pastry.arrivals.join_messages import answers, route_joins
+from scribe_spark.pastry.arrivals.join_answers import answer_joins
+from scribe_spark.pastry.arrivals.join_messages import requests, route_joins
 from scribe_spark.pastry.arrivals.letters import LETTER, Content, read_letters
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.overlay import PastryOverlay
@@ -27,8 +28,6 @@ from scribe_spark.superstep import Finished, Round, Step, Table
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["Buckets"]
-
-_LEAF_SET, _ROUTING_TABLE = LETTER["leaf_set"], LETTER["routing_table"]
 
 
 class Buckets:
@@ -54,7 +53,7 @@ class Buckets:
         rules, underlay, buckets = self.rules, self.kernel, self.count
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            arrived = read_letters(batches, underlay, rules.leaf_set)
+            arrived = read_letters(batches, underlay)
             if arrived is not None:
                 yield from kernel(arrived, rules, underlay, buckets, *more)
 
@@ -74,8 +73,9 @@ class Buckets:
         """
         # 1. join messages are routed and answered
         routed = route_joins(overlay, arriving, self.progress)
-        requests = answers(_rows(routed), states, self.rules.rows, self.count)
-        arrived, _ = materialise(self.step(first_states, requests))
+        asked = requests(_rows(routed), self.kernel, self.rules, self.count)
+        answered = self.step(answer_joins, union_tables([states, asked]))
+        arrived, _ = materialise(self.step(first_states, answered))
         routed.release()
         # 2. announcements reach leaf sets, which are exchanged until nothing changes
         announced = self.step(announce, arrived)
@@ -137,5 +137,4 @@ def _content(content: Content) -> Column:
 
 def _without(letters: DataFrame, lists: str) -> DataFrame:
     """Letters with nothing in their column `lists`."""
-    kind = {field.name: field.dataType for field in (_LEAF_SET, _ROUTING_TABLE)}[lists]
-    return letters.withColumn(lists, F.array().cast(kind))
+    return letters.withColumn(lists, F.lit(bytearray()))
