@@ -19,9 +19,9 @@ from scribe_spark.underlay.matrices import MatrixUnderlay
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts")
 
-#: Waves of 1, 3, 12 and the other nodes; those after the first are supersteps.
+#: Waves of 1, 7 and the other nodes; those after the first are supersteps.
 RULES = {
-    "growth": 4,
+    "growth": 8,
     "b": 2,
     "leaf_set": 4,
     "contact": "random",
@@ -58,7 +58,7 @@ def test_states_and_messages_are_the_oracles_after_every_wave(spark):
     routes, rules = underlay(spark, case), case.rules
     nodes = spark.createDataFrame(node_table(case)).repartition(3)
     ends = wave_ends(len(case.idents), rules.growth)
-    assert ends.tolist() == [1, 4, 16, len(case.idents)]
+    assert ends.tolist() == [1, 8, len(case.idents)]
     case = with_plan(case, arrival_plan(nodes, routes.kernel, rules, ends).collect())
     overlay, wave = case.oracle(), 0
     for states in waves_of_states(nodes, routes, rules, one_task=1):

@@ -33,4 +33,4 @@ def compared(case: Arrivals) -> list[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_states_and_messages_are_the_oracles_after_every_wave(seed: int) -> None:
-    assert compared(arrivals(seed, most=60 if seed % 8 == 0 else 24)) == []
+    assert compared(arrivals(seed, most=60 if seed % 12 == 0 else 16)) == []

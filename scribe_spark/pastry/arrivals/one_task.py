@@ -8,11 +8,12 @@ JSAC 2002, Section II.B.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.pastry.arrivals.announcements import announced_rows, told_nodes
+from scribe_spark.pastry.arrivals.announcements import Told, announced_rows, told_nodes
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.exchange import exchange_leaf_sets
 from scribe_spark.pastry.arrivals.first_states import fill_first_states
@@ -91,13 +92,23 @@ def _arrive(
     by_node = np.bincount(told.arrived, minlength=len(states.own))
     states.messages[:, Kind.ANNOUNCEMENT] += by_node
     arrived = states.own[told.arrived]
+    with ThreadPoolExecutor(1) as pool:  # no leaf set depends on a table, nor a table on a leaf set
+        tables = pool.submit(_announce_to_tables, states, told, arriving, rules, kernel)
+        take_leaves(states, told.to, arrived)
+        # 3. leaf sets are exchanged by those that got a new leaf
+        senders = np.zeros(len(states.own), dtype=bool)
+        senders[told.to[holds_leaf(states, told.to, arrived)]] = True
+        senders[arriving] = True
+        rounds = exchange_leaf_sets(states, senders)
+        tables.result()
+    return rounds
+
+
+def _announce_to_tables(
+    states: States, told: Told, arriving: np.ndarray, rules: ArrivalRules, kernel: Kernel
+) -> None:
+    """Routing tables take what arrived nodes announce."""
     if rules.announce == "row":
         for to, position, cell in announced_rows(states, arriving):
             take_cells(states, kernel, to, position, cell)
-    take_cells(states, kernel, told.to, arrived)
-    take_leaves(states, told.to, arrived)
-    # 3. leaf sets are exchanged by those that got a new leaf
-    senders = np.zeros(len(states.own), dtype=bool)
-    senders[told.to[holds_leaf(states, told.to, arrived)]] = True
-    senders[arriving] = True
-    return exchange_leaf_sets(states, senders)
+    take_cells(states, kernel, told.to, states.own[told.arrived])
