@@ -11,11 +11,9 @@ import numpy as np
 
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.arrivals.states import States
 
 __all__ = ["exchange_leaf_sets"]
-
-_PAIRS = 2**16  # messages whose leaf sets are unfolded at once
 
 
 def exchange_leaf_sets(states: States, senders: np.ndarray) -> int:
@@ -57,10 +55,5 @@ def exchange_leaf_sets(states: States, senders: np.ndarray) -> int:
 
 def _take_sets(states: States, to: np.ndarray, sender: np.ndarray, sets: np.ndarray) -> np.ndarray:
     """Nodes take senders and their leaf sets; whose leaf set has changed."""
-    changed = np.zeros(len(states.own), dtype=bool)
-    for start in range(0, len(to), _PAIRS):
-        some = slice(start, start + _PAIRS)
-        offered = np.concatenate([sets[some], sender[some, None].astype(np.int32)], axis=1)
-        pair, _ = np.nonzero(offered != NONE)
-        changed |= take_leaves(states, to[some][pair], offered[offered != NONE])
-    return changed
+    offered = np.concatenate([sets, sender[:, None].astype(np.int32)], axis=1)
+    return take_leaves(states, to, offered)

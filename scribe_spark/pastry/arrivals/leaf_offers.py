@@ -27,8 +27,8 @@ def take_leaves(states: States, index: np.ndarray, position: np.ndarray) -> np.n
     ----------
     index : ndarray of int64, shape (m,)
         The node that is offered something, as an index into `states.own`.
-    position : ndarray of int64, shape (m,)
-        The node offered, as a position in `states.known`.
+    position : ndarray of int, shape (m,) or (m, k)
+        The node offered, or k nodes, as positions in `states.known`; or `NONE`.
 
     Returns
     -------
@@ -37,16 +37,22 @@ def take_leaves(states: States, index: np.ndarray, position: np.ndarray) -> np.n
     """
     changed = np.zeros(len(states.own), dtype=bool)
     size, half = len(states.known), states.half
-    larger, smaller = states.reach()
+    larger, smaller = (side.astype(np.int32) for side in states.reach())
     larger[states.leaves[:, half - 1] < 0] = size
     smaller[states.leaves[:, -1] < 0] = size
-    for start in range(0, len(index), _OFFERS):
-        part = slice(start, start + _OFFERS)
+    own = states.own.astype(np.int32)
+    position = position if position.ndim == 2 else position[:, None]
+    at_once = max(1, _OFFERS // max(1, position.shape[1]))
+    for start in range(0, len(index), at_once):
         # 1. offers that are nearer than the farthest leaf of a side (or it has room), and are new
-        node, offer = index[part], position[part].astype(np.int64)
-        place = states.clockwise(node, offer)
-        enters = (place > 0) & ((place < larger[node]) | (size - place < smaller[node]))
-        node, offer = node[enters], offer[enters]
+        node = index[start : start + at_once]
+        offer = position[start : start + at_once].astype(np.int32)
+        place = offer - own[node, None]
+        place += (place < 0) * np.int32(size)
+        enters = (place < larger[node, None]) | (place > size - smaller[node, None])
+        enters &= (place > 0) & (offer >= 0)
+        row, column = np.nonzero(enters)
+        node, offer = node[row], offer[row, column].astype(np.int64)
         new = ~holds_leaf(states, node, offer)
         _take(states, node[new], offer[new], changed)
     return changed
