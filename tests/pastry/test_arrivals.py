@@ -10,9 +10,11 @@ from arriving import Arrivals, arrivals, as_snapshot, oracle_snapshot
 from oracle.living.arrival import arrive
 from oracle.living.compare import differences
 
+from scribe_spark.config import RunConfig
 from scribe_spark.pastry.arrivals.letters import read_letters
 from scribe_spark.pastry.arrivals.overlay import arrival_plan, waves_of_states
 from scribe_spark.pastry.arrivals.waves import wave_ends
+from scribe_spark.pastry.registry import build_overlay
 from scribe_spark.runtime.blocks import release
 from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.matrices import MatrixUnderlay
@@ -72,4 +74,19 @@ def test_states_and_messages_are_the_oracles_after_every_wave(spark):
         assert differences(ours, oracle_snapshot(overlay), PARTS) == []
     assert len(overlay.live) == len(case.idents)
     release(states)
+    routes.release()
+
+
+def test_the_overlay_that_a_config_names_has_the_rings_leaf_sets(spark):
+    case = arrivals(1001, most=40)
+    routes, nodes = underlay(spark, case), spark.createDataFrame(node_table(case))
+    leaf_sets = []
+    for kind in ("perfect", "arrivals"):
+        config = RunConfig(overlay=kind, nodes=len(case.idents), b=2, leaf_set=8).overlay
+        overlay = build_overlay(nodes, routes, config, seed=5)
+        rows = overlay.knowledge.select("node", "smaller", "covers_ring", "leaf_set.entry")
+        leaf_sets.append(sorted(rows.collect()))
+        assert overlay.routing_table().count() == overlay.table_entries().first().entries
+        overlay.release()
+    assert leaf_sets[0] == leaf_sets[1]
     routes.release()
