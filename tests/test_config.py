@@ -360,8 +360,8 @@ def test_experiments_of_the_paper():
     assert Paper(experiments="internet, main,main").experiments == ("internet", "main")
     runs = Paper(seeds=2, scale=0.001).runs()
     assert {seed: list(of) for seed, of in runs.items()} == {
-        1: ["main", "small_groups", "internet"],
-        2: ["main", "small_groups"],
+        1: ["main", "small_groups", "internet", "arrivals"],
+        2: ["main", "small_groups", "arrivals"],
     }
     tiny = runs[2]["small_groups"]
     assert (tiny.seed, tiny.overlay.nodes, tiny.groups.count, tiny.groups.size) == (2, 50, 30, 11)
