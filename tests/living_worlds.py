@@ -2,12 +2,12 @@
 
 The oracle asks for every draw; here it gets those of `scribe_spark`.  Of the oracle's rules these
 are left as they are, because the kernels have no others: `drops_seen = round`,
-`repair_asks = all`, `leaves_fill_cells = True`, `detection_clears_cells = False`; the contact is
-`nearest` or `random`.
+`repair_asks = all`, `leaves_fill_cells = True`, `detection_clears_cells = False`.
 """
 
 from __future__ import annotations
 
+import functools
 import random
 from dataclasses import dataclass
 
@@ -20,14 +20,16 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import LookupResult, Snapshot, step
 
 from scribe_spark.pastry.arrivals.states import NONE, States
-from scribe_spark.pastry.living.arrival import node_bits
-from scribe_spark.pastry.living.events import Events, positions_of
-from scribe_spark.pastry.living.lookups import LookupResults, drawn_lookups
+from scribe_spark.pastry.living.contacts import node_bits
+from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.lookups import LookupResults
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult, play_round
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.table_maintenance import row_bits
 from scribe_spark.pastry.ring import Ring
+
+_row_bits = functools.lru_cache(maxsize=1024)(row_bits)
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs")
 
@@ -66,10 +68,10 @@ class World:
         if purpose == "wave maintenance":
             wave, time, node, row = key
             purpose = f"wave maintenance {time} of wave {wave - self.first_wave}"
-            return int(row_bits(seed, purpose, self.overlay.round, row, nodes)[node])
+            return int(_row_bits(seed, purpose, self.overlay.round, row, nodes)[node])
         if purpose == "round maintenance":
             number, node, row = key
-            return int(row_bits(seed, purpose, number, row, nodes)[node])
+            return int(_row_bits(seed, purpose, number, row, nodes)[node])
         raise AssertionError(purpose)
 
     def play_oracle(self, number: int, lookups: list[tuple[int, int]]) -> Snapshot:
@@ -97,7 +99,6 @@ def world(
     """A random case; `given` fixes the oracle's rules."""
     case = random.Random(seed)
     choices = small_rules(case).__dict__ | {
-        "contact": case.choice(["nearest", "random"]),
         "drops_seen": "round",
         "repair_asks": "all",
         "leaves_fill_cells": True,
@@ -229,15 +230,3 @@ def _lookups(number: np.ndarray, results: LookupResults) -> list[LookupResult]:
 def sent(case: World, result: RoundResult) -> list[tuple[int, int]]:
     """The lookups of a round, for the oracle."""
     return [(one.source, one.key) for one in _lookups(case.known.node, result.lookups)]
-
-
-__all__ = [
-    "PARTS",
-    "World",
-    "as_snapshot",
-    "drawn_lookups",
-    "positions_of",
-    "sent",
-    "state_of",
-    "world",
-]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark import draws, ids
+from scribe_spark import ids
 from scribe_spark.pastry.arrivals.announcements import announced_rows, told_nodes
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.first_states import rows_supplied
@@ -17,6 +17,7 @@ from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.arrivals.waves import wave_size
 from scribe_spark.pastry.living.closeness import Keys
+from scribe_spark.pastry.living.contacts import contacts, node_bits
 from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets, live_only
 from scribe_spark.pastry.living.leaf_sides import take_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
@@ -27,18 +28,7 @@ from scribe_spark.pastry.living.table_repair import drop_and_repair
 from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["arrival_order", "arrive", "contacts", "node_bits", "split_in_waves"]
-
-
-def node_bits(seed: int, purpose: str, number: int, nodes: np.ndarray) -> np.ndarray:
-    """Random bits of some nodes in a round: uint64; they do not depend on how many nodes there are.
-
-    Parameters
-    ----------
-    nodes : ndarray of int64
-        Numbers of nodes.
-    """
-    return draws.stream(seed, purpose, number).random_raw(int(nodes.max(initial=-1)) + 1)[nodes]
+__all__ = ["arrival_order", "arrive", "split_in_waves"]
 
 
 def arrival_order(
@@ -56,21 +46,6 @@ def split_in_waves(ordered: np.ndarray, live: int, growth: float) -> list[np.nda
         waves.append(ordered[done : done + wave_size(live + done, growth)])
         done += len(waves[-1])
     return waves
-
-
-def contacts(
-    state: OverlayState, arriving: np.ndarray, number: int, rules: WorldRules, kernel: Kernel
-) -> np.ndarray:
-    """Whom each arriving node asks: a live node, the nearest (ties: smallest nodeId) or a drawn one."""
-    known, live = state.states.known, state.live()
-    if rules.contact == "random":
-        drawn = node_bits(rules.seed, "contact", number, known.node[arriving])
-        return live[(drawn % np.uint64(len(live))).astype(np.int64)]
-    # on each router only the smallest nodeId can be nearest
-    _, first = np.unique(known.router[live], return_index=True)
-    first = live[np.sort(first)]
-    nearest = kernel.nearest(known.router[arriving], known.router[first], np.array([0]))
-    return first[nearest[:, 0]]
 
 
 def arrive(
@@ -95,7 +70,7 @@ def arrive(
     states.leaves[arriving], states.cells[arriving] = NONE, NONE
     if state.alive.any():
         # 1. join messages are routed, and answered
-        contact = contacts(state, arriving, number, rules, kernel)
+        contact = contacts(state, arriving, number, rules, kernel, tally)
         tally.add("join", len(arriving))
         keys = Keys.of_nodes(states.known, arriving)
         routes = route(state, contact, keys, "join", tally)

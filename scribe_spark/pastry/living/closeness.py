@@ -103,7 +103,8 @@ def distances(known: Ring, keys: Keys, candidates: np.ndarray) -> Distances:
     one = clockwise(hi, lo, nodes.hi, nodes.lo)
     other = clockwise(nodes.hi, nodes.lo, hi, lo)
     is_one = ids.lt_np(*one, *other)
-    return Distances(*(np.where(is_one, a, b) for a, b in zip(one, other, strict=True)), candidates)
+    hi, lo = (np.where(is_one, a, b) for a, b in zip(one, other, strict=True))
+    return Distances(hi, lo, candidates)
 
 
 def roots(known: Ring, live: np.ndarray, keys: Keys) -> np.ndarray:

@@ -85,7 +85,7 @@ def play_events(
     waves = [alone[None] for alone in recover(state, events.recover, kernel, tally)]
     # 3. arrivals
     ordered = arrival_order(state, events.arrive, number, rules)
-    live = np.count_nonzero(state.alive) + len(waves)
+    live = len(state.live()) + len(waves)
     waves += split_in_waves(ordered, live, rules.growth)
     for wave, arriving in enumerate(waves):
         arrive(state, arriving, number, wave, rules, kernel, tally)

@@ -12,16 +12,16 @@ __all__ = ["Tally"]
 class Tally:
     """How many messages of each kind were sent in a round.
 
-    The kinds: ``join`` (the request to the contact, and each transmission of the join message),
-    ``rows``, ``leaf set``, ``announcement``, ``exchange``, ``maintenance``, ``repair``, ``check``,
-    ``goodbye``, ``recovery``, ``keep-alive``, ``lookup``, ``probe``; ``lost KIND`` are those of them
-    that met a dead node.
+    The kinds: ``probe``, ``join`` (the request to the contact, and each transmission of the join
+    message), ``rows``, ``leaf set``, ``announcement``, ``exchange``, ``maintenance``, ``repair``,
+    ``check``, ``goodbye``, ``recovery``, ``keep-alive``, ``lookup``; ``lost KIND`` are those of a
+    kind that met a dead node.
     """
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
-    def add(self, kind: str, messages: int, lost: int = 0) -> None:
+    def add(self, kind: str, messages: int | np.integer, lost: int | np.integer = 0) -> None:
         """Count messages, of which some were lost."""
         self._counts[kind] += int(messages)
         self._counts[f"lost {kind}"] += int(lost)
