@@ -11,12 +11,14 @@ from scribe_spark.worlds.registry import (
     world_events,
 )
 from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent
+from scribe_spark.worlds.world import World
 
 __all__ = [
     "EVENT_NAMES",
     "EventRows",
     "Extent",
     "Generator",
+    "World",
     "check_events",
     "check_world",
     "extent_of",
