@@ -41,7 +41,7 @@ from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.topology import check_routable, load, needs_spark
 from scribe_spark.worlds import World, check_world, extent_of, world_events
 
-__all__ = ["WORLD_OVERLAYS", "check_world_run", "make_world", "run_world"]
+__all__ = ["WORLD_OVERLAYS", "check_world_run", "make_world", "network_of", "run_world"]
 
 #: How tables may be filled at the start of a world.
 WORLD_OVERLAYS = ("perfect", "arrivals")
@@ -53,18 +53,30 @@ _SAVE_EVERY = 20.0
 # --- a world out of a config
 
 
-def make_world(simulation: Simulation, config: WorldConfig) -> World:
+def make_world(
+    simulation: Simulation, config: WorldConfig, events: DataFrame | None = None
+) -> World:
     """The world of a config before its first round; to be freed by its ``release``.
 
     Parameters
     ----------
     simulation : Simulation
         Of :func:`network_of` the config.
+    events : DataFrame, optional
+        `schemas.EVENTS`, where they have been made already.
+
+    Examples
+    --------
+    >>> config = WorldConfig(nodes=1000, generator="mass-failure")
+    >>> with Simulation(spark, network_of(config)) as simulation:
+    ...     world = make_world(simulation, config)
+    ...     print(world.step()["lookups.hops"])
+    ...     world.lookups.where("NOT right").show()
     """
     return World.start(
         simulation.nodes,
         extent_of(config).initial,
-        world_events(simulation.nodes, config),
+        world_events(simulation.nodes, config) if events is None else events,
         simulation.underlay,
         _rules(config),
         config.world.lookups,
@@ -240,7 +252,7 @@ class _WorldRun:
             records = {name: self.folder.write_table(name, t) for name, t in tables.items()}
             self.simulation.saved["nodes"] = self.folder.read_table("nodes")
             self._save_manifest(self.manifest | {"world": {"tables": records, "saved": None}})
-            return make_world(self.simulation, self.config)
+            return make_world(self.simulation, self.config, self._events())
 
     def _goes_on(self) -> World | None:
         """The world as it was saved; None where it was not, or what was saved is damaged."""
@@ -262,15 +274,17 @@ class _WorldRun:
         self.simulation.saved["nodes"] = self.folder.read_table("nodes")
         self.progress.note(f"goes on with round {saved['number']}")
         rows, _ = materialise(self.folder.read_table(state).coalesce(1))
-        events = self.folder.read_table("events").drop("group")
         return World(
             rows,
-            events,
+            self._events(),
             self.simulation.underlay,
             _rules(self.config),
             self.config.world.lookups,
             saved["number"],
         )
+
+    def _events(self) -> DataFrame:
+        return self.folder.read_table("events").drop("group")
 
     def _play(self, world: World) -> None:
         last_saved = time.monotonic()
