@@ -11,8 +11,16 @@ from scribe_spark.config.kinds import Kind, kind_of
 from scribe_spark.config.run import RunConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
+from scribe_spark.config.world import WorldConfig
 
-__all__ = ["RUN_FIELDS", "FieldRecord", "all_fields_of", "documentation", "fields_of"]
+__all__ = [
+    "RUN_FIELDS",
+    "WORLD_FIELDS",
+    "FieldRecord",
+    "all_fields_of",
+    "documentation",
+    "fields_of",
+]
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,9 @@ def all_fields_of(model: type[Sectioned], own: str) -> dict[str, FieldRecord]:
 
 #: The fields of a run, by flat name.
 RUN_FIELDS: dict[str, FieldRecord] = all_fields_of(RunConfig, "run")
+
+#: The fields of a world, by flat name.
+WORLD_FIELDS: dict[str, FieldRecord] = all_fields_of(WorldConfig, "run")
 
 
 def documentation() -> Iterator[tuple[str, str, str, str, str]]:

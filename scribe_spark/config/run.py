@@ -54,6 +54,9 @@ class RunConfig(NetworkConfig):
         default=False, description="Also write the table routing_table, which is large"
     )
 
+    def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
+        super().__init__(**given)
+
     @model_validator(mode="after")
     def _groups_fit(self) -> RunConfig:
         nodes, size = self.overlay.nodes, self.groups.size
