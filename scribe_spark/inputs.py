@@ -120,7 +120,7 @@ def typed(
     optional: Collection[str] = (),
     empty: bool = False,
 ) -> pd.DataFrame:
-    """`frame` reduced to `columns` as int64, float64 and texts; see :func:`read_table` for the rest.
+    """`frame` reduced to `columns`, as :func:`read_table` gives them.
 
     Parameters
     ----------
@@ -188,9 +188,8 @@ def _values(frame: pd.DataFrame, name: str, kind: Kind, field: str, value: objec
 
     if kind == "str":
         texts = column.to_numpy(dtype=object)
-        not_text = np.fromiter((not isinstance(cell, str) for cell in texts), bool, len(texts))
-        if not_text.any():
-            raise refuse(not_text, "a text")
+        if pd.api.types.infer_dtype(texts, skipna=False) != "string":  # without a loop over cells
+            raise refuse(np.array([not isinstance(cell, str) for cell in texts]), "a text")
         return texts
     numbers = _parsed(column)
     # a nullable type with NULLs goes on as float64, where they are NaN

@@ -32,8 +32,8 @@ def read_remote(
     Returns
     -------
     DataFrame
-        The columns present, in the order of `columns`: BIGINT, DOUBLE and STRING, NULL where a value
-        is missing or is no such number.
+        The columns present, in the order of `columns`: BIGINT, DOUBLE and STRING; NULL where a
+        value is missing or is no such number.
 
     Raises
     ------
