@@ -70,7 +70,7 @@ def first_impossible(rows: EventRows, extent: Extent) -> tuple[int, int, str] | 
     bad = np.flatnonzero(twice | (ALIVE_AFTER[events] == alive) | ((events == RECOVER) & ~known))
     if not len(bad):
         return None
-    at = int(bad[np.lexsort((nodes[bad], rounds[bad]))[0]])
+    at = int(bad[np.lexsort((~twice[bad], nodes[bad], rounds[bad]))[0]])
     before = int(previous[at]) if has_previous[at] else None
     if twice[at]:
         what = _two_events(rows, int(previous[at]), at)
