@@ -101,9 +101,7 @@ def test_fields_are_given_flat_dotted_or_by_section(given):
 def test_fields_of_a_run_that_a_world_lacks_are_unknown():
     with pytest.raises(InputError, match="config key = 'variants': is unknown; did you mean "):
         WorldConfig(variants="lazy")
-    with pytest.raises(
-        InputError, match=r"config key = 'world.rouns': .*did you mean 'world.round"
-    ):
+    with pytest.raises(InputError, match=r"'world.rouns': is unknown; did you mean 'world.rounds'"):
         WorldConfig(world={"rouns": 5})
     with pytest.raises(InputError, match="config key = 'rounds': is unknown"):
         RunConfig(rounds=5)
