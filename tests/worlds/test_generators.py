@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from extending import run_examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -309,27 +310,35 @@ def test_ready_worlds_are_possible_and_as_their_comments_say():
     assert (rows.events == FAIL).sum() / 200 == pytest.approx(100, rel=0.03)
 
 
-def test_a_generator_of_ones_own(nodes):
-    def goodbye(config: WorldConfig, extent: Extent) -> EventRows:
-        return EventRows.at_once(config.world.event_round, np.arange(3), LEAVE)
-
-    register_generator(Generator("goodbye", goodbye))
+def test_a_generator_of_ones_own_as_the_guide_says(nodes):
+    run_examples("Add a generator of events")
     try:
-        config = WorldConfig(nodes=40, rounds=3, generator="goodbye")
+        config = WorldConfig(nodes=40, rounds=4, generator="rolling-restart")
         check_world(config)
-        assert sorted(map(tuple, world_events(nodes, config).collect())) == [
-            (1, node, "leave") for node in range(3)
+        restarts = [
+            (at + away, at, ("leave", "recover")[away]) for at in range(3) for away in (0, 1)
         ]
-        # it is checked as any table is
-        line = refusal(nodes=3, generator="goodbye")
-        assert (
-            line == "generator = 'goodbye': leaves no node alive after round 1; keep at least one"
-        )
-        line = refusal(nodes=2, generator="goodbye")
-        assert line.startswith("generator = 'goodbye': row round=1, node=2, event='leave' names no")
+        assert sorted(map(tuple, world_events(nodes, config).collect())) == sorted(restarts)
     finally:
-        unregister_generator("goodbye")
-    assert "goodbye" not in generators()
+        unregister_generator("rolling-restart")
+    assert "rolling-restart" not in generators()
+
+
+@pytest.mark.parametrize(
+    ("event", "says"),
+    [
+        (LEAVE, "leaves no node alive after round 1; keep at least one"),
+        (ARRIVE, "row round=1, node=0, event='arrive' is impossible: the node is alive from the "),
+        (9, "row round=1, node=0, event='code 9' has no known event; events are arrive, leave"),
+    ],
+)
+def test_what_a_generator_makes_is_checked_like_a_table(event, says):
+    register_generator(Generator("own", lambda _, __: EventRows.at_once(1, np.arange(3), event)))
+    try:
+        assert refusal(nodes=3, generator="own").startswith(f"generator = 'own': {says}")
+        assert "names no node; nodes are 0 to 1" in refusal(nodes=2, generator="own") or event == 9
+    finally:
+        unregister_generator("own")
 
 
 def test_events_of_a_config_are_a_table(nodes, tmp_path):
