@@ -41,7 +41,7 @@ BAD = [
     ("lifetime", 0.0, "must be at least 1.0"),
     ("lifetime", -5, "must be at least 1.0"),
     ("lifetime", float("inf"), "must be a number"),
-    ("lifetimes", "pareto", "must be one of exponential, weibull"),
+    ("lifetime_distribution", "pareto", "must be one of exponential, weibull"),
     ("weibull_shape", 0.0, "must be at least 0.1"),
     ("weibull_shape", 11.0, "must be at most 10.0"),
     ("replacement", "leave", "must be one of arrive, recover"),

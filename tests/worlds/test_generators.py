@@ -74,7 +74,7 @@ def test_golden_draws():
     assert rows.nodes.tolist() == GOLDEN_MASS
     plain = WorldConfig(nodes=60, initial=50, generator="churn", rounds=40, lifetime=20.0)
     assert digest(rows_of(plain)) == GOLDEN_CHURN
-    weibull = plain.replace(lifetimes="weibull", replacement="recover", seed=2)
+    weibull = plain.replace(lifetime_distribution="weibull", replacement="recover", seed=2)
     assert digest(rows_of(weibull)) == GOLDEN_WEIBULL
 
 
