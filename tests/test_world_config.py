@@ -41,7 +41,7 @@ BAD = [
     ("lifetime", 0.0, "must be at least 1.0"),
     ("lifetime", -5, "must be at least 1.0"),
     ("lifetime", float("inf"), "must be a number"),
-    ("lifetimes", "pareto", "must be one of exponential, weibull"),
+    ("lifetime_distribution", "pareto", "must be one of exponential, weibull"),
     ("weibull_shape", 0.0, "must be at least 0.1"),
     ("weibull_shape", 11.0, "must be at most 10.0"),
     ("replacement", "leave", "must be one of arrive, recover"),
@@ -101,9 +101,7 @@ def test_fields_are_given_flat_dotted_or_by_section(given):
 def test_fields_of_a_run_that_a_world_lacks_are_unknown():
     with pytest.raises(InputError, match="config key = 'variants': is unknown; did you mean "):
         WorldConfig(variants="lazy")
-    with pytest.raises(
-        InputError, match=r"config key = 'world.rouns': .*did you mean 'world.round"
-    ):
+    with pytest.raises(InputError, match=r"'world.rouns': is unknown; did you mean 'world.rounds'"):
         WorldConfig(world={"rouns": 5})
     with pytest.raises(InputError, match="config key = 'rounds': is unknown"):
         RunConfig(rounds=5)

@@ -74,7 +74,7 @@ class RoundsConfig(Section):
         description="Churn: mean lifetime of a node in rounds; 100 means that 1 % of the nodes "
         "fail in a round",
     )
-    lifetimes: Literal["exponential", "weibull"] = Field(
+    lifetime_distribution: Literal["exponential", "weibull"] = Field(
         default="exponential", description="Churn: distribution of the lifetimes"
     )
     weibull_shape: float = Field(

@@ -22,14 +22,17 @@ def first_bad_cell(rows: EventRows, names: np.ndarray | None, extent: Extent) ->
     names : ndarray of object, shape (E,), optional
         The events as they are in the table, for those that are unknown.
     """
-    no_event = rows.events < 0
+    no_event = (rows.events < 0) | (rows.events >= len(EVENT_NAMES))
     no_node = (rows.nodes < 0) | (rows.nodes >= extent.nodes)
     no_round = (rows.rounds < 0) | (rows.rounds >= extent.rounds)
     bad = no_event | no_node | no_round
     if not bad.any():
         return None
     at = int(np.argmax(bad))
-    name = names[at] if names is not None else EVENT_NAMES[rows.events[at]]
+    if names is not None:
+        name = names[at]
+    else:
+        name = f"code {rows.events[at]}" if no_event[at] else EVENT_NAMES[rows.events[at]]
     row = _row(rows, at, name)
     if no_event[at]:
         near = difflib.get_close_matches(name, EVENT_NAMES, n=1)

@@ -81,7 +81,7 @@ def _adjacent_failure(config: WorldConfig, extent: Extent, nodes: DataFrame) -> 
 
 def _churn(config: WorldConfig, extent: Extent) -> EventRows:
     world = config.world
-    shape = world.weibull_shape if world.lifetimes == "weibull" else 1.0
+    shape = world.weibull_shape if world.lifetime_distribution == "weibull" else 1.0
     replacement = RECOVER if world.replacement == "recover" else ARRIVE
     return churn(extent, Lifetimes(world.lifetime, shape), replacement, config.seed)
 

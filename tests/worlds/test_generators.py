@@ -9,19 +9,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from extending import run_examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scribe_spark import schemas
-from scribe_spark.config import WorldConfig
+from scribe_spark.config import RunConfig, WorldConfig, read_toml
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.nodes import make_nodes
 from scribe_spark.worlds import (
     EventRows,
     Extent,
+    Generator,
     check_world,
     extent_of,
     generators,
+    register_generator,
+    unregister_generator,
     world_events,
 )
 from scribe_spark.worlds.churn import churn
@@ -34,10 +38,10 @@ from scribe_spark.worlds.rows import ARRIVE, FAIL, LEAVE, RECOVER
 DATA = Path(__file__).parents[2] / "data"
 
 # written down once; another value means that every world ever made would change
-GOLDEN_MASS = [15, 22, 28, 36, 64, 74, 76, 84, 89, 97]
-GOLDEN_CHURN = "x"
-GOLDEN_WEIBULL = "x"
-GOLDEN_ADJACENT = []
+GOLDEN_MASS = [21, 26, 27, 29, 54, 78, 79, 90, 93, 99]
+GOLDEN_CHURN = "855f11c72fdfe1cf"
+GOLDEN_WEIBULL = "bf0a578341f088b4"
+GOLDEN_ADJACENT = {1: 9, 2: 20}  # seed -> the first node
 
 worlds = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 seeds = st.integers(-(2**63), 2**63 - 1)
@@ -70,7 +74,7 @@ def test_golden_draws():
     assert rows.nodes.tolist() == GOLDEN_MASS
     plain = WorldConfig(nodes=60, initial=50, generator="churn", rounds=40, lifetime=20.0)
     assert digest(rows_of(plain)) == GOLDEN_CHURN
-    weibull = plain.replace(lifetimes="weibull", replacement="recover", seed=2)
+    weibull = plain.replace(lifetime_distribution="weibull", replacement="recover", seed=2)
     assert digest(rows_of(weibull)) == GOLDEN_WEIBULL
 
 
@@ -228,8 +232,7 @@ def test_adjacent_nodes_fail(nodes, adjacent, seed):
     begins = [at for at in range(30) if live[at] in failing and live[at - 1] not in failing]
     assert len(begins) == 1
     assert sorted(failing) == sorted((live * 2)[begins[0] : begins[0] + len(failing)])
-    if (adjacent, seed) == (7, 1):
-        assert sorted(failing) == GOLDEN_ADJACENT
+    assert live[begins[0]] == GOLDEN_ADJACENT[seed]
 
 
 # --- what a config asks for
@@ -307,27 +310,35 @@ def test_ready_worlds_are_possible_and_as_their_comments_say():
     assert (rows.events == FAIL).sum() / 200 == pytest.approx(100, rel=0.03)
 
 
-def test_a_generator_of_ones_own(nodes):
-    def goodbye(config: WorldConfig, extent: Extent) -> EventRows:
-        return EventRows.at_once(config.world.event_round, np.arange(3), LEAVE)
-
-    register_generator(Generator("goodbye", goodbye))
+def test_a_generator_of_ones_own_as_the_guide_says(nodes):
+    run_examples("Add a generator of events")
     try:
-        config = WorldConfig(nodes=40, rounds=3, generator="goodbye")
+        config = WorldConfig(nodes=40, rounds=4, generator="rolling-restart")
         check_world(config)
-        assert sorted(map(tuple, world_events(nodes, config).collect())) == [
-            (1, node, "leave") for node in range(3)
+        restarts = [
+            (at + away, at, ("leave", "recover")[away]) for at in range(3) for away in (0, 1)
         ]
-        # it is checked as any table is
-        line = refusal(nodes=3, generator="goodbye")
-        assert (
-            line == "generator = 'goodbye': leaves no node alive after round 1; keep at least one"
-        )
-        line = refusal(nodes=2, generator="goodbye")
-        assert line.startswith("generator = 'goodbye': row round=1, node=2, event='leave' names no")
+        assert sorted(map(tuple, world_events(nodes, config).collect())) == sorted(restarts)
     finally:
-        unregister_generator("goodbye")
-    assert "goodbye" not in generators()
+        unregister_generator("rolling-restart")
+    assert "rolling-restart" not in generators()
+
+
+@pytest.mark.parametrize(
+    ("event", "says"),
+    [
+        (LEAVE, "leaves no node alive after round 1; keep at least one"),
+        (ARRIVE, "row round=1, node=0, event='arrive' is impossible: the node is alive from the "),
+        (9, "row round=1, node=0, event='code 9' has no known event; events are arrive, leave"),
+    ],
+)
+def test_what_a_generator_makes_is_checked_like_a_table(event, says):
+    register_generator(Generator("own", lambda _, __: EventRows.at_once(1, np.arange(3), event)))
+    try:
+        assert refusal(nodes=3, generator="own").startswith(f"generator = 'own': {says}")
+        assert "names no node; nodes are 0 to 1" in refusal(nodes=2, generator="own") or event == 9
+    finally:
+        unregister_generator("own")
 
 
 def test_events_of_a_config_are_a_table(nodes, tmp_path):
