@@ -20,9 +20,10 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import LookupResult, Snapshot, step
 
 from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.living.closeness import Keys
 from scribe_spark.pastry.living.contacts import node_bits
 from scribe_spark.pastry.living.events import Events
-from scribe_spark.pastry.living.lookups import LookupResults
+from scribe_spark.pastry.living.lookups import LookupResults, Lookups
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult, play_round
 from scribe_spark.pastry.living.rules import WorldRules
@@ -42,7 +43,7 @@ class World:
     ----------
     events : list of (round, node, kind)
     lookups : int
-        In each round.
+        In each round; those of odd rounds are special.
     first_wave : int
         The oracle's number of the first wave of the round.
     """
@@ -85,7 +86,26 @@ class World:
         node = np.array([node for node, _ in mine], dtype=np.int64)
         kind = np.array([kind for _, kind in mine], dtype=str)
         events = Events.of(self.known, node, kind)
-        return play_round(state, number, events, self.lookups, self.rules, self.kernel)
+        lookups: Lookups | int = self.lookups
+        if number % 2:
+            lookups = self.special_lookups(state, number, events)
+        return play_round(state, number, events, lookups, self.rules, self.kernel)
+
+    def special_lookups(self, state: OverlayState, number: int, events: Events) -> Lookups:
+        """Lookups of nodeIds, also of dead nodes, and of keys in the middle between two nodes."""
+        case = random.Random(f"{self.rules.seed}/{number}")
+        idents = list(self.overlay.idents.values())
+        gone, new = np.r_[events.fail, events.leave], np.r_[events.recover, events.arrive]
+        live = np.union1d(np.setdiff1d(state.live(), gone), new)
+        source, keys = [], []
+        for _ in range(self.lookups):
+            one, other = case.choice(idents), case.choice(idents)
+            middle, far = (one + other) // 2, (one + other) // 2 + (1 << 127)
+            keys.append(case.choice([one, middle, far]) % (1 << 128))
+            source.append(case.choice(live.tolist()))
+        hi = np.array([key >> 64 for key in keys], dtype=np.uint64)
+        lo = np.array([key % (1 << 64) for key in keys], dtype=np.uint64)
+        return Lookups(np.array(source, dtype=np.int64), Keys(hi, lo))
 
 
 def world(
