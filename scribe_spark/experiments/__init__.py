@@ -1,9 +1,10 @@
 """A run: the phases of one experiment over a folder, resumable; a sweep: a grid of runs; a world."""
 
 from scribe_spark.experiments.checks import check
+from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.phases import PHASES
 from scribe_spark.experiments.reporting import check_report, report
-from scribe_spark.experiments.run import Run, run
+from scribe_spark.experiments.run import run
 from scribe_spark.experiments.run_sweep import check_sweep, run_sweep
 from scribe_spark.experiments.run_world import (
     check_world_run,

@@ -19,6 +19,7 @@ from scribe_spark import schemas
 from scribe_spark.config import EXPERIMENTS, Execution, Paper, RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_previous, refuse_local_lock
+from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import inside, local_contents, probe_local
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
@@ -27,7 +28,7 @@ from scribe_spark.experiments.previous import (
     refuse_other_config,
     refuse_other_version,
 )
-from scribe_spark.experiments.run import Run, locked
+from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.run import run as run_one
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.errors import InputError, RunError
 from scribe_spark.experiments import digests
+from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import Lock
 from scribe_spark.experiments.manifest import (
@@ -38,55 +38,7 @@ from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
 from scribe_spark.runtime.lost_blocks import is_lost_block
 from scribe_spark.runtime.settings import default_partitions, tuned
 
-__all__ = ["Run", "locked", "run"]
-
-
-@dataclass(frozen=True)
-class Run:
-    """A folder that a run has left.
-
-    Attributes
-    ----------
-    out : str
-    simulation : Simulation
-        Every stage of the run as DataFrames, computed on demand, until :meth:`close`.
-    """
-
-    out: str
-    simulation: Simulation
-
-    def __enter__(self) -> Run:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
-
-    def table(self, name: str) -> DataFrame:
-        """A table of the run, by its name in `schemas`."""
-        with self._folder() as folder:
-            return folder.read_table(name)
-
-    def read_text(self, name: str) -> str:
-        """A text of the run's folder, for example ``figures/figure-06-group-size.svg``."""
-        with self._folder() as folder:
-            return folder.read_text(name)
-
-    def metrics(self) -> list[dict[str, Any]]:
-        """`metrics.json`."""
-        with self._folder() as folder:
-            return folder.read_json("metrics.json")
-
-    def manifest(self) -> dict[str, Any]:
-        """`manifest.json`."""
-        with self._folder() as folder:
-            return folder.read_json(MANIFEST)
-
-    def close(self) -> None:
-        """Free the memory and the files that the simulation takes; the folder stays."""
-        self.simulation.close()
-
-    def _folder(self) -> Folder:
-        return Folder(self.simulation.spark, self.out)
+__all__ = ["locked", "run"]
 
 
 def run(

@@ -40,6 +40,7 @@ GOLDEN = {
 }
 
 
+@pytest.mark.slow
 def test_partitions(make, grown, tmp_path):
     """Two against sixteen; against four below, against one in `test_jobs`."""
     out = tmp_path / "sixteen"

@@ -1,0 +1,62 @@
+"""What a run has left: its folder, and its stages for further questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.manifest import MANIFEST
+from scribe_spark.experiments.simulation import Simulation
+
+__all__ = ["Run"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A folder that a run has left.
+
+    Attributes
+    ----------
+    out : str
+    simulation : Simulation
+        Every stage of the run as DataFrames, computed on demand, until :meth:`close`.
+    """
+
+    out: str
+    simulation: Simulation
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def table(self, name: str) -> DataFrame:
+        """A table of the run, by its name in `schemas`."""
+        with self._folder() as folder:
+            return folder.read_table(name)
+
+    def read_text(self, name: str) -> str:
+        """A text of the run's folder, for example ``figures/figure-06-group-size.svg``."""
+        with self._folder() as folder:
+            return folder.read_text(name)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """`metrics.json`."""
+        with self._folder() as folder:
+            return folder.read_json("metrics.json")
+
+    def manifest(self) -> dict[str, Any]:
+        """`manifest.json`."""
+        with self._folder() as folder:
+            return folder.read_json(MANIFEST)
+
+    def close(self) -> None:
+        """Free the memory and the files that the simulation takes; the folder stays."""
+        self.simulation.close()
+
+    def _folder(self) -> Folder:
+        return Folder(self.simulation.spark, self.out)
