@@ -1,4 +1,4 @@
-"""A run: the phases of one experiment over a folder, resumable; a sweep: a grid of runs; a world."""
+"""A run: the phases of one experiment over a folder, resumable; a sweep: a grid of runs; worlds."""
 
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.finished_run import Run
