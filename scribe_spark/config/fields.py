@@ -8,6 +8,7 @@ from typing import Any
 
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.kinds import Kind, kind_of
+from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.run import RunConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
@@ -104,7 +105,9 @@ WORLD_FIELDS: dict[str, FieldRecord] = all_fields_of(WorldConfig, "run")
 def documentation() -> Iterator[tuple[str, str, str, str, str]]:
     """Section, flat name, type, default and description of every field, in order.
 
-    The default is empty where a field is unset.
+    The default is empty where a field is unset.  Those of the section ``world`` are of worlds only.
     """
-    for field in (*RUN_FIELDS.values(), *fields_of(Execution, "execution").values()):
+    of_worlds = fields_of(RoundsConfig, "world")
+    execution = fields_of(Execution, "execution")
+    for field in (*RUN_FIELDS.values(), *of_worlds.values(), *execution.values()):
         yield field.section, field.flat, field.type, field.typical, field.description

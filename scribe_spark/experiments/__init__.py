@@ -2,16 +2,12 @@
 
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.finished_run import Run
+from scribe_spark.experiments.make_world import check_world_run, make_world, network_of
 from scribe_spark.experiments.phases import PHASES
 from scribe_spark.experiments.reporting import check_report, report
 from scribe_spark.experiments.run import run
 from scribe_spark.experiments.run_sweep import check_sweep, run_sweep
-from scribe_spark.experiments.run_world import (
-    check_world_run,
-    make_world,
-    network_of,
-    run_world,
-)
+from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.sweep import Sweep
 from scribe_spark.experiments.tree_graph import TreeGraph

@@ -8,7 +8,7 @@ on from the save before.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,152 +18,29 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
-from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import refuse_local_lock
+from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.lock import Lock
-from scribe_spark.experiments.manifest import MANIFEST, file_digest, non_default, provenance
-from scribe_spark.experiments.previous import (
-    refuse_contents,
-    refuse_other_config,
-    refuse_other_version,
+from scribe_spark.experiments.make_world import (
+    make_world,
+    network_of,
+    previous_world,
+    rules_of,
+    world_inputs,
 )
+from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.inputs import is_local, local_path
-from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.settings import default_partitions, tuned
-from scribe_spark.topology import check_routable, load, needs_spark
-from scribe_spark.worlds import World, check_world, extent_of, world_events
+from scribe_spark.worlds import World, world_events
 
-__all__ = ["WORLD_OVERLAYS", "check_world_run", "make_world", "network_of", "run_world"]
-
-#: How tables may be filled at the start of a world.
-WORLD_OVERLAYS = ("perfect", "arrivals")
+__all__ = ["run_world"]
 
 #: Seconds after which the next round that ends is saved.
-_SAVE_EVERY = 20.0
-
-
-# --- a world out of a config
-
-
-def make_world(
-    simulation: Simulation, config: WorldConfig, events: DataFrame | None = None
-) -> World:
-    """The world of a config before its first round; to be freed by its ``release``.
-
-    Parameters
-    ----------
-    simulation : Simulation
-        Of :func:`network_of` the config.
-    events : DataFrame, optional
-        `schemas.EVENTS`, where they have been made already.
-
-    Examples
-    --------
-    >>> config = WorldConfig(nodes=1000, generator="mass-failure")
-    >>> with Simulation(spark, network_of(config)) as simulation:
-    ...     world = make_world(simulation, config)
-    ...     print(world.step()["lookups.hops"])
-    ...     world.lookups.where("NOT right").show()
-    """
-    return World.start(
-        simulation.nodes,
-        extent_of(config).initial,
-        world_events(simulation.nodes, config) if events is None else events,
-        simulation.underlay,
-        _rules(config),
-        config.world.lookups,
-        config.overlay.kind,
-    )
-
-
-def network_of(config: WorldConfig) -> RunConfig:
-    """A run's config with the same network and nodes."""
-    flat, known = config.flat(), RunConfig().flat()
-    given = config.given()
-    return RunConfig(**{name: flat[name] for name in flat if name in known and name in given})
-
-
-def _rules(config: WorldConfig) -> WorldRules:
-    overlay, world = config.overlay, config.world
-    return WorldRules(
-        b=overlay.b,
-        leaf_set=overlay.leaf_set,
-        growth=overlay.growth,
-        contact=overlay.contact,
-        rows=overlay.rows,
-        announce=overlay.announce,
-        maintenance=overlay.maintenance,
-        seed=config.seed,
-        detection=world.detection,
-        repair=world.repair,
-        maintenance_period=world.maintenance_period,
-    )
-
-
-# --- refusals
-
-
-def check_world_run(config: WorldConfig, execution: Execution) -> None:
-    """Refuse bad input that can be found without Spark.
-
-    Raises
-    ------
-    InputError
-    """
-    if is_local(execution.out):
-        _previous(*local_contents(execution.out), config, execution)
-        refuse_local_lock(execution.out)
-        probe_local(execution.out)
-    if config.overlay.kind not in WORLD_OVERLAYS:
-        remedy = f"has no world; give one of {', '.join(WORLD_OVERLAYS)}"
-        raise InputError("overlay", config.overlay.kind, remedy)
-    if not needs_spark(config.topology.kind):
-        check_routable(load(network_of(config)), config.topology.tie)
-    check_world(config)
-
-
-def _previous(
-    names: Iterable[str], read: Callable[[str], str], config: WorldConfig, execution: Execution
-) -> dict[str, Any] | None:
-    """The manifest of the world to go on with; None where there is none or it is to be replaced."""
-    out = execution.out
-    manifest = refuse_contents(
-        out, names, read, execution.resume, execution.overwrite, done="world"
-    )
-    if manifest is None:
-        return None
-    try:
-        resolved, version = manifest["resolved"], manifest["versions"]["scribe_spark"]
-        inputs, saved = dict(manifest["inputs"]), manifest["world"]["saved"]
-        if saved is not None:
-            int(saved["number"]), dict(saved["state"]), str(saved["measures"])
-    except Exception:
-        raise InputError("out", out, f"its {MANIFEST} cannot be read; use --overwrite") from None
-    refuse_other_config(config.flat(), resolved, out)
-    refuse_other_version("scribe_spark", version, out)
-    for name, digest in _inputs(config).items():
-        if inputs.get(name) != digest:
-            remedy = f"has changed since {out} was made; use --overwrite or another OUT"
-            raise InputError(name, config.flat()[name], remedy)
-    return manifest
-
-
-def _inputs(config: WorldConfig) -> dict[str, str]:
-    path = config.world.events
-    if path is None or not is_local(path):
-        return {}
-    return {"events": file_digest(local_path(path))}
-
-
-# --- running
+SAVE_EVERY = 20.0
 
 
 def run_world(
@@ -205,7 +82,7 @@ class _WorldRun:
 
     def run(self, execution: Execution) -> str:
         names, read = self.folder.names(), self.folder.read_text
-        previous = _previous(names, read, self.config, execution)
+        previous = previous_world(names, read, self.config, execution)
         if previous is None:
             self._open(execution)
         else:
@@ -228,7 +105,7 @@ class _WorldRun:
                 "config": non_default(resolved, WorldConfig().flat()),
                 "resolved": resolved,
                 "seed": self.config.seed,
-                "inputs": _inputs(self.config),
+                "inputs": world_inputs(self.config),
                 **provenance(execution, self.simulation.spark),
                 "world": {"tables": {}, "saved": None},
             }
@@ -278,7 +155,7 @@ class _WorldRun:
             rows,
             self._events(),
             self.simulation.underlay,
-            _rules(self.config),
+            rules_of(self.config),
             self.config.world.lookups,
             saved["number"],
         )
@@ -295,7 +172,7 @@ class _WorldRun:
             now = time.monotonic()
             self.progress.note(f"  round {number}: {live:,} live nodes, {now - started:.1f} s")
             is_last = world.number == self.config.world.rounds
-            if is_last or now - last_saved > _SAVE_EVERY:
+            if is_last or now - last_saved > SAVE_EVERY:
                 self._save(world)
                 last_saved = time.monotonic()
 
