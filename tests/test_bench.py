@@ -78,6 +78,16 @@ def test_supersteps_of_an_event_log():
     assert sum(each.shuffle_written for each in log.jobs.values()) == 1112
 
 
+def test_the_last_query_of_a_round_may_come_after_the_first_of_the_next():
+    log = bench.EventLog({}, {0: ("JOIN round 0", 0.0, 1.0), 1: ("JOIN round 1", 1.0, 3.0),
+                              2: ("JOIN round 0", 1.5, 2.0), 3: ("JOIN round 2", 3.0, 3.5),
+                              4: ("JOIN round 1", 3.1, 3.3), 5: ("JOIN round 0", 9.0, 9.5)})  # fmt: skip
+    steps = bench.supersteps(log, [])
+    found = [(step.loop, step.round, step.seconds) for step in steps]
+    # (the last one is another loop's of that name)
+    assert found == [("JOIN", 0, 1.0), ("JOIN", 1, 2.0), ("JOIN", 2, 0.5), ("JOIN", 0, 0.5)]
+
+
 def seen(*lines: tuple[float, str], ended: float = 10.0):
     memory = [(1.0, 5, 4), (2.0, 9, 3), (6.0, 7, 7)]
     return bench.Watched(0.0, ended, 0, list(lines), memory)

@@ -2,7 +2,6 @@
 
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.finished_run import Run
-from scribe_spark.experiments.make_world import check_world_run, make_world, network_of
 from scribe_spark.experiments.phases import PHASES
 from scribe_spark.experiments.reporting import check_report, report
 from scribe_spark.experiments.run import run
@@ -11,6 +10,7 @@ from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.sweep import Sweep
 from scribe_spark.experiments.tree_graph import TreeGraph
+from scribe_spark.experiments.world_setup import check_world_run, make_world, network_of
 
 __all__ = [
     "PHASES",

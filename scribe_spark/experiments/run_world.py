@@ -21,16 +21,16 @@ from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import Lock
-from scribe_spark.experiments.make_world import (
+from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
+from scribe_spark.experiments.run import locked
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.world_setup import (
     make_world,
     network_of,
     previous_world,
     rules_of,
     world_inputs,
 )
-from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
-from scribe_spark.experiments.run import locked
-from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.blocks import materialise

@@ -18,7 +18,7 @@ from scribe_spark import experiments, ids
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
-from scribe_spark.experiments.make_world import rules_of
+from scribe_spark.experiments.world_setup import rules_of
 from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.node_rows import from_rows, to_rows
 from scribe_spark.pastry.living.perfect_start import perfect_start
@@ -53,7 +53,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
     known = ring_of(simulation)
     live = np.flatnonzero(known.node < 70)
     state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
-    world = experiments.make_world(simulation, CONFIG)
+    world = experiments.world_setup(simulation, CONFIG)
     events = world._events.toPandas()
     assert len(events) > 40
     try:
@@ -81,7 +81,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
 
 def test_a_world_of_arrivals_begins_with_the_overlay_of_arrivals(simulation):
     config = CONFIG.replace(overlay="arrivals", generator=None, rounds=1, initial=90)
-    world = experiments.make_world(simulation, config)
+    world = experiments.world_setup(simulation, config)
     overlay = Simulation(simulation.spark, experiments.network_of(config), shares=simulation)
     try:
         rows = read_state(world.state.toArrow(), 8, simulation.underlay.kernel)
