@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scribe_spark import bench
+from scribe_spark.bench.event_log import EventLog
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -79,9 +80,15 @@ def test_supersteps_of_an_event_log():
 
 
 def test_the_last_query_of_a_round_may_come_after_the_first_of_the_next():
-    log = bench.EventLog({}, {0: ("JOIN round 0", 0.0, 1.0), 1: ("JOIN round 1", 1.0, 3.0),
-                              2: ("JOIN round 0", 1.5, 2.0), 3: ("JOIN round 2", 3.0, 3.5),
-                              4: ("JOIN round 1", 3.1, 3.3), 5: ("JOIN round 0", 9.0, 9.5)})  # fmt: skip
+    queries = [
+        ("JOIN round 0", 0.0, 1.0),
+        ("JOIN round 1", 1.0, 3.0),
+        ("JOIN round 0", 1.5, 2.0),
+        ("JOIN round 2", 3.0, 3.5),
+        ("JOIN round 1", 3.1, 3.3),
+        ("JOIN round 0", 9.0, 9.5),
+    ]
+    log = EventLog({}, dict(enumerate(queries)))
     steps = bench.supersteps(log, [])
     found = [(step.loop, step.round, step.seconds) for step in steps]
     # (the last one is another loop's of that name)
