@@ -76,14 +76,9 @@ PASTRY = "pastry"
 #: What became of the lookups of a round: `at` is the node where one ended, `right` says whether
 #: that is the live node nearest to the key; `lost` are transmissions that met a dead node.
 LOOKUPS = _schema(
-    source=_LONG,
-    key_hi=_LONG,
-    key_lo=_LONG,
-    at=_LONG,
-    delivered=BooleanType(),
-    right=BooleanType(),
-    hops=_LONG,
-    lost=_LONG,
+    **dict.fromkeys(("source", "key_hi", "key_lo", "at"), _LONG),
+    **dict.fromkeys(("delivered", "right"), BooleanType()),
+    **dict.fromkeys(("hops", "lost"), _LONG),
 )
 
 #: The nodes of a world between two rounds: whether each is alive, the round of its death (-1:
@@ -91,23 +86,13 @@ LOOKUPS = _schema(
 #: leaves, then smaller ones, nearest first), the filled cells of its routing table (row * 2**b +
 #: col), and the nodes in them; these three are int32 in bytes.
 WORLD_STATE = _schema(
-    **{name: _LONG for name in ("node", "id_hi", "id_lo", "router")},
+    **dict.fromkeys(("node", "id_hi", "id_lo", "router"), _LONG),
     alive=BooleanType(),
     died=_LONG,
     wait=_LONG,
     leaves=BinaryType(),
     cells=BinaryType(),
     entries=BinaryType(),
-)
-
-#: What a round leaves, and what it is made of (`worlds.round_job`): rows of several kinds.
-WORLD_ROWS = StructType(
-    [
-        *_schema(what=_INT).fields,
-        *WORLD_STATE.fields,
-        *_schema(name=_STRING, value=_DOUBLE).fields,
-        *LOOKUPS.fields,
-    ]
 )
 
 #: What a world leaves besides: its events as they happened.

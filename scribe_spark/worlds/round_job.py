@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DoubleType, IntegerType, StringType, StructField, StructType
 
 from scribe_spark import schemas
 from scribe_spark.pastry.arrivals.one_task import waves
@@ -32,7 +33,19 @@ from scribe_spark.worlds.state_table import read_state, state_table
 
 __all__ = ["LOOKUPS", "MEASURE", "NEW_LEAFS", "STATE", "arrived_start", "perfect_tables", "played"]
 
-#: Values of the column ``what`` of `schemas.WORLD_ROWS`.
+#: What a round is made of and what it leaves: rows of several kinds in one table, so that one job
+#: makes all of it.
+WORLD_ROWS = StructType(
+    [
+        StructField("what", IntegerType()),
+        *schemas.WORLD_STATE.fields,
+        StructField("name", StringType()),
+        StructField("value", DoubleType()),
+        *schemas.LOOKUPS.fields,
+    ]
+)
+
+#: Values of the column ``what`` of :data:`WORLD_ROWS`.
 STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT = range(5)
 
 _BATCH = 10_000
@@ -118,7 +131,7 @@ def played(
     rules: WorldRules,
     kernel: Kernel,
 ) -> DataFrame:
-    """Everything after a round: `schemas.WORLD_ROWS`, in one partition; lazy.
+    """Everything after a round: :data:`WORLD_ROWS`, in one partition; lazy.
 
     Parameters
     ----------
@@ -146,12 +159,12 @@ def played(
 
     named = events.select("node", F.col("event").alias("name"))
     rows = _rows(state, STATE).unionByName(_rows(named, EVENT))
-    return rows.coalesce(1).mapInArrow(run, schemas.WORLD_ROWS)
+    return rows.coalesce(1).mapInArrow(run, WORLD_ROWS)
 
 
 def _rows(frame: DataFrame, what: int) -> DataFrame:
-    """Rows of `schemas.WORLD_ROWS`, NULL in the columns that `frame` does not have."""
-    fields = schemas.WORLD_ROWS.fields[1:]
+    """Rows of :data:`WORLD_ROWS`, NULL in the columns that `frame` does not have."""
+    fields = WORLD_ROWS.fields[1:]
     cells = [
         F.col(f.name) if f.name in frame.columns else F.lit(None).cast(f.dataType).alias(f.name)
         for f in fields
@@ -183,12 +196,12 @@ def _results(overlay: OverlayState, result: RoundResult, kernel: Kernel) -> Iter
 
 
 def _table(what: int, columns: pa.Table | dict[str, pa.Array]) -> pa.Table:
-    """Rows of `schemas.WORLD_ROWS`."""
+    """Rows of :data:`WORLD_ROWS`."""
     if isinstance(columns, pa.Table):
         columns = {name: columns.column(name) for name in columns.column_names}
     length = len(next(iter(columns.values())))
     cells = {"what": pa.array(np.full(length, what, dtype=np.int32)), **columns}
-    wanted = to_arrow_schema(schemas.WORLD_ROWS)
+    wanted = to_arrow_schema(WORLD_ROWS)
     return pa.Table.from_arrays(
         [cells.get(f.name, pa.nulls(length, f.type)) for f in wanted], schema=wanted
     )

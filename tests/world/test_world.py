@@ -53,7 +53,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
     known = ring_of(simulation)
     live = np.flatnonzero(known.node < 70)
     state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
-    world = experiments.world_setup(simulation, CONFIG)
+    world = experiments.make_world(simulation, CONFIG)
     events = world._events.toPandas()
     assert len(events) > 40
     try:
@@ -81,7 +81,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
 
 def test_a_world_of_arrivals_begins_with_the_overlay_of_arrivals(simulation):
     config = CONFIG.replace(overlay="arrivals", generator=None, rounds=1, initial=90)
-    world = experiments.world_setup(simulation, config)
+    world = experiments.make_world(simulation, config)
     overlay = Simulation(simulation.spark, experiments.network_of(config), shares=simulation)
     try:
         rows = read_state(world.state.toArrow(), 8, simulation.underlay.kernel)
