@@ -63,6 +63,10 @@ paper: setup ## All of Section IV over ten topologies; repeated, it goes on wher
 sweep: setup ## A grid of runs: CONFIG=data/sweep_b.toml, or ARGS="--set b=1,2,4"
 	@set -f; $(SCRIBE) sweep $(foreach v,NODES GROUPS SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
 
+.PHONY: world
+world: setup ## Nodes come and go: CONFIG=data/world_mass_failure.toml, or ARGS="--generator churn"
+	@set -f; $(SCRIBE) world $(foreach v,NODES SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
+
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables
 	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER,$(call flag,$(v))) $(args)

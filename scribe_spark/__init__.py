@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from scribe_spark.config import Execution, RunConfig
+    from scribe_spark.config import Execution, RunConfig, WorldConfig
     from scribe_spark.errors import InputError
-    from scribe_spark.experiments import Run, Simulation
+    from scribe_spark.experiments import Run, Simulation, make_world
     from scribe_spark.measures.measure import Measure, Metric
     from scribe_spark.measures.metrics import register_measure
     from scribe_spark.overlay import Application, Overlay
@@ -30,15 +30,19 @@ if TYPE_CHECKING:
     from scribe_spark.superstep import Step, Table
     from scribe_spark.systems import System, register_system, tree_variant
     from scribe_spark.topology import Topology, TopologyKind, register_topology
+    from scribe_spark.worlds import World
 
 __all__ = [
     "RunConfig",
+    "WorldConfig",
     "Execution",
     "InputError",
     "session",
     "run",
     "Run",
     "Simulation",
+    "World",
+    "make_world",
     "Application",
     "Overlay",
     "Step",
@@ -62,10 +66,13 @@ __all__ = [
 #: The module of each name.
 _HOMES = {
     "RunConfig": "config",
+    "WorldConfig": "config",
     "Execution": "config",
     "InputError": "errors",
     "Run": "experiments",
     "Simulation": "experiments",
+    "World": "worlds",
+    "make_world": "experiments",
     "Application": "overlay",
     "Overlay": "overlay",
     "Step": "superstep",

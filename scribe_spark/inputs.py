@@ -31,7 +31,7 @@ __all__ = [
     "typed",
 ]
 
-Kind = Literal["int", "float"]
+Kind = Literal["int", "float", "str"]
 
 #: A scheme is followed by a slash (``dbfs:/x``, ``s3a://b/x``), so ``a:b.csv`` stays a file name.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -84,7 +84,7 @@ def read_table(
     field : str
         The input's name in error messages, for example ``members``.
     columns : mapping
-        Column name -> ``"int"`` (int64) or ``"float"`` (float64, finite).
+        Column name -> ``"int"`` (int64), ``"float"`` (float64, finite) or ``"str"`` (object).
     optional : collection of str
         Those of `columns` that the table may lack; they are then not in the result.
 
@@ -96,8 +96,8 @@ def read_table(
     Raises
     ------
     InputError
-        Missing or unreadable file, missing column, no row, a value that is missing, not a number,
-        or not whole.  One line, with the first offending rows (row 1 follows the header).
+        Missing or unreadable file, missing column, no row, a value that is missing, not a number or
+        text, or not whole.  One line, with the first offending rows (row 1 follows the header).
     """
     if not is_local(path):
         raise InputError(field, path, "is not on this machine; give a local path or a file: URL")
@@ -120,7 +120,7 @@ def typed(
     optional: Collection[str] = (),
     empty: bool = False,
 ) -> pd.DataFrame:
-    """`frame` reduced to `columns` as int64 and float64; see :func:`read_table` for the rest.
+    """`frame` reduced to `columns`, as :func:`read_table` gives them.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def typed(
         raise InputError(field, value, "has no rows; needs at least one")
     present = {name: kind for name, kind in columns.items() if name in frame.columns}
     return pd.DataFrame(
-        {name: _numbers(frame, name, kind, field, value) for name, kind in present.items()}
+        {name: _values(frame, name, kind, field, value) for name, kind in present.items()}
     )
 
 
@@ -178,14 +178,19 @@ def first_rows(frame: pd.DataFrame, bad: np.ndarray, most: int = 3) -> str:
     return ", ".join(shown) + more
 
 
-def _numbers(frame: pd.DataFrame, name: str, kind: Kind, field: str, value: object) -> np.ndarray:
-    """Column `name` as int64 or float64, or the reason why not."""
+def _values(frame: pd.DataFrame, name: str, kind: Kind, field: str, value: object) -> np.ndarray:
+    """Column `name` as int64, float64 or texts, or the reason why not."""
     column = frame[name]
 
     def refuse(bad: np.ndarray, what: str) -> InputError:
         rows = first_rows(frame[[name]], bad)
         return InputError(field, value, f"column {name!r} must be {what}: {rows}")
 
+    if kind == "str":
+        texts = column.to_numpy(dtype=object)
+        if pd.api.types.infer_dtype(texts, skipna=False) != "string":  # without a loop over cells
+            raise refuse(np.array([not isinstance(cell, str) for cell in texts]), "a text")
+        return texts
     numbers = _parsed(column)
     # a nullable type with NULLs goes on as float64, where they are NaN
     if kind == "int" and pd.api.types.is_integer_dtype(numbers.dtype) and not numbers.hasnans:

@@ -32,8 +32,8 @@ def read_remote(
     Returns
     -------
     DataFrame
-        The columns present, in the order of `columns`: BIGINT and DOUBLE, NULL where a value is
-        missing or is no such number.
+        The columns present, in the order of `columns`: BIGINT, DOUBLE and STRING; NULL where a
+        value is missing or is no such number.
 
     Raises
     ------
@@ -56,6 +56,8 @@ _CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst", ".csv.lz4", ".csv.deflate")
 
 def _remote_column(frame: DataFrame, name: str, kind: Kind) -> Column:
     column, fractional = F.col(f"`{name}`"), ("float", "double", "decimal")
+    if kind == "str":
+        return column.cast("string").alias(name)
     if kind == "int" and dict(frame.dtypes)[name].startswith(fractional):
         column = F.when(column == F.floor(column), column)
     return column.try_cast("bigint" if kind == "int" else "double").alias(name)

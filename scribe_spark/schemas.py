@@ -63,6 +63,41 @@ NODE_STRESS = _schema(system=_STRING, node=_LONG, children_tables=_LONG, childre
 LINK_STRESS = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, packets=_LONG)
 GROUP_DELAY = _schema(system=_STRING, group=_LONG, size=_LONG, rad=_DOUBLE, rmd=_DOUBLE)
 
+#: What happens in a world (`worlds.events`); rounds are numbered from 0.  Events of a group will
+#: have a column ``group`` after these.
+EVENTS = _schema(round=_INT, node=_LONG, event=_STRING)
+
+#: Every measure of a world, by round; the system is `PASTRY` for those of the overlay.
+ROUNDS = _schema(round=_LONG, system=_STRING, measure=_STRING, value=_DOUBLE)
+
+#: The `system` of measures of the overlay.
+PASTRY = "pastry"
+
+#: What became of the lookups of a round: `at` is the node where one ended, `right` says whether
+#: that is the live node nearest to the key; `lost` are transmissions that met a dead node.
+LOOKUPS = _schema(
+    **dict.fromkeys(("source", "key_hi", "key_lo", "at"), _LONG),
+    **dict.fromkeys(("delivered", "right"), BooleanType()),
+    **dict.fromkeys(("hops", "lost"), _LONG),
+)
+
+#: The nodes of a world between two rounds: whether each is alive, the round of its death (-1:
+#: none), after how many rounds that is known, and what it knows or knew: its leaf set (larger
+#: leaves, then smaller ones, nearest first), the filled cells of its routing table (row * 2**b +
+#: col), and the nodes in them; these three are int32 in bytes.
+WORLD_STATE = _schema(
+    **dict.fromkeys(("node", "id_hi", "id_lo", "router"), _LONG),
+    alive=BooleanType(),
+    died=_LONG,
+    wait=_LONG,
+    leaves=BinaryType(),
+    cells=BinaryType(),
+    entries=BinaryType(),
+)
+
+#: What a world leaves besides: its events as they happened.
+WORLD_EVENTS = _schema(round=_LONG, node=_LONG, event=_STRING, group=_LONG)
+
 #: The tables a run leaves, by name.
 CONTRACT: dict[str, StructType] = {
     "routers": ROUTERS,
@@ -77,6 +112,9 @@ CONTRACT: dict[str, StructType] = {
     "link_stress": LINK_STRESS,
     "group_delay": GROUP_DELAY,
 }
+
+#: The tables that a world leaves besides `routers`, `links` and `nodes`.
+WORLD_CONTRACT: dict[str, StructType] = {"events": WORLD_EVENTS, "rounds": ROUNDS}
 
 #: Unicast routes of a block of sources to some targets, packed (`underlay.all_pairs.pack_routes`).
 ROUTES = _schema(
@@ -175,6 +213,9 @@ WRITTEN: dict[str, StructType] = {
     "overloaded": OVERLOADED,
     "distributions": DISTRIBUTIONS,
     "metrics": METRICS,
+    **WORLD_CONTRACT,
+    "state_even": WORLD_STATE,
+    "state_odd": WORLD_STATE,
 }
 
 

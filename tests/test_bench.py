@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scribe_spark import bench
+from scribe_spark.bench.event_log import EventLog
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -76,6 +77,22 @@ def test_supersteps_of_an_event_log():
     assert last == bench.Superstep("JOIN", 1, 0, 0.3, 1, 0, 5)
     assert other == bench.Superstep("publish all", 0, 3, 0.25, 0, 0, 0)
     assert sum(each.shuffle_written for each in log.jobs.values()) == 1112
+
+
+def test_the_last_query_of_a_round_may_come_after_the_first_of_the_next():
+    queries = [
+        ("JOIN round 0", 0.0, 1.0),
+        ("JOIN round 1", 1.0, 3.0),
+        ("JOIN round 0", 1.5, 2.0),
+        ("JOIN round 2", 3.0, 3.5),
+        ("JOIN round 1", 3.1, 3.3),
+        ("JOIN round 0", 9.0, 9.5),
+    ]
+    log = EventLog({}, dict(enumerate(queries)))
+    steps = bench.supersteps(log, [])
+    found = [(step.loop, step.round, step.seconds) for step in steps]
+    # (the last one is another loop's of that name)
+    assert found == [("JOIN", 0, 1.0), ("JOIN", 1, 2.0), ("JOIN", 2, 0.5), ("JOIN", 0, 0.5)]
 
 
 def seen(*lines: tuple[float, str], ended: float = 10.0):

@@ -21,6 +21,7 @@ from scribe_spark.config import (
     Paper,
     RunConfig,
     TopologyConfig,
+    WorldConfig,
     check_names,
     documentation,
     flat_values,
@@ -130,7 +131,8 @@ def test_the_network_is_what_routes_depend_on():
 def test_documentation_has_a_line_for_every_field():
     lines = list(documentation())
     flat = [name for _, name, *_ in lines]
-    assert set(flat) == {*RunConfig().flat(), *Execution(out="o").flat()}
+    worlds = WorldConfig().world.flat()
+    assert set(flat) == {*RunConfig().flat(), *worlds, *Execution(out="o").flat()}
     assert len(flat) == len(set(flat))
     assert all(text and not text.endswith(".") for *_, text in lines)
     assert ("overlay", "b", "1|2|4|8", "4", "Digits of nodeIds are base 2^b") in lines
@@ -360,8 +362,8 @@ def test_experiments_of_the_paper():
     assert Paper(experiments="internet, main,main").experiments == ("internet", "main")
     runs = Paper(seeds=2, scale=0.001).runs()
     assert {seed: list(of) for seed, of in runs.items()} == {
-        1: ["main", "small_groups", "internet"],
-        2: ["main", "small_groups"],
+        1: ["main", "small_groups", "internet", "arrivals"],
+        2: ["main", "small_groups", "arrivals"],
     }
     tiny = runs[2]["small_groups"]
     assert (tiny.seed, tiny.overlay.nodes, tiny.groups.count, tiny.groups.size) == (2, 50, 30, 11)

@@ -185,7 +185,9 @@ def test_what_the_overlay_cannot_do_is_refused_before_any_work(run, tmp_path):
     with pytest.raises(InputError, match=r"shed_table = 'whole': needs randomised routing, which"):
         experiments.check(RunConfig(overlay="fingers", **remover), out)
     experiments.check(RunConfig(**remover), out)
-    with pytest.raises(InputError, match=r"overlay = 'finger': is unknown; give one of perfect, f"):
+    with pytest.raises(
+        InputError, match=r"overlay = 'finger': is unknown; give one of perfect, arrivals, f"
+    ):
         experiments.check(RunConfig(overlay="finger", **NETWORK), out)
 
 

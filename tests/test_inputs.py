@@ -176,6 +176,24 @@ def test_nulls_in_parquet(tmp_path):
     assert "'share' must be a finite number: row 1" in refusal(str(path), {"share": "float"})
 
 
+def test_texts(tmp_path):
+    """Of any type that pandas has for them, and nothing else."""
+    names = {"name": "str"}
+    table = read_table(written(tmp_path, 'name\n a b\n"c, d"\n'), "members", names)
+    assert table["name"].tolist() == ["a b", "c, d"]
+    path = tmp_path / "x.parquet"
+    for dtype in (object, "string", "category", "string[pyarrow]"):
+        pd.DataFrame({"name": pd.array(["a", "b"], dtype)}).to_parquet(path)
+        assert read_table(str(path), "members", names)["name"].tolist() == ["a", "b"]
+        pd.DataFrame({"name": pd.array(["a", None], dtype)}).to_parquet(path)
+        assert "'name' must be a text: row 2 (name=missing)" in refusal(str(path), names)
+    for cells in ([1, 2], [1.5, 2.5], [True, False], [b"a", b"b"]):
+        pd.DataFrame({"name": cells}).to_parquet(path)
+        assert f"'name' must be a text: row 1 (name={cells[0]})" in refusal(str(path), names)
+    assert "row 2 (name=missing)" in refusal(written(tmp_path, "name,x\na,1\n,2\n"), names)
+    assert "row 1 (name=1)" in refusal(written(tmp_path, "name\n1\n"), names)
+
+
 def test_a_column_that_is_there_twice(tmp_path):
     says = "has the column 'share' twice; keep one; found group, share, share"
     assert says in refusal(written(tmp_path, "group,share,share\n1,2,3\n"))
@@ -199,6 +217,8 @@ def test_read_remote(spark, tmp_path):
     table = read_remote(spark, csv, "members", COLUMNS)
     assert table.dtypes == [("group", "bigint"), ("share", "double")]
     assert [tuple(row) for row in table.collect()] == [(1, 0.5), (None, None), (None, None)]
+    texts = read_remote(spark, csv, "members", {"x": "str", "group": "int"})
+    assert [tuple(row) for row in texts.collect()] == [("a", 1), ("b", None), (None, None)]
     frame = pd.DataFrame({"share": ["7", "8"], "group": [1.0, 1.5]})
     frame.to_parquet(tmp_path / "x.parquet")
     table = read_remote(spark, str(tmp_path / "x.parquet"), "members", COLUMNS)

@@ -59,6 +59,7 @@ def test_help_lists_every_target_and_variable(clone):
         "test-slow",
         "test-cluster",
         "report",
+        "world",
         "bench",
         "digests",
         "lint",

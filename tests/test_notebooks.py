@@ -20,7 +20,7 @@ runner = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(runner)
 
 #: What this file runs; a notebook that is not among them fails the first test.
-NOTEBOOKS = {"quick_start.py", "paper_experiment.py", "lookup.py", "graphs.py"}
+NOTEBOOKS = {"quick_start.py", "paper_experiment.py", "lookup.py", "graphs.py", "mass_failure.py"}
 
 
 @pytest.fixture
@@ -60,6 +60,15 @@ def test_paper_experiment(run, capsys):
     # 60 nodes are not the paper's experiment
     assert numbers[["paper", "percent"]].isna().all(axis=None)
     assert names["small_groups"].manifest()["resolved"]["groups"] == 60
+
+
+def test_mass_failure(run):
+    names = run("mass_failure.py", nodes="120", lookups="500")
+    rounds = names["rounds"].set_index(["repair", "round"])
+    assert rounds["nodes.live"].tolist() == [120, 108, 108, 108, 108] * 2
+    assert rounds.loc[("lazy", 4), "leaf_sets.right"] == 1
+    assert rounds.loc[("lazy", 4), "cells.missing"] < rounds.loc[("none", 4), "cells.missing"]
+    assert names["hops"].shape == (5, 2)
 
 
 def test_lookup_finds_every_value(run):

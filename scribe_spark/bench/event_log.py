@@ -39,6 +39,10 @@ class Superstep:
     shuffle_read: int = 0
     shuffle_written: int = 0
 
+    def is_round(self, loop: str, number: int) -> bool:
+        """Whether it is this round of this loop."""
+        return (self.loop, self.round) == (loop, number)
+
 
 @dataclass
 class Job:
@@ -107,9 +111,12 @@ def supersteps(log: EventLog, progress: Iterable[str]) -> list[Superstep]:
         if not named:
             continue
         loop, number = named[1], int(named[2])
-        if found and (found[-1][0].loop, found[-1][0].round) == (loop, number):
-            step, first, last = found[-1]  # a round may take several queries
-            found[-1] = (step, first, max(last, end))
+        # a round may take several queries, the last of them beside the first of the next round
+        recent = range(max(0, len(found) - 2), len(found))
+        places = [at for at in recent if found[at][0].is_round(loop, number)]
+        if places:
+            step, first, last = found[places[0]]
+            found[places[0]] = (step, first, max(last, end))
         else:
             step = Superstep(loop, number)
             if progressed and (progressed[0][1], int(progressed[0][2])) == (loop, number):

@@ -26,15 +26,24 @@ from scribe_spark.cli.flags import (
     given_only,
     options,
     resolve,
+    resolve_world,
     sources,
 )
 from scribe_spark.cli.parsing import Command, Flag
-from scribe_spark.config import RUN_FIELDS, Execution, Paper, RunConfig, write_toml
-from scribe_spark.config.execution import PAPER_OUT, PHASES, RUN_OUT
+from scribe_spark.config import (
+    RUN_FIELDS,
+    WORLD_FIELDS,
+    Execution,
+    Paper,
+    RunConfig,
+    WorldConfig,
+    write_toml,
+)
+from scribe_spark.config.execution import PAPER_OUT, PHASES, RUN_OUT, WORLD_OUT
 from scribe_spark.errors import check_names
 from scribe_spark.runtime.interrupts import interruptible
 
-__all__ = ["paper", "report", "run", "run_command", "sweep", "topology"]
+__all__ = ["paper", "report", "run", "run_command", "sweep", "topology", "world"]
 
 
 # ------------------------------------------------------------------------------------- the calls
@@ -97,6 +106,19 @@ def _report(**given: Any) -> None:
         click.echo(experiments.report(spark, execution.out))
 
 
+def _world(dry_run: bool = False, **given: Any) -> None:
+    config, execution = resolve_world(given)
+    if dry_run:
+        click.echo(write_toml(config.flat() | execution.flat()), nl=False)
+        return
+    from scribe_spark import experiments, progress
+
+    experiments.check_world_run(config, execution)
+    with _session(execution, config) as spark:
+        shown = progress.pick(sys.stderr)
+        click.echo(experiments.run_world(spark, config, execution, shown))
+
+
 def _topology(out: str | None = None, **given: Any) -> None:
     config, _ = resolve(given)
     from scribe_spark import topology
@@ -112,7 +134,7 @@ def _topology(out: str | None = None, **given: Any) -> None:
 
 
 @contextmanager
-def _session(execution: Execution, *configs: RunConfig) -> Iterator[Any]:
+def _session(execution: Execution, *configs: RunConfig | WorldConfig) -> Iterator[Any]:
     """A session for `configs`, for the time of a ``with``."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has started the JVM
         from scribe_spark.runtime.java import check_java
@@ -221,5 +243,24 @@ topology = Command(
         "topology",
         "topology --topology topohub:backbone/africa",
         "topology --seed 2 --out out/network",
+    ),
+)
+
+world = Command(
+    "world",
+    callback=_world,
+    params=[
+        *options([*WORLD_FIELDS.values(), *EXECUTION_FIELDS.values()], WORLD_OUT),
+        CONFIG,
+        DRY_RUN,
+    ],
+    help="Nodes arrive, leave, fail and recover in rounds, by a table of events or a generator; "
+    "the overlay mends itself, and lookups are made in each round. With --resume it goes on after "
+    "the last round that was saved.",
+    epilog=_examples(
+        "world --config data/world_mass_failure.toml",
+        "world --nodes 2000 --generator churn --lifetime 50 --rounds 40 --out out/churn",
+        "world --events events.csv --rounds 50 --out out/world",
+        "world --overlay arrivals --nodes 5000 --generator flash-crowd --share 0.5",
     ),
 )

@@ -9,18 +9,19 @@ import click
 
 from scribe_spark.cli.parsing import Flag
 from scribe_spark.config import (
-    SECTIONS,
     Execution,
     FieldRecord,
     Paper,
     RunConfig,
+    WorldConfig,
     fields_of,
     read_toml,
 )
-from scribe_spark.config.execution import PHASES, RUN_OUT
+from scribe_spark.config.execution import PHASES, RUN_OUT, WORLD_OUT
 from scribe_spark.config.flatten import flatten
 from scribe_spark.config.kinds import Kind
 from scribe_spark.config.section import Section
+from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.errors import InputError
 from scribe_spark.systems import check_variants
 
@@ -35,6 +36,7 @@ __all__ = [
     "given_only",
     "options",
     "resolve",
+    "resolve_world",
     "sources",
 ]
 
@@ -124,8 +126,17 @@ def resolve(given: Mapping[str, Any]) -> tuple[RunConfig, Execution]:
     return config, execution
 
 
+def resolve_world(given: Mapping[str, Any]) -> tuple[WorldConfig, Execution]:
+    """As :func:`resolve`, of a world."""
+    file, flags, execution = sources(given, config=WorldConfig, out=WORLD_OUT)
+    return WorldConfig.of(file, flags), execution
+
+
 def sources(
-    given: Mapping[str, Any], *tables: str
+    given: Mapping[str, Any],
+    *tables: str,
+    config: type[Sectioned] = RunConfig,
+    out: str = RUN_OUT,
 ) -> tuple[dict[str, Any], dict[str, Any], Execution]:
     """What a file and flags say of the config, by flat names; the execution.
 
@@ -135,13 +146,16 @@ def sources(
         Flags by flat name, None where one was not given; ``config`` names the file.
     *tables : str
         Names of tables that the file may have beside the config's sections.
+    config : type
+        What is to be configured.
+    out : str
+        Where it is written unless the flags say it.
     """
     flags = given_only(given)
     path = flags.pop("config", None)
-    own = [name for name in RunConfig.model_fields if name not in SECTIONS]
-    sections: dict[str, type[Section]] = {**SECTIONS, "execution": Execution}
+    sections: dict[str, type[Section]] = {**config.sections, "execution": Execution}
     read = {} if path is None else read_toml(path)
-    file = flatten(read, sections, [*own, *EXECUTION_FIELDS, *tables])
+    file = flatten(read, sections, [*config.own_fields(), *EXECUTION_FIELDS, *tables])
     where = {n: v for n, v in (file | flags).items() if n in EXECUTION_FIELDS}
     file, flags = ({n: v for n, v in some.items() if n not in where} for some in (file, flags))
-    return file, flags, Execution(**{"out": RUN_OUT} | where)
+    return file, flags, Execution(**{"out": out} | where)

@@ -25,6 +25,7 @@ _COMMANDS = {
     "run": "Simulate, measure, draw.",
     "sweep": "A grid of runs, one table.",
     "topology": "Statistics of a topology; no Spark needed.",
+    "world": "Nodes come and go, round by round.",
 }
 
 _EXAMPLES = """\b
@@ -34,6 +35,7 @@ Examples:
   scribe-spark sweep --set b=1,2,4 --nodes 2000 --out out/b
   scribe-spark topology --seed 2
   scribe-spark paper --seeds 10 --out out/paper
+  scribe-spark world --config data/world_mass_failure.toml
 
 Each command has its own --help."""
 

@@ -8,10 +8,20 @@ from typing import Any
 
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.kinds import Kind, kind_of
-from scribe_spark.config.run import SECTIONS, RunConfig
+from scribe_spark.config.rounds import RoundsConfig
+from scribe_spark.config.run import RunConfig
 from scribe_spark.config.section import Section
+from scribe_spark.config.sectioned import Sectioned
+from scribe_spark.config.world import WorldConfig
 
-__all__ = ["RUN_FIELDS", "FieldRecord", "documentation", "fields_of"]
+__all__ = [
+    "RUN_FIELDS",
+    "WORLD_FIELDS",
+    "FieldRecord",
+    "all_fields_of",
+    "documentation",
+    "fields_of",
+]
 
 
 @dataclass(frozen=True)
@@ -67,20 +77,37 @@ def fields_of(model: type[Section], section: str) -> dict[str, FieldRecord]:
             field.description or "",
         )
         for name, field in model.model_fields.items()
-        if name not in SECTIONS or model is not RunConfig
+        if not issubclass(model, Sectioned) or name not in model.sections
     }
 
 
+def all_fields_of(model: type[Sectioned], own: str) -> dict[str, FieldRecord]:
+    """The fields of a config of several sections, by flat name.
+
+    Parameters
+    ----------
+    own : str
+        What `FieldRecord.section` says of the fields that are in no section; these come first.
+    """
+    found = fields_of(model, own)
+    for name, section in model.sections.items():
+        found |= fields_of(section, name)
+    return found
+
+
 #: The fields of a run, by flat name.
-RUN_FIELDS: dict[str, FieldRecord] = fields_of(RunConfig, "run")
-for _section, _model in SECTIONS.items():
-    RUN_FIELDS |= fields_of(_model, _section)
+RUN_FIELDS: dict[str, FieldRecord] = all_fields_of(RunConfig, "run")
+
+#: The fields of a world, by flat name.
+WORLD_FIELDS: dict[str, FieldRecord] = all_fields_of(WorldConfig, "run")
 
 
 def documentation() -> Iterator[tuple[str, str, str, str, str]]:
     """Section, flat name, type, default and description of every field, in order.
 
-    The default is empty where a field is unset.
+    The default is empty where a field is unset.  Those of the section ``world`` are of worlds only.
     """
-    for field in (*RUN_FIELDS.values(), *fields_of(Execution, "execution").values()):
+    of_worlds = fields_of(RoundsConfig, "world")
+    execution = fields_of(Execution, "execution")
+    for field in (*RUN_FIELDS.values(), *of_worlds.values(), *execution.values()):
         yield field.section, field.flat, field.type, field.typical, field.description

@@ -20,7 +20,7 @@ class OverlayConfig(Section):
     kind: Annotated[Text, Flat("overlay")] = Field(
         default="perfect",
         description="How the nodes' tables are filled: perfect (every entry is the nearest node), "
-        "or the name of a registered overlay",
+        "arrivals (nodes arrive by the papers' protocol), or the name of a registered overlay",
     )
     nodes: int = Field(default=100_000, ge=1, le=MOST_NODES, description="Overlay nodes, N")
     b: Annotated[Literal[1, 2, 4, 8], Whole] = Field(
@@ -35,4 +35,31 @@ class OverlayConfig(Section):
     )
     node_ids: Literal["uniform", "sha1"] = Field(
         default="uniform", description="NodeIds: uniform, or the SHA-1 of the node's name"
+    )
+    growth: float = Field(
+        default=1.25,
+        gt=1.0,
+        le=1000.0,
+        description="Arrivals: of n nodes, a wave has floor(n (growth - 1)) more, at least one; "
+        "all of a wave see the overlay as it was before",
+    )
+    contact: Literal["nearest", "random"] = Field(
+        default="nearest",
+        description="Arrivals: whom an arriving node asks first, the nearest node or any",
+    )
+    rows: Literal["route", "all"] = Field(
+        default="route",
+        description="Arrivals: row i comes from the first node on the join message's route that "
+        "shares i digits, or every node on the route sends all rows that it shares",
+    )
+    announce: Literal["row", "self"] = Field(
+        default="row",
+        description="Arrivals: an arrived node tells the nodes of each row of the whole row, or "
+        "of itself only",
+    )
+    maintenance: int = Field(
+        default=0,
+        ge=0,
+        le=100,
+        description="Arrivals: how often routing tables are maintained after each wave, m",
     )

@@ -36,6 +36,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         RunConfig(nodes=50_000, groups=30_000, group_size=11, variants="collapse,lazy")
     ),
     "internet": Experiment(RunConfig(topology="power-law"), seeds=1),
+    "arrivals": Experiment(RunConfig(overlay="arrivals", variants="bottleneck")),
 }
 
 
@@ -52,7 +53,8 @@ class Paper(Section):
     experiments: Names = Field(
         default=tuple(EXPERIMENTS),
         description="Which, separated by commas: main (Sections IV.A to IV.E), small_groups "
-        "(Section IV.F), internet (IV.A's second topology in spirit; one seed)",
+        "(Section IV.F), internet (IV.A's second topology in spirit; one seed), arrivals (Sections "
+        "IV.A to IV.E over tables that come from arrivals)",
     )
     scale: float = Field(
         default=1.0,

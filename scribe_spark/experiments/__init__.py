@@ -1,4 +1,4 @@
-"""A run: the phases of one experiment over a folder, resumable; a sweep: a grid of runs."""
+"""A run: the phases of one experiment over a folder, resumable; a sweep: a grid of runs; worlds."""
 
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.finished_run import Run
@@ -6,9 +6,11 @@ from scribe_spark.experiments.phases import PHASES
 from scribe_spark.experiments.reporting import check_report, report
 from scribe_spark.experiments.run import run
 from scribe_spark.experiments.run_sweep import check_sweep, run_sweep
+from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.sweep import Sweep
 from scribe_spark.experiments.tree_graph import TreeGraph
+from scribe_spark.experiments.world_setup import check_world_run, make_world, network_of
 
 __all__ = [
     "PHASES",
@@ -19,7 +21,11 @@ __all__ = [
     "check",
     "check_report",
     "check_sweep",
+    "check_world_run",
+    "make_world",
+    "network_of",
     "report",
     "run",
     "run_sweep",
+    "run_world",
 ]

@@ -25,9 +25,12 @@ from scribe_spark.runtime.filesystem import CorruptFileError, open_files
 
 __all__ = ["CONTENTS", "Folder"]
 
-#: All that a run or a sweep ever puts into its folder, but a sweep's runs: what --overwrite may
-#: delete.
-CONTENTS = (MANIFEST, "metrics.json", "report.html", "figures", "tables", "sweep", "sweep.html")
+#: All that a run, a sweep or a world ever puts into its folder, but a sweep's runs: what
+#: --overwrite may delete.
+CONTENTS = (
+    *(MANIFEST, "metrics.json", "report.html", "figures", "tables", "sweep", "sweep.html"),
+    *("measures_even.json", "measures_odd.json"),
+)
 
 #: Spark takes a path to read for a pattern, unless it is told not to.
 _NO_PATTERN = {"__globPaths__": "false"}

@@ -22,6 +22,7 @@ from scribe_spark.topology import is_path
 __all__ = [
     "MANIFEST",
     "check_shape",
+    "file_digest",
     "input_digests",
     "new_manifest",
     "non_default",
@@ -96,10 +97,10 @@ def input_digests(config: RunConfig) -> dict[str, str]:
     kind = config.topology.kind
     if is_path(kind):
         given["topology"] = kind
-    return {n: _file_digest(local_path(v)) for n, v in given.items() if v and is_local(v)}
+    return {n: file_digest(local_path(v)) for n, v in given.items() if v and is_local(v)}
 
 
-def _file_digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
     """SHA-256 of a file, or of a folder's files in order of their names."""
     digest = hashlib.sha256()
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())

@@ -160,7 +160,8 @@ class Simulation:
     @stage
     def overlay(self) -> Overlay:
         """The Pastry network, or another overlay that the config names."""
-        built = pastry.build_overlay(self.nodes, self.underlay, self.config.overlay)
+        overlay, seed = self.config.overlay, self.config.seed
+        built = pastry.build_overlay(self.nodes, self.underlay, overlay, seed, self.progress)
         return self._memory.own(built)
 
     # --- trees
@@ -175,8 +176,7 @@ class Simulation:
 
     @stage
     def _groups(self) -> DataFrame:
-        groups = scribe.make_groups(self.members, self.nodes, self.config)
-        return self._memory.persist(groups)
+        return self._memory.persist(scribe.make_groups(self.members, self.nodes, self.config))
 
     @stage
     def _trees(self) -> scribe.Trees:

@@ -9,6 +9,7 @@ JSAC 2002, Section IV.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 import tomllib
@@ -23,6 +24,12 @@ __all__ = ["Published", "check_range", "main_figures", "published", "replaced_fi
 
 #: Fields that change no number of what a run with them measures.
 _IGNORED = {"seed", "variants", "write_routing_table"}
+
+#: The overlay that `check` is of.
+_PERFECT = "perfect"
+
+#: How nodes arrive, of which the paper leaves much open.
+_OF_ARRIVALS = {"growth", "contact", "rows", "announce", "maintenance"}
 
 #: Fields that only the trees of variants depend on.
 _OF_TREES = {"limit", "capacities", "shed_group", "shed_child", "shed_table"}
@@ -97,10 +104,12 @@ def published(config: RunConfig) -> dict[str, Published]:
     """
     found: dict[str, Published] = {}
     for section in _sections():
-        ignored = _IGNORED if section.trees else _IGNORED | _OF_TREES
+        ignored = _IGNORED | _OF_ARRIVALS | (set() if section.trees else _OF_TREES)
         if any(_is_experiment(config, name, ignored) for name in section.configs):
             found |= section.values
-    return found
+    if config.overlay.kind == _PERFECT:
+        return found
+    return {name: dataclasses.replace(known, check=None) for name, known in found.items()}
 
 
 def replaced_figures(config: RunConfig) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ JSAC 2002, Section II.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from scribe_spark.pastry.nodes import node_vertices
 from scribe_spark.pastry.overlay_graph import overlay_edges
 from scribe_spark.pastry.perfect_tables import perfect_tables
 from scribe_spark.pastry.routing_table import routing_table, table_entries
+from scribe_spark.runtime.blocks import release
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.underlay.protocol import Underlay
 
@@ -43,6 +44,9 @@ class PastryOverlay(Overlay, GraphTables):
         Digits are base 2**b.
     leaf_set : int
         l.
+    owned : sequence of DataFrame
+        Tables that :func:`~scribe_spark.runtime.blocks.materialise` made and that `knowledge` is
+        read from; :meth:`release` frees them.
     """
 
     knowledge: DataFrame
@@ -50,6 +54,7 @@ class PastryOverlay(Overlay, GraphTables):
     underlay: Underlay
     b: int
     leaf_set: int
+    owned: Sequence[DataFrame] = ()
 
     reserved_columns = RESERVED_COLUMNS
 
@@ -68,7 +73,29 @@ class PastryOverlay(Overlay, GraphTables):
         Knowledge need not be perfect, nor complete: leaf sets may be of any length, entries
         missing.  To be freed by :meth:`release`.
         """
-        return cls(knowledge, _kept(_packed(knowledge, b, leaf_set)), underlay, b, leaf_set)
+        return cls.laid_out(knowledge, _packed(knowledge, b, leaf_set), underlay, b, leaf_set)
+
+    @classmethod
+    def laid_out(
+        cls,
+        knowledge: DataFrame,
+        packed: DataFrame,
+        underlay: Underlay,
+        b: int,
+        leaf_set: int,
+        owned: Sequence[DataFrame] = (),
+    ) -> PastryOverlay:
+        """As :meth:`of_knowledge`, where `packed` (`layout.LAYOUT`) is made more cheaply.
+
+        :meth:`release` frees the tables in `owned`, too.
+        """
+        return cls(knowledge, _kept(packed), underlay, b, leaf_set, owned)
+
+    def release(self) -> None:
+        """Free the nodes' memory, and the tables that are the overlay's own."""
+        super().release()
+        for table in self.owned:
+            release(table)
 
     def with_changes(self, changed: DataFrame, removed: DataFrame | None = None) -> PastryOverlay:
         """The overlay after some nodes' knowledge has changed; only these are laid out again.

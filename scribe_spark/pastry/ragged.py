@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 __all__ = [
+    "distinct",
     "kept_offsets",
     "list_array",
     "offsets_of",
@@ -25,6 +26,12 @@ def offsets_of(lengths: np.ndarray) -> np.ndarray:
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def distinct(keys: np.ndarray) -> np.ndarray:
+    """The different values of `keys`, ascending; of whole numbers in less time than `np.unique`."""
+    keys = np.sort(keys)
+    return keys[np.r_[True, keys[1:] != keys[:-1]]] if len(keys) else keys
 
 
 def row_numbers(offsets: np.ndarray) -> np.ndarray:

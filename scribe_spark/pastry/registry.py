@@ -14,7 +14,10 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.errors import InputError
 from scribe_spark.overlay import Overlay
+from scribe_spark.pastry.arrivals.overlay import arrivals
+from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.progress import Progress
 from scribe_spark.underlay.protocol import Underlay
 
 if TYPE_CHECKING:  # not on executors
@@ -40,22 +43,50 @@ class OverlayKind:
     build : callable
         (nodes, underlay, config) -> Overlay; `nodes` are `schemas.NODES`.
         :meth:`PastryOverlay.of_knowledge` makes a Pastry of what its nodes know.
+    drawn : bool
+        Whether `build` takes the run's seed and its progress report, too: (nodes, underlay, config,
+        seed, progress).
     randomised : bool
         Whether `build` gives a :class:`PastryOverlay`, whose nodes can draw the next hop: the
         bottleneck remover needs that where ``shed_table`` is ``whole``.
     """
 
     name: str
-    build: Callable[[DataFrame, Underlay, OverlayConfig], Overlay]
+    build: Callable[..., Overlay]
     randomised: bool = False
+    drawn: bool = False
 
 
 def _perfect(nodes: DataFrame, underlay: Underlay, config: OverlayConfig) -> PastryOverlay:
     return PastryOverlay.perfect(nodes, underlay, config.b, config.leaf_set)
 
 
+def _arrivals(
+    nodes: DataFrame,
+    underlay: Underlay,
+    config: OverlayConfig,
+    seed: int,
+    progress: Progress | None,
+) -> PastryOverlay:
+    rules = ArrivalRules(
+        b=config.b,
+        leaf_set=config.leaf_set,
+        growth=config.growth,
+        contact=config.contact,
+        rows=config.rows,
+        announce=config.announce,
+        maintenance=config.maintenance,
+        seed=seed,
+    )
+    return arrivals(nodes, underlay, rules, progress)
+
+
 _KINDS: dict[str, OverlayKind] = {
-    kind.name: kind for kind in (OverlayKind("perfect", _perfect, randomised=True),)
+    kind.name: kind
+    for kind in (
+        OverlayKind("perfect", _perfect, randomised=True),
+        OverlayKind("arrivals", _arrivals, randomised=True, drawn=True),
+    )
 }
 
 
@@ -87,17 +118,26 @@ def check_overlay(config: OverlayConfig) -> OverlayKind:
     return _KINDS[config.kind]
 
 
-def build_overlay(nodes: DataFrame, underlay: Underlay, config: OverlayConfig) -> Overlay:
+def build_overlay(
+    nodes: DataFrame,
+    underlay: Underlay,
+    config: OverlayConfig,
+    seed: int,
+    progress: Progress | None = None,
+) -> Overlay:
     """The overlay that a config names, to be freed by its ``release``.
 
     Parameters
     ----------
     nodes : DataFrame
         `schemas.NODES`.
+    seed : int
+        Key of the draws.
 
     Raises
     ------
     InputError
         There is no such kind.
     """
-    return check_overlay(config).build(nodes, underlay, config)
+    kind = check_overlay(config)
+    return kind.build(nodes, underlay, config, *([seed, progress] if kind.drawn else []))

@@ -22,6 +22,7 @@ from scribe_spark.report.comparison import (
     topologies,
 )
 from scribe_spark.report.drawing import draw
+from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from scribe_spark.report.provenance import facts, origin, phases, settings
 from scribe_spark.report.series import series_of
 from scribe_spark.report.text import PERCENT
@@ -80,6 +81,7 @@ def render(
     compared_rows = sections(metrics)
     differences = [row.difference for section in compared_rows for row in section.rows]
     compared = [difference for difference in differences if difference is not None]
+    numbers = published_numbers(metrics)
     html = fill_template(
         "template.html",
         facts=facts(manifest),
@@ -97,6 +99,9 @@ def render(
         ],
         sections=compared_rows,
         fitted=any(row.fitted for section in compared_rows for row in section.rows),
+        overlays=OVERLAYS,
+        published_numbers=numbers,
+        met=met(numbers),
         topologies=topologies(metrics),
         settings=settings(manifest),
         origin=origin(manifest),

@@ -62,6 +62,16 @@ def test_the_table_of_the_measures():
         assert found[name] == paper, name
 
 
+def test_arrivals_are_the_same_experiment_but_not_what_the_check_is_of():
+    perfect, arrivals = (published(EXPERIMENTS[name].config) for name in ("main", "arrivals"))
+    assert perfect["scribe.rad.median"].check == "1.46-1.50"
+    assert arrivals["scribe.rad.median"].check is None
+    assert {n: v.paper for n, v in arrivals.items()} == {n: v.paper for n, v in perfect.items()}
+    config = EXPERIMENTS["arrivals"].config.replace(growth=2.0, contact="random", maintenance=1)
+    assert published(config) == arrivals
+    assert "scribe.rad.median" not in published(config.replace(overlay="ring"))
+
+
 def test_small_groups_are_section_iv_f():
     found = papers(EXPERIMENTS["small_groups"].config)
     network = {name for name in found if name.split(".")[0] in ("topology", "links")}
@@ -186,8 +196,8 @@ def test_what_is_no_range():
 
 def test_the_internet_is_run_once_and_scaled_with_the_rest():
     runs = Paper(seeds=2, scale=0.01).runs()
-    assert list(runs[1]) == ["main", "small_groups", "internet"]
-    assert list(runs[2]) == ["main", "small_groups"]
+    assert list(runs[1]) == ["main", "small_groups", "internet", "arrivals"]
+    assert list(runs[2]) == ["main", "small_groups", "arrivals"]
     internet = runs[1]["internet"]
     assert (internet.topology.power_law_routers, internet.topology.power_law_links) == (1026, 1423)
     full = Paper(seeds=1).runs()[1]["internet"]

@@ -12,6 +12,7 @@ from scribe_spark.report import Report, render
 from scribe_spark.report.comparison import Difference, check_verdict
 
 from . import sample
+from .test_overlays import METRICS
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 NOTHING = pd.DataFrame()
@@ -247,6 +248,13 @@ def test_a_manifest_that_lacks_things_still_makes_a_page(manifest):
     html = render([], manifest, NOTHING).html
     Page(html)
     assert html.count("<p>No numbers were measured.</p>") == 1
+
+
+def test_both_overlays_are_compared_where_both_were_run():
+    page = render(METRICS, {}, NOTHING).html
+    assert "Of 4 published numbers that depend on the overlay, 1 are met within" in page
+    assert "<td>arrivals only</td>" in page
+    assert "tables of arrivals" not in render(METRICS[:7], {}, NOTHING).html
 
 
 def test_what_users_write_is_escaped():

@@ -1,0 +1,26 @@
+"""What every config has that simulates an overlay: the seed, the network, the overlay's nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from pydantic import Field
+
+from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.sectioned import Sectioned
+from scribe_spark.config.topology import TopologyConfig
+
+__all__ = ["NetworkConfig"]
+
+
+class NetworkConfig(Sectioned):
+    """The seed, the network of routers and the overlay on it."""
+
+    seed: int = Field(default=1, ge=-(2**63), le=2**63 - 1, description="Key of every draw")
+    topology: TopologyConfig = TopologyConfig()
+    overlay: OverlayConfig = OverlayConfig()
+
+    @property
+    def network_key(self) -> Hashable:
+        """What the routers, the links and the routes between them depend on, and nothing else."""
+        return self.topology, self.seed

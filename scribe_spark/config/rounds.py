@@ -1,0 +1,123 @@
+"""The section ``world``: rounds, the events in them, and how the overlay is maintained."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from scribe_spark.config.overlay import MOST_NODES
+from scribe_spark.config.section import Section, Text
+from scribe_spark.errors import InputError
+
+__all__ = ["MOST_LOOKUPS", "MOST_ROUNDS", "RoundsConfig"]
+
+#: A round takes at least a few Spark jobs, some seconds: more rounds than this take days.
+MOST_ROUNDS = 100_000
+
+#: A lookup is a row of a message table in each hop of its round.
+MOST_LOOKUPS = 100_000_000
+
+
+class RoundsConfig(Section):
+    """Rounds, and what happens in each; a round is one maintenance period of the overlay.
+
+    Events are a table of the user's (`events`) or come from a `generator`; with neither the nodes
+    stay as they are.  The fields from `event_round` to `replacement` are parameters of generators.
+    """
+
+    rounds: int = Field(
+        default=20, ge=1, le=MOST_ROUNDS, description="Rounds of the world, numbered from 0"
+    )
+    events: Text | None = Field(
+        default=None,
+        description="A CSV or Parquet table (round, node, event) of your own; an event is arrive, "
+        "leave, fail or recover",
+    )
+    generator: Text | None = Field(
+        default=None,
+        description="What makes the events: mass-failure (a share of the live nodes), "
+        "adjacent-failure (nodes with adjacent nodeIds), churn, flash-crowd, or the name of a "
+        "registered generator",
+    )
+    initial: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_NODES,
+        description="Nodes that are alive at the start, numbered from 0; the others may arrive "
+        "[default: all; churn: nine tenths; flash-crowd: all but the crowd]",
+    )
+    event_round: int = Field(
+        default=1,
+        ge=0,
+        le=MOST_ROUNDS - 1,
+        description="Mass failure, adjacent failure, flash crowd: the round in which it happens",
+    )
+    share: float = Field(
+        default=0.1,
+        gt=0.0,
+        lt=1.0,
+        description="Mass failure: the share of the live nodes that fails; flash crowd: the share "
+        "of all nodes that arrives",
+    )
+    adjacent: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_NODES,
+        description="Adjacent failure: how many nodes with adjacent nodeIds fail [default: half of "
+        "leaf_set]",
+    )
+    lifetime: float = Field(
+        default=100.0,
+        ge=1.0,
+        le=1e9,
+        description="Churn: mean lifetime of a node in rounds; 100 means that 1 % of the nodes "
+        "fail in a round",
+    )
+    lifetime_distribution: Literal["exponential", "weibull"] = Field(
+        default="exponential", description="Churn: distribution of the lifetimes"
+    )
+    weibull_shape: float = Field(
+        default=0.5,
+        ge=0.1,
+        le=10.0,
+        description="Churn: shape of the Weibull distribution; below 1, who has lived long will "
+        "live longer",
+    )
+    replacement: Literal["arrive", "recover"] = Field(
+        default="arrive",
+        description="Churn: a failed node that is back has an empty state (arrive), or its last "
+        "known leaf set (recover)",
+    )
+    lookups: int = Field(
+        default=1_000,
+        ge=0,
+        le=MOST_LOOKUPS,
+        description="Lookups in each round, from random live nodes to random keys",
+    )
+    detection: int = Field(
+        default=1,
+        ge=0,
+        le=MOST_ROUNDS,
+        description="Rounds until the members of a node's leaf set learn of its failure",
+    )
+    repair: Literal["lazy", "none", "eager"] = Field(
+        default="lazy",
+        description="Repair of routing tables: when a message finds a dead entry (lazy), never, or "
+        "in the round after detection (eager)",
+    )
+    maintenance_period: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_ROUNDS,
+        description="Routing tables are maintained every this many rounds; 0: never",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_or_generated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Events have one origin."""
+        if given.get("events") is not None and given.get("generator") is not None:
+            remedy = "makes events, which a table of events has itself; leave out this, or events"
+            raise InputError("generator", given["generator"], remedy)
+        return given

@@ -1,0 +1,57 @@
+"""What a world is: an overlay whose nodes arrive, leave, fail and recover, in rounds."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import model_validator
+
+from scribe_spark.config.network import NetworkConfig
+from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.rounds import RoundsConfig
+from scribe_spark.config.section import Section
+from scribe_spark.config.topology import TopologyConfig
+from scribe_spark.errors import InputError
+
+__all__ = ["WorldConfig"]
+
+
+class WorldConfig(NetworkConfig):
+    """An overlay and the rounds that it lives through.
+
+    Fields are given by their flat names, by section, or both, as those of
+    :class:`~scribe_spark.config.RunConfig`.
+
+    Examples
+    --------
+    >>> config = WorldConfig(nodes=5_000, generator="mass-failure", rounds=5)
+    >>> config == WorldConfig(
+    ...     overlay={"nodes": 5_000}, world={"generator": "mass-failure", "rounds": 5}
+    ... )
+    True
+    >>> config.world.share, config.flat()["detection"], config.replace(rounds=9).world.rounds
+    (0.1, 1, 9)
+    """
+
+    sections: ClassVar[dict[str, type[Section]]] = {
+        "world": RoundsConfig,
+        "overlay": OverlayConfig,
+        "topology": TopologyConfig,
+    }
+
+    world: RoundsConfig = RoundsConfig()
+
+    def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
+        super().__init__(**given)
+
+    @model_validator(mode="after")
+    def _initial_nodes_exist(self) -> WorldConfig:
+        nodes, initial = self.overlay.nodes, self.world.initial
+        if initial is not None and initial > nodes:
+            raise InputError("initial", initial, f"must be at most the {nodes} nodes")
+        return self
+
+    @property
+    def estimated_work(self) -> int:
+        """What a world costs, roughly: nodes and lookups times rounds."""
+        return self.world.rounds * (self.overlay.nodes + self.world.lookups)

@@ -1,0 +1,220 @@
+"""Running a world: round by round into a folder, to be gone on with after any round that was saved.
+
+What is needed to go on (what every node knows, and all measures so far) is saved in two places in
+turn.  The manifest names the last that is complete, so a world that is killed while it saves goes
+on from the save before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark import schemas
+from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.lock import Lock
+from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
+from scribe_spark.experiments.run import locked
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.world_setup import (
+    make_world,
+    network_of,
+    previous_world,
+    rules_of,
+    world_inputs,
+)
+from scribe_spark.progress import Progress, Silent
+from scribe_spark.report.world import render_world
+from scribe_spark.runtime.blocks import materialise
+from scribe_spark.runtime.settings import default_partitions, tuned
+from scribe_spark.worlds import World, world_events
+
+__all__ = ["run_world"]
+
+#: Seconds after which the next round that ends is saved.
+SAVE_EVERY = 20.0
+
+
+def run_world(
+    spark: SparkSession,
+    config: WorldConfig,
+    execution: Execution,
+    progress: Progress | None = None,
+) -> str:
+    """Play the rounds of a world that have not been played yet; the location of its page.
+
+    Raises
+    ------
+    InputError
+        OUT cannot be used, is in use, or is of another world; or the events cannot be.
+    """
+    progress = progress or Silent()
+    simulation = Simulation(spark, network_of(config), progress=progress)
+    try:
+        with Folder(spark, execution.out) as folder, locked(folder, progress) as lock:
+            partitions = execution.partitions or default_partitions(spark, config.overlay.nodes)
+            with tuned(spark, partitions):
+                return _WorldRun(folder, lock, simulation, config, progress).run(execution)
+    finally:
+        with suppress(Exception):  # the session may be ending by itself
+            simulation.close()
+
+
+@dataclass
+class _WorldRun:
+    """A world on its way: the folder, its manifest as it is there, measures so far."""
+
+    folder: Folder
+    lock: Lock
+    simulation: Simulation
+    config: WorldConfig
+    progress: Progress
+    manifest: dict[str, Any] = field(default_factory=dict)
+    measured: dict[int, dict[str, float]] = field(default_factory=dict)
+
+    def run(self, execution: Execution) -> str:
+        names, read = self.folder.names(), self.folder.read_text
+        previous = previous_world(names, read, self.config, execution)
+        if previous is None:
+            self._open(execution)
+        else:
+            self.manifest = previous
+        world = self._goes_on() or self._starts()
+        try:
+            with self.progress.phase("rounds"):
+                self._play(world)
+        finally:
+            world.release()
+        with self.progress.phase("report"):
+            return self._finish()
+
+    def _open(self, execution: Execution) -> None:
+        resolved = self.config.flat()
+        self.folder.make()
+        self.folder.clear()
+        self._save_manifest(
+            {
+                "config": non_default(resolved, WorldConfig().flat()),
+                "resolved": resolved,
+                "seed": self.config.seed,
+                "inputs": world_inputs(self.config),
+                **provenance(execution, self.simulation.spark),
+                "world": {"tables": {}, "saved": None},
+            }
+        )
+
+    def _save_manifest(self, manifest: dict[str, Any]) -> None:
+        self.lock.check()
+        self.folder.write_json(MANIFEST, manifest)
+        self.manifest = manifest
+
+    def _starts(self) -> World:
+        """The world before its first round, its network and events written."""
+        self.measured = {}
+        with self.progress.phase("start"):
+            tables = {
+                "routers": self.simulation.topology.routers(),
+                "links": self.simulation.topology.links(),
+                "nodes": self.simulation.nodes,
+                "events": _as_written(world_events(self.simulation.nodes, self.config)),
+            }
+            records = {name: self.folder.write_table(name, t) for name, t in tables.items()}
+            self.simulation.saved["nodes"] = self.folder.read_table("nodes")
+            self._save_manifest(self.manifest | {"world": {"tables": records, "saved": None}})
+            return make_world(self.simulation, self.config, self._events())
+
+    def _goes_on(self) -> World | None:
+        """The world as it was saved; None where it was not, or what was saved is damaged."""
+        world = self.manifest["world"]
+        saved = world["saved"]
+        if saved is None:
+            return None
+        state, measures = _places(saved["number"])
+        problems = [
+            *(self.folder.verify_table(name, of) for name, of in world["tables"].items()),
+            self.folder.verify_table(state, saved["state"]),
+            self.folder.verify_text(measures, saved["measures"]),
+        ]
+        if any(problem is not None for problem in problems):
+            self.progress.note("what was saved is not as written: begins again")
+            return None
+        read = self.folder.read_json(measures)
+        self.measured = {int(number): values for number, values in read.items()}
+        self.simulation.saved["nodes"] = self.folder.read_table("nodes")
+        self.progress.note(f"goes on with round {saved['number']}")
+        rows, _ = materialise(self.folder.read_table(state).coalesce(1))
+        return World(
+            rows,
+            self._events(),
+            self.simulation.underlay,
+            rules_of(self.config),
+            self.config.world.lookups,
+            saved["number"],
+        )
+
+    def _events(self) -> DataFrame:
+        return self.folder.read_table("events").drop("group")
+
+    def _play(self, world: World) -> None:
+        last_saved = time.monotonic()
+        while world.number < self.config.world.rounds:
+            started, number = time.monotonic(), world.number
+            self.measured[number] = world.step()
+            live = int(self.measured[number]["nodes.live"])
+            now = time.monotonic()
+            self.progress.note(f"  round {number}: {live:,} live nodes, {now - started:.1f} s")
+            is_last = world.number == self.config.world.rounds
+            if is_last or now - last_saved > SAVE_EVERY:
+                self._save(world)
+                last_saved = time.monotonic()
+
+    def _save(self, world: World) -> None:
+        state, measures = _places(world.number)
+        self.lock.check()
+        record = self.folder.write_table(state, world.state)
+        digest = self.folder.write_json(measures, self.measured)
+        saved = {"number": world.number, "state": record, "measures": digest}
+        self._save_manifest(self.manifest | {"world": {**self.manifest["world"], "saved": saved}})
+
+    def _finish(self) -> str:
+        """Write the table of rounds and the page."""
+        rows = tidy(self.measured)
+        self.lock.check()
+        table = schemas.local_table(self.simulation.spark, rows, schemas.ROUNDS)
+        record = self.folder.write_table("rounds", table)
+        tables = {**self.manifest["world"]["tables"], "rounds": record}
+        page = render_world(rows, self.manifest)
+        location = self.folder.write_page(page)
+        world = {**self.manifest["world"], "tables": tables}
+        self._save_manifest(self.manifest | {"world": world})
+        return location
+
+
+def _places(number: int) -> tuple[str, str]:
+    """The table and the text that a save before round `number` goes to."""
+    place = "even" if number % 2 == 0 else "odd"
+    return f"state_{place}", f"measures_{place}.json"
+
+
+def _as_written(events: DataFrame) -> DataFrame:
+    """`schemas.WORLD_EVENTS`."""
+    group = F.lit(None).cast("bigint").alias("group")
+    return schemas.conform(events.withColumn("group", group), schemas.WORLD_EVENTS)
+
+
+def tidy(measured: Mapping[int, Mapping[str, float]]) -> pd.DataFrame:
+    """`schemas.ROUNDS` of the measures of rounds."""
+    rows = [
+        (number, schemas.PASTRY, name, value)
+        for number, measures in sorted(measured.items())
+        for name, value in measures.items()
+    ]
+    return pd.DataFrame(rows, columns=schemas.ROUNDS.names)

@@ -1,0 +1,148 @@
+"""A world out of a config, and what is refused before it is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments.checks import refuse_local_lock
+from scribe_spark.experiments.locations import local_contents, probe_local
+from scribe_spark.experiments.manifest import MANIFEST, file_digest
+from scribe_spark.experiments.previous import (
+    refuse_contents,
+    refuse_other_config,
+    refuse_other_version,
+)
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.inputs import is_local, local_path
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.topology import check_routable, load, needs_spark
+from scribe_spark.worlds import World, check_world, extent_of, world_events
+
+__all__ = [
+    "WORLD_OVERLAYS",
+    "check_world_run",
+    "make_world",
+    "network_of",
+    "previous_world",
+    "rules_of",
+    "world_inputs",
+]
+
+#: How tables may be filled at the start of a world.
+WORLD_OVERLAYS = ("perfect", "arrivals")
+
+
+def make_world(
+    simulation: Simulation, config: WorldConfig, events: DataFrame | None = None
+) -> World:
+    """The world of a config before its first round; to be freed by its ``release``.
+
+    Parameters
+    ----------
+    simulation : Simulation
+        Of :func:`network_of` the config.
+    events : DataFrame, optional
+        `schemas.EVENTS`, where they have been made already.
+
+    Examples
+    --------
+    >>> config = WorldConfig(nodes=1000, generator="mass-failure")
+    >>> with Simulation(spark, network_of(config)) as simulation:
+    ...     world = make_world(simulation, config)
+    ...     print(world.step()["lookups.hops"])
+    ...     world.lookups.where("NOT right").show()
+    """
+    return World.start(
+        simulation.nodes,
+        extent_of(config).initial,
+        world_events(simulation.nodes, config) if events is None else events,
+        simulation.underlay,
+        rules_of(config),
+        config.world.lookups,
+        config.overlay.kind,
+    )
+
+
+def network_of(config: WorldConfig) -> RunConfig:
+    """A run's config with the same network and nodes."""
+    flat, known = config.flat(), RunConfig().flat()
+    given = config.given()
+    return RunConfig(**{name: flat[name] for name in flat if name in known and name in given})
+
+
+def rules_of(config: WorldConfig) -> WorldRules:
+    """The rules of a config's world."""
+    overlay, world = config.overlay, config.world
+    return WorldRules(
+        b=overlay.b,
+        leaf_set=overlay.leaf_set,
+        growth=overlay.growth,
+        contact=overlay.contact,
+        rows=overlay.rows,
+        announce=overlay.announce,
+        maintenance=overlay.maintenance,
+        seed=config.seed,
+        detection=world.detection,
+        repair=world.repair,
+        maintenance_period=world.maintenance_period,
+    )
+
+
+# --- refusals
+
+
+def check_world_run(config: WorldConfig, execution: Execution) -> None:
+    """Refuse bad input that can be found without Spark.
+
+    Raises
+    ------
+    InputError
+    """
+    if is_local(execution.out):
+        previous_world(*local_contents(execution.out), config, execution)
+        refuse_local_lock(execution.out)
+        probe_local(execution.out)
+    if config.overlay.kind not in WORLD_OVERLAYS:
+        remedy = f"has no world; give one of {', '.join(WORLD_OVERLAYS)}"
+        raise InputError("overlay", config.overlay.kind, remedy)
+    if not needs_spark(config.topology.kind):
+        check_routable(load(network_of(config)), config.topology.tie)
+    check_world(config)
+
+
+def previous_world(
+    names: Iterable[str], read: Callable[[str], str], config: WorldConfig, execution: Execution
+) -> dict[str, Any] | None:
+    """The manifest of the world to go on with; None where there is none or it is to be replaced."""
+    out = execution.out
+    manifest = refuse_contents(
+        out, names, read, execution.resume, execution.overwrite, done="world"
+    )
+    if manifest is None:
+        return None
+    try:
+        resolved, version = manifest["resolved"], manifest["versions"]["scribe_spark"]
+        inputs, saved = dict(manifest["inputs"]), manifest["world"]["saved"]
+        if saved is not None:
+            int(saved["number"]), dict(saved["state"]), str(saved["measures"])
+    except Exception:
+        raise InputError("out", out, f"its {MANIFEST} cannot be read; use --overwrite") from None
+    refuse_other_config(config.flat(), resolved, out)
+    refuse_other_version("scribe_spark", version, out)
+    for name, digest in world_inputs(config).items():
+        if inputs.get(name) != digest:
+            remedy = f"has changed since {out} was made; use --overwrite or another OUT"
+            raise InputError(name, config.flat()[name], remedy)
+    return manifest
+
+
+def world_inputs(config: WorldConfig) -> dict[str, str]:
+    path = config.world.events
+    if path is None or not is_local(path):
+        return {}
+    return {"events": file_digest(local_path(path))}

@@ -1,0 +1,73 @@
+"""Contacts: the live node that an arriving node asks first.
+
+References
+----------
+JSAC 2002, Section II.B: "a nearby Pastry node A (according to the proximity metric)".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["nearest_contacts", "random_contacts"]
+
+
+def nearest_contacts(known: Ring, wave: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """The nearest live node of each node that arrives; of equally near ones the smallest nodeId.
+
+    Parameters
+    ----------
+    known : Ring
+        All nodes in the order of their nodeIds; routers are indices.
+    wave : ndarray of int64, shape (K,)
+        The wave that each arrives in; in wave 0 there is nobody to ask.
+
+    Returns
+    -------
+    ndarray of int64, shape (K,)
+        Positions in `known`; -1 for the nodes of wave 0.
+    """
+    routers, of = np.unique(known.router, return_inverse=True)
+    contact = np.full(len(known), -1, dtype=np.int64)
+    nearest, delay_us = np.zeros(len(routers), dtype=np.int64), None
+    for members in _waves(wave):
+        if delay_us is not None:
+            contact[members] = nearest[of[members]]
+        # those that have arrived now: on each router only the smallest nodeId can be nearest
+        _, first = np.unique(known.router[members], return_index=True)
+        new = members[np.sort(first)]
+        found = new[kernel.nearest(routers, known.router[new], np.array([0]))[:, 0]]
+        found_us = kernel.delays(routers, known.router[found])
+        if delay_us is None:
+            nearest, delay_us = found, found_us
+            continue
+        better = (found_us < delay_us) | ((found_us == delay_us) & (found < nearest))
+        nearest[better], delay_us[better] = found[better], found_us[better]
+    return contact
+
+
+def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """A drawn live node for each node that arrives, as :func:`nearest_contacts`.
+
+    Parameters
+    ----------
+    drawn : ndarray of uint64, shape (K,)
+        Random bits of each node; what they leave over is an index of the live nodes by nodeId.
+    """
+    contact = np.full(len(wave), -1, dtype=np.int64)
+    live = np.zeros(len(wave), dtype=bool)
+    for members in _waves(wave):
+        present = np.flatnonzero(live)
+        if len(present):
+            contact[members] = present[(drawn[members] % np.uint64(len(present))).astype(np.int64)]
+        live[members] = True
+    return contact
+
+
+def _waves(wave: np.ndarray) -> list[np.ndarray]:
+    """The nodes of each wave, in order of nodeId."""
+    order = np.argsort(wave, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(wave[order])) + 1)

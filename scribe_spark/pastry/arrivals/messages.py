@@ -1,0 +1,36 @@
+"""Kinds of messages of an arrival, counted at the node that causes them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+__all__ = ["Kind", "count_by_kind"]
+
+
+class Kind(IntEnum):
+    """A kind of message, and its column in :attr:`States.messages`."""
+
+    JOIN = 0  #: the request to the contact, and each hop of the join message
+    ROWS = 1  #: from each node of the route that supplies rows
+    LEAF_SET = 2  #: from the last node of the route
+    ANNOUNCEMENT = 3  #: to each distinct node in leaf set and routing table
+    EXCHANGE = 4  #: leaf sets that are sent, and answers
+    MAINTENANCE = 5  #: questions and answers
+
+    @property
+    def label(self) -> str:
+        """Its name in tables."""
+        return self.name.lower().replace("_", " ")
+
+
+def count_by_kind(messages: np.ndarray) -> dict[str, int]:
+    """How many messages of each kind there were.
+
+    Parameters
+    ----------
+    messages : ndarray of int64, shape (n, kinds)
+        Of each node.
+    """
+    return {kind.label: int(total) for kind, total in zip(Kind, messages.sum(axis=0), strict=True)}

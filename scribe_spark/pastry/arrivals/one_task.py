@@ -1,0 +1,114 @@
+"""Waves in an overlay that is small enough for one task: the protocol's steps one by one.
+
+References
+----------
+JSAC 2002, Section II.B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.pastry.arrivals.announcements import Told, announced_rows, told_nodes
+from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.exchange import exchange_leaf_sets
+from scribe_spark.pastry.arrivals.first_states import fill_first_states
+from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
+from scribe_spark.pastry.arrivals.maintenance import maintain_tables, maintenance_draws
+from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.routes import join_routes
+from scribe_spark.pastry.arrivals.rules import ArrivalRules
+from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["Wave", "waves"]
+
+
+@dataclass(frozen=True)
+class Wave:
+    """The overlay after a wave.
+
+    Attributes
+    ----------
+    number : int
+    states : States
+        Of all known nodes, those of later waves without knowledge; the next wave writes into it.
+    live : ndarray of int64
+        Positions of the nodes that have arrived.
+    rounds : int
+        Of the leaf set exchange.
+    """
+
+    number: int
+    states: States
+    live: np.ndarray
+    rounds: int
+
+
+def waves(
+    known: Ring, wave: np.ndarray, contact: np.ndarray, rules: ArrivalRules, kernel: Kernel
+) -> Iterator[Wave]:
+    """The overlay after each wave, from the first node on.
+
+    Parameters
+    ----------
+    known : Ring
+        The nodes that arrive, in the order of their nodeIds; routers are indices.
+    wave, contact : ndarray of int64, shape (K,)
+        Of each node: the wave that it arrives in, and whom it asks (a position in `known`).
+    """
+    states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
+    for number in range(int(wave.max(initial=-1)) + 1):
+        arriving, live = np.flatnonzero(wave == number), np.flatnonzero(wave <= number)
+        rounds = 0
+        if number:
+            rounds = _arrive(states, arriving, contact[arriving], rules, kernel)
+        for time in range(rules.maintenance):
+            numbers = known.node[live]
+            most = int(numbers.max(initial=-1)) + 1
+            drawn = maintenance_draws(rules.seed, number, time, states.cells.shape[1], most)
+            maintain_tables(states, kernel, live, drawn[numbers])
+        yield Wave(number, states, live, rounds)
+
+
+def _arrive(
+    states: States,
+    arriving: np.ndarray,
+    contact: np.ndarray,
+    rules: ArrivalRules,
+    kernel: Kernel,
+) -> int:
+    """One wave; the rounds of its exchange."""
+    # 1. join messages are routed, and answered
+    routes = join_routes(states, contact, arriving)
+    fill_first_states(states, kernel, routes, arriving, rules.rows)
+    # 2. announcements; nobody takes anything that an arrived node still has to tell
+    told = told_nodes(states, arriving)
+    by_node = np.bincount(told.arrived, minlength=len(states.own))
+    states.messages[:, Kind.ANNOUNCEMENT] += by_node
+    arrived = states.own[told.arrived]
+    with ThreadPoolExecutor(1) as pool:  # no leaf set depends on a table, nor a table on a leaf set
+        tables = pool.submit(_announce_to_tables, states, told, arriving, rules, kernel)
+        take_leaves(states, told.to, arrived)
+        # 3. leaf sets are exchanged by those that got a new leaf
+        senders = np.zeros(len(states.own), dtype=bool)
+        senders[told.to[holds_leaf(states, told.to, arrived)]] = True
+        senders[arriving] = True
+        rounds = exchange_leaf_sets(states, senders)
+        tables.result()
+    return rounds
+
+
+def _announce_to_tables(
+    states: States, told: Told, arriving: np.ndarray, rules: ArrivalRules, kernel: Kernel
+) -> None:
+    """Routing tables take what arrived nodes announce."""
+    if rules.announce == "row":
+        for to, position, cell in announced_rows(states, arriving):
+            take_cells(states, kernel, to, position, cell)
+    take_cells(states, kernel, told.to, states.own[told.arrived])

@@ -1,0 +1,209 @@
+"""The overlay whose tables come from arrivals in waves.
+
+Small overlays grow in one task, because a wave on Spark costs the same however few nodes it has;
+from then on a wave is supersteps.  Both do the same.
+
+References
+----------
+JSAC 2002, Section II.B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark import draws
+from scribe_spark.pastry.arrivals.bucket_steps import state_letters
+from scribe_spark.pastry.arrivals.contacts import nearest_contacts, random_contacts
+from scribe_spark.pastry.arrivals.letters import LETTER, read_letters
+from scribe_spark.pastry.arrivals.one_task import waves
+from scribe_spark.pastry.arrivals.rules import ArrivalRules
+from scribe_spark.pastry.arrivals.supersteps import Buckets
+from scribe_spark.pastry.arrivals.waves import arrival_rank, wave_ends
+from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.layout import LAYOUT, pack_in_blocks
+from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.progress import Progress
+from scribe_spark.runtime.blocks import materialise, read_partition, release
+from scribe_spark.schemas import KNOWLEDGE
+from scribe_spark.underlay.protocol import Kernel, Underlay
+
+__all__ = ["ARRIVALS", "arrival_plan", "arrivals", "waves_of_states"]
+
+#: Nodes that arrive, the wave that each arrives in, and whom it asks (NULL in wave 0).
+ARRIVALS = (
+    "node bigint, id_hi bigint, id_lo bigint, router bigint, wave bigint, drawn bigint, "
+    "contact bigint"
+)
+
+#: Waves up to this many nodes are one task's.
+_ONE_TASK = 2**17
+
+
+def arrivals(
+    nodes: DataFrame, underlay: Underlay, rules: ArrivalRules, progress: Progress | None = None
+) -> PastryOverlay:
+    """The overlay after the last wave, to be freed by its ``release``.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`.
+    underlay : Underlay
+    rules : ArrivalRules
+    """
+    *_, states = waves_of_states(nodes, underlay, rules, progress)
+    return _laid_out(states, underlay, rules, owned=(states,))
+
+
+def waves_of_states(
+    nodes: DataFrame,
+    underlay: Underlay,
+    rules: ArrivalRules,
+    progress: Progress | None = None,
+    one_task: int = _ONE_TASK,
+) -> Iterator[DataFrame]:
+    """The states (:data:`LETTER`) after the waves of one task, and after each wave from then on.
+
+    Each is materialised, and released when the next is asked for; the last one is the caller's.
+
+    Parameters
+    ----------
+    one_task : int
+        Waves up to this many nodes are one task's; the states do not depend on it.
+    """
+    ends = wave_ends(nodes.count(), rules.growth)
+    first = max(0, int(np.searchsorted(ends, one_task, side="right")) - 1)
+    context = nodes.sparkSession.sparkContext
+    count = max(2, context.defaultParallelism)
+    buckets = Buckets(rules, underlay.kernel, count, progress)
+    plan, _ = materialise(arrival_plan(nodes, underlay.kernel, rules, ends))
+    states, _ = materialise(_grown_in_one_task(plan, underlay.kernel, rules, first, count))
+    for wave in range(first + 1, len(ends)):
+        yield states
+        overlay = _laid_out(states, underlay, rules)
+        arriving = plan.where(F.col("wave") == wave)
+        after = buckets.arrive(overlay, states, arriving)
+        overlay.release()
+        release(states)
+        states = buckets.maintain(after, wave)
+    release(plan)
+    yield states
+
+
+def arrival_plan(
+    nodes: DataFrame, kernel: Kernel, rules: ArrivalRules, ends: np.ndarray
+) -> DataFrame:
+    """Every node with its wave and its contact: :data:`ARRIVALS`.
+
+    One task makes it: whom a node asks depends on who arrived before, not on what nodes know.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`.
+    ends : ndarray of int64
+        How many nodes there are after each wave.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is None:
+            return
+        known, rank, drawn = _ring_of(rows, kernel, "rank", "drawn")
+        wave = np.searchsorted(ends, rank, side="right")
+        if rules.contact == "random":
+            contact = random_contacts(wave, drawn.view(np.uint64))
+        else:
+            contact = nearest_contacts(known, wave, kernel)
+        columns = [
+            known.node,
+            known.hi.view(np.int64),
+            known.lo.view(np.int64),
+            kernel.ids(known.router),
+            wave,
+            drawn,
+            pa.array(known.node[contact], mask=contact < 0),
+        ]
+        names = [column.split()[0] for column in ARRIVALS.split(", ")]
+        yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)
+
+    placed = nodes.select(
+        "node",
+        "id_hi",
+        "id_lo",
+        "router",
+        arrival_rank(rules.seed).cast("bigint").alias("rank"),
+        draws.bits(rules.seed, "contact", "node").alias("drawn"),
+    )
+    return placed.coalesce(1).mapInArrow(run, ARRIVALS)
+
+
+def _grown_in_one_task(
+    plan: DataFrame, kernel: Kernel, rules: ArrivalRules, last: int, buckets: int
+) -> DataFrame:
+    """The states after wave `last`: :data:`LETTER`."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is None:
+            return
+        rows = rows.set_column(rows.column_names.index("contact"), "contact", _filled(rows))
+        known, wave, contact = _ring_of(rows, kernel, "wave", "contact")
+        order = np.argsort(known.node)
+        asked = order[np.searchsorted(known.node[order], contact) % len(order)]
+        *_, done = waves(known, wave, asked, rules, kernel)
+        yield from state_letters(done.states, kernel, buckets)
+
+    return plan.where(F.col("wave") <= last).coalesce(1).mapInArrow(run, LETTER)
+
+
+def _filled(rows: pa.Table) -> pa.ChunkedArray:
+    return rows.column("contact").fill_null(-1)
+
+
+def _ring_of(rows: pa.Table, kernel: Kernel, *more: str) -> tuple[Ring, np.ndarray, np.ndarray]:
+    """Nodes in the order of their nodeIds, with router indices, and two more columns of them."""
+    names = ("id_hi", "id_lo", "node", "router", *more)
+    hi, lo, node, router, one, other = [rows.column(name).to_numpy() for name in names]
+    hi, lo = hi.view(np.uint64), lo.view(np.uint64)
+    order = np.lexsort((lo, hi))
+    ring = Ring(hi, lo, node, kernel.index(router).astype(np.int64)).take(order)
+    return ring, one[order], other[order]
+
+
+def _laid_out(
+    states: DataFrame, underlay: Underlay, rules: ArrivalRules, owned: tuple[DataFrame, ...] = ()
+) -> PastryOverlay:
+    """The overlay of some states."""
+    kernel = underlay.kernel
+
+    def known(batches: Iterable[pa.RecordBatch]) -> Iterator[Knowledge]:
+        for batch in batches:
+            letters = read_letters([batch], kernel)
+            if letters is not None:
+                everybody = np.arange(len(letters.content))
+                yield letters.states(everybody, rules.leaf_set, rules.b).to_knowledge(
+                    everybody, kernel
+                )
+
+    def knowledge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (some.to_arrow() for some in known(batches))
+
+    def layout(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (packed for some in known(batches) for packed in pack_in_blocks(some, rules.b))
+
+    return PastryOverlay.laid_out(
+        states.mapInArrow(knowledge, KNOWLEDGE),
+        states.mapInArrow(layout, LAYOUT),
+        underlay,
+        rules.b,
+        rules.leaf_set,
+        owned,
+    )

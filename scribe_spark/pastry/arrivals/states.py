@@ -1,0 +1,126 @@
+"""What nodes know, as dense arrays that offers of other nodes can be merged into.
+
+Known nodes are named by their place in the order of nodeIds.  So of two nodes the one with the
+smaller nodeId is the smaller number, and places on the ring are compared without 128-bit numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark import ids
+from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.leaf_set import LeafSets
+from scribe_spark.pastry.ragged import offsets_of
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.pastry.routing_table import RoutingTables
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["NONE", "States", "table_rows"]
+
+#: No leaf, no entry.
+NONE = -1
+
+
+@dataclass(frozen=True)
+class States:
+    """Leaf sets and routing tables of n nodes; kernels write into the arrays.
+
+    Attributes
+    ----------
+    known : Ring
+        K nodes in the order of their nodeIds, each once; routers are indices.
+    own : ndarray of int64, shape (n,)
+        The nodes themselves, as positions in `known`, ascending.
+    leaves : ndarray of int32, shape (n, l)
+        Positions in `known`: the larger leaves in the first half, the smaller ones in the second,
+        each nearest first; then :data:`NONE`.  In a small ring a node is on both sides.
+    cells : ndarray of int32, shape (n, rows, 2**b)
+        Entries of the routing tables, as positions in `known`, or :data:`NONE`.
+    messages : ndarray of int64, shape (n, kinds)
+        How many messages of each :class:`Kind` each node has caused.
+    """
+
+    known: Ring
+    own: np.ndarray
+    leaves: np.ndarray
+    cells: np.ndarray
+    messages: np.ndarray
+
+    @classmethod
+    def empty(cls, known: Ring, own: np.ndarray, leaf_set: int, b: int) -> States:
+        """Nodes that know nobody."""
+        shape = len(own), table_rows(known, b), 2**b
+        return cls(
+            known,
+            own,
+            np.full((len(own), leaf_set), NONE, dtype=np.int32),
+            np.full(shape, NONE, dtype=np.int32),
+            np.zeros((len(own), len(Kind)), dtype=np.int64),
+        )
+
+    @property
+    def b(self) -> int:
+        """Digits are base 2**b."""
+        return self.cells.shape[2].bit_length() - 1
+
+    @property
+    def half(self) -> int:
+        """l / 2."""
+        return self.leaves.shape[1] // 2
+
+    def clockwise(self, index: np.ndarray, position: np.ndarray) -> np.ndarray:
+        """How many places in `known` a position is clockwise of each node."""
+        return (position - self.own[index]) % len(self.known)
+
+    def reach(self) -> tuple[np.ndarray, np.ndarray]:
+        """Places from each node to its farthest larger leaf, and to its farthest smaller one."""
+        size, half = len(self.known), self.half
+        nodes = np.arange(len(self.own))
+        filled = (self.leaves[:, :half] >= 0).sum(axis=1)  # both sides have as many
+        last = np.maximum(filled, 1) - 1
+        larger = (self.leaves[nodes, last] - self.own) % size
+        smaller = (self.own - self.leaves[nodes, half + last]) % size
+        return np.where(filled, larger, 0), np.where(filled, smaller, 0)
+
+    def covers_ring(self) -> np.ndarray:
+        """Whether the two sides of each leaf set meet: every key is within its span."""
+        larger, smaller = self.reach()
+        short = self.leaves[:, self.half - 1] < 0
+        return short | (larger + smaller >= len(self.known))
+
+    def distinct_leaves(self, index: np.ndarray) -> np.ndarray:
+        """Leaves of some nodes, int32 of shape (len(index), l); a second mention is `NONE`."""
+        leaves, half = self.leaves[index].copy(), self.half
+        larger, _ = self.reach()
+        places = self.clockwise(index[:, None], leaves[:, half:])
+        leaves[:, half:][places <= larger[index][:, None]] = NONE
+        return leaves
+
+    def to_knowledge(self, index: np.ndarray, kernel: Kernel) -> Knowledge:
+        """What some of the nodes know, as routing needs it."""
+        known, own = self.known, self.own[index]
+        leaves, covers = self.distinct_leaves(index), self.covers_ring()[index]
+        # clockwise, from the farthest smaller leaf to the farthest larger one
+        in_order = np.concatenate([leaves[:, : self.half - 1 : -1], leaves[:, : self.half]], axis=1)
+        there = in_order >= 0
+        return Knowledge(
+            Ring(known.hi, known.lo, known.node, kernel.ids(known.router)),
+            own,
+            LeafSets(
+                offsets_of(there.sum(axis=1)),
+                in_order[there].astype(np.int64),
+                there[:, : self.half].sum(axis=1),
+                covers,
+            ),
+            RoutingTables.of_dense(self.cells[index]),
+        )
+
+
+def table_rows(known: Ring, b: int) -> int:
+    """How many rows the tables of nodes can have that know no others: one at least."""
+    shared = ids.shared_digits_np(known.hi[1:], known.lo[1:], known.hi[:-1], known.lo[:-1], b)
+    return 1 + int(shared.max(initial=0))

@@ -1,0 +1,142 @@
+"""Arrival of nodes in an overlay with dead ones: a wave of the join protocol.
+
+References
+----------
+JSAC 2002, Section II.B.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark import ids
+from scribe_spark.pastry.arrivals.announcements import announced_rows, told_nodes
+from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.first_states import rows_supplied
+from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf
+from scribe_spark.pastry.arrivals.states import NONE
+from scribe_spark.pastry.arrivals.waves import wave_size
+from scribe_spark.pastry.living.closeness import Keys
+from scribe_spark.pastry.living.contacts import contacts, node_bits
+from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets, live_only
+from scribe_spark.pastry.living.leaf_sides import take_leaves
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.routing import Routes, route
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.living.table_maintenance import maintain_tables
+from scribe_spark.pastry.living.table_repair import drop_and_repair
+from scribe_spark.pastry.living.tally import Tally
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["arrival_order", "arrive", "split_in_waves"]
+
+
+def arrival_order(
+    state: OverlayState, nodes: np.ndarray, number: int, rules: WorldRules
+) -> np.ndarray:
+    """The nodes (positions) that arrive in a round, in the order of a draw."""
+    drawn = node_bits(rules.seed, "arrival order", number, state.states.known.node[nodes])
+    return nodes[np.lexsort((nodes, drawn))]
+
+
+def split_in_waves(ordered: np.ndarray, live: int, growth: float) -> list[np.ndarray]:
+    """The waves in which nodes arrive where `live` nodes are."""
+    waves, done = [], 0
+    while done < len(ordered):
+        waves.append(ordered[done : done + wave_size(live + done, growth)])
+        done += len(waves[-1])
+    return waves
+
+
+def arrive(
+    state: OverlayState,
+    arriving: np.ndarray,
+    number: int,
+    wave: int,
+    rules: WorldRules,
+    kernel: Kernel,
+    tally: Tally,
+) -> None:
+    """A wave of nodes arrives; writes all of `state`.
+
+    Parameters
+    ----------
+    arriving : ndarray of int64
+        Positions of nodes that are not alive; what they knew is forgotten.
+    number, wave : int
+        The round, and how many waves were before this one in it.
+    """
+    states = state.states
+    states.leaves[arriving], states.cells[arriving] = NONE, NONE
+    if state.alive.any():
+        # 1. join messages are routed, and answered
+        contact = contacts(state, arriving, number, rules, kernel, tally)
+        tally.add("join", len(arriving))
+        keys = Keys.of_nodes(states.known, arriving)
+        routes = route(state, contact, keys, "join", tally)
+        _fill_first_states(state, arriving, routes, rules.rows, kernel, tally)
+        drop_and_repair(state, routes.found, rules, kernel, tally)
+        state.enter(arriving)
+        # 2. announcements, and the exchange of leaf sets
+        changed = _announce(state, arriving, rules, kernel, tally)
+        exchange_leaf_sets(state, np.union1d(changed, arriving), tally)
+    else:
+        state.enter(arriving)
+    for time in range(rules.maintenance):
+        purpose = f"wave maintenance {time} of wave {wave}"
+        maintain_tables(state, purpose, number, rules, kernel, tally)
+
+
+def _fill_first_states(
+    state: OverlayState,
+    arriving: np.ndarray,
+    routes: Routes,
+    rows: str,
+    kernel: Kernel,
+    tally: Tally,
+) -> None:
+    """Fill leaf sets and tables from the nodes of the routes: rows, themselves, Z's leaf set."""
+    states, known = state.states, state.states.known
+    present = routes.path >= 0
+    present[routes.hops[routes.circled], np.flatnonzero(routes.circled)] = False  # there already
+    node, key = known.take(routes.path), known.take(arriving)
+    shared = ids.shared_digits_np(node.hi, node.lo, key.hi, key.lo, states.b)
+    first = rows_supplied(shared, present, rows)
+    tally.add("rows", np.count_nonzero(present & (first <= shared)))
+    place = np.arange(states.cells.shape[1])
+    offers = []
+    for at, lowest, highest, there in zip(routes.path, first, shared, present, strict=True):
+        message = np.flatnonzero(there)
+        offers.append((message, at[message]))
+        sends = (place >= lowest[message, None]) & (place <= highest[message, None])
+        one, row = np.nonzero(sends)
+        entries = states.cells[at[message[one]], row]
+        block, column = np.nonzero(state.is_alive(entries))
+        offers.append((message[one[block]], entries[block, column].astype(np.int64)))
+    around = np.concatenate([states.leaves[routes.at], routes.at[:, None]], axis=1)
+    around = live_only(state, around)
+    tally.add("leaf set", len(arriving))
+    message, column = np.nonzero(around >= 0)
+    offers.append((message, around[message, column].astype(np.int64)))
+    take_leaves(states, arriving, around)
+    message, entry = (np.concatenate(part) for part in zip(*offers, strict=True))
+    take_cells(states, kernel, arriving[message], entry)
+
+
+def _announce(
+    state: OverlayState,
+    arrived: np.ndarray,
+    rules: WorldRules,
+    kernel: Kernel,
+    tally: Tally,
+) -> np.ndarray:
+    """Arrived nodes tell those that they know; who has one of them as a leaf now."""
+    states = state.states
+    told = told_nodes(states, arrived)  # all alive: nobody takes a dead node
+    tally.add("announcement", len(told.to))
+    if rules.announce == "row":
+        for to, position, cell in announced_rows(states, arrived):
+            take_cells(states, kernel, to, position, cell)
+    take_cells(states, kernel, told.to, told.arrived)
+    take_leaves(states, told.to, told.arrived[:, None])
+    return told.to[holds_leaf(states, told.to, told.arrived)]

@@ -1,0 +1,128 @@
+"""Which nodes are numerically closest to a key, in 128-bit arithmetic on uint64 halves.
+
+"Closer" is: less distant on the ring; of two as distant the smaller nodeId.
+
+References
+----------
+JSAC 2002, Section II: "the node with nodeId numerically closest to the key".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark import ids
+from scribe_spark.pastry.arrivals.states import NONE
+from scribe_spark.pastry.ring import Ring
+
+__all__ = ["Distances", "Keys", "clockwise", "distances", "le", "roots"]
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys of messages.
+
+    Attributes
+    ----------
+    hi, lo : ndarray of uint64, shape (m,)
+    """
+
+    hi: np.ndarray
+    lo: np.ndarray
+
+    @classmethod
+    def of_nodes(cls, known: Ring, position: np.ndarray) -> Keys:
+        """The nodeIds of some nodes."""
+        return cls(known.hi[position], known.lo[position])
+
+    def __len__(self) -> int:
+        return len(self.hi)
+
+    def take(self, index: np.ndarray) -> Keys:
+        """Some of the keys."""
+        return Keys(self.hi[index], self.lo[index])
+
+
+def clockwise(a_hi, a_lo, b_hi, b_lo) -> tuple[np.ndarray, np.ndarray]:
+    """How far b is clockwise of a: b - a modulo 2**128."""
+    return b_hi - a_hi - (b_lo < a_lo).astype(np.uint64), b_lo - a_lo
+
+
+def le(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """a <= b, row by row."""
+    return ~ids.lt_np(*b, *a)
+
+
+@dataclass(frozen=True)
+class Distances:
+    """How far candidates are from keys, which orders them by closeness.
+
+    Attributes
+    ----------
+    hi, lo : ndarray of uint64, shape (m, k)
+    position : ndarray of int, shape (m, k)
+        The candidates; in the order of nodeIds.
+    """
+
+    hi: np.ndarray
+    lo: np.ndarray
+    position: np.ndarray
+
+    def closer_than(self, other: Distances) -> np.ndarray:
+        """Whether each candidate is closer than another one: bool, shape (m, k)."""
+        lower = (self.lo < other.lo) | ((self.lo == other.lo) & (self.position < other.position))
+        return (self.hi < other.hi) | ((self.hi == other.hi) & lower)
+
+    def closest(self, among: np.ndarray) -> np.ndarray:
+        """The column of the closest candidate of each row, :data:`NONE` where there is none.
+
+        Parameters
+        ----------
+        among : ndarray of bool, shape (m, k)
+            The candidates that count.
+        """
+        if not among.shape[1]:
+            return np.full(len(among), NONE)
+        left = among
+        for part in (self.hi, self.lo, self.position):
+            least = np.where(left, part, np.iinfo(part.dtype).max).min(axis=1)
+            left = left & (part == least[:, None])
+        return np.where(among.any(axis=1), left.argmax(axis=1), NONE)
+
+    def column(self, column: np.ndarray) -> Distances:
+        """One candidate of each row: shape (m, 1)."""
+        parts = (self.hi, self.lo, self.position)
+        return Distances(*(np.take_along_axis(part, column[:, None], axis=1) for part in parts))
+
+
+def distances(known: Ring, keys: Keys, candidates: np.ndarray) -> Distances:
+    """Distances on the ring of candidates (positions, shape (m, k)) from their row's key."""
+    nodes, hi, lo = known.take(candidates), keys.hi[:, None], keys.lo[:, None]
+    one = clockwise(hi, lo, nodes.hi, nodes.lo)
+    other = clockwise(nodes.hi, nodes.lo, hi, lo)
+    is_one = ids.lt_np(*one, *other)
+    hi, lo = (np.where(is_one, a, b) for a, b in zip(one, other, strict=True))
+    return Distances(hi, lo, candidates)
+
+
+def roots(known: Ring, live: np.ndarray, keys: Keys) -> np.ndarray:
+    """The live node that is numerically closest to each key.
+
+    Parameters
+    ----------
+    live : ndarray of int64
+        Positions, ascending; one at least.
+    """
+    low, high = np.zeros(len(keys), dtype=np.int64), np.full(len(keys), len(live))
+    # bisect: the first node whose nodeId is not below the key
+    while (searching := low < high).any():
+        middle = (low + high) // 2
+        at = live[np.minimum(middle, len(live) - 1)]
+        below = ids.lt_np(known.hi[at], known.lo[at], keys.hi, keys.lo)
+        low = np.where(searching & below, middle + 1, low)
+        high = np.where(searching & ~below, middle, high)
+    beside = live[np.stack([low - 1, low % len(live)], axis=1)]
+    column = distances(known, keys, beside).closest(np.ones(beside.shape, dtype=bool))
+    return beside[np.arange(len(beside)), column]

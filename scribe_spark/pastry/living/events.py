@@ -1,0 +1,140 @@
+"""Events of a round: failures, departures, recoveries, arrivals, in this order.
+
+References
+----------
+JSAC 2002, Sections II.B and III.A.2; NGC 2001, Section 2.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf
+from scribe_spark.pastry.arrivals.states import NONE
+from scribe_spark.pastry.living.arrival import arrival_order, arrive, split_in_waves
+from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets, live_only
+from scribe_spark.pastry.living.leaf_sides import distinct_leaves, take_leaves
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.living.tally import Tally
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["Events", "play_events", "positions_of"]
+
+
+def _nobody() -> np.ndarray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Events:
+    """The events of one round: positions in `known`, one event a node.
+
+    Attributes
+    ----------
+    fail, leave, recover, arrive : ndarray of int64
+        ``recover`` is with the nodeId, the routing table and the last known leaf set of before;
+        ``arrive`` with nothing.
+    """
+
+    fail: np.ndarray = field(default_factory=_nobody)
+    leave: np.ndarray = field(default_factory=_nobody)
+    recover: np.ndarray = field(default_factory=_nobody)
+    arrive: np.ndarray = field(default_factory=_nobody)
+
+    @classmethod
+    def of(cls, known: Ring, node: np.ndarray, event: np.ndarray) -> Events:
+        """Events of nodes given by their numbers; `event` has the names of the attributes."""
+        position = positions_of(known, node)
+        return cls(**{kind.name: np.sort(position[event == kind.name]) for kind in fields(cls)})
+
+
+def positions_of(known: Ring, node: np.ndarray) -> np.ndarray:
+    """Where nodes are in `known`; each has to be there."""
+    order = np.argsort(known.node)
+    return order[np.searchsorted(known.node[order], node)]
+
+
+def play_events(
+    state: OverlayState,
+    number: int,
+    events: Events,
+    rules: WorldRules,
+    kernel: Kernel,
+    tally: Tally,
+) -> None:
+    """Play the events of a round; writes all of `state`.
+
+    Raises
+    ------
+    ValueError
+        If a dead node shall leave or fail, a live one arrive or recover, one recover that has never
+        been there, or a node has two events.
+    """
+    _check(state, number, events)
+    # 1. failures are silent, departures are not
+    state.exit(events.fail, number, rules.detection)
+    state.exit(events.leave, number, 0)
+    goodbyes = distinct_leaves(state.states.leaves[events.leave])
+    tally.send("goodbye", state.alive[goodbyes[goodbyes >= 0]])
+    # 2. recoveries; who knows no live node any more arrives
+    waves = [alone[None] for alone in recover(state, events.recover, kernel, tally)]
+    # 3. arrivals
+    ordered = arrival_order(state, events.arrive, number, rules)
+    live = len(state.live()) + len(waves)
+    waves += split_in_waves(ordered, live, rules.growth)
+    for wave, arriving in enumerate(waves):
+        arrive(state, arriving, number, wave, rules, kernel, tally)
+
+
+def _check(state: OverlayState, number: int, events: Events) -> None:
+    node, alive = state.states.known.node, state.alive
+    refused = {
+        "fail": events.fail[~alive[events.fail]],
+        "leave": events.leave[~alive[events.leave]],
+        "recover": events.recover[state.died[events.recover] < 0],
+        "arrive": events.arrive[alive[events.arrive]],
+    }
+    for event, nodes in refused.items():
+        if len(nodes):
+            raise ValueError(f"round {number}: node {node[nodes[0]]} cannot {event}")
+    everybody = np.concatenate([events.fail, events.leave, events.recover, events.arrive])
+    if len(np.unique(everybody)) < len(everybody):
+        raise ValueError(f"round {number}: a node has two events")
+
+
+def recover(state: OverlayState, nodes: np.ndarray, kernel: Kernel, tally: Tally) -> np.ndarray:
+    """Nodes come back together, with their old routing tables; who could not, by nodeId.
+
+    All see the state before.  Each takes what its live last known leaves and their leaf sets offer,
+    tells its new leaf set, and leaf sets are exchanged.
+    """
+    states = state.states
+    # 1. the last known leaves are asked for their leaf sets
+    old = distinct_leaves(states.leaves[nodes])
+    states.leaves[nodes] = NONE
+    at, column = np.nonzero(old >= 0)
+    asked = old[at, column].astype(np.int64)
+    answers = state.alive[asked]
+    tally.send("recovery", answers)
+    tally.add("recovery", np.count_nonzero(answers))
+    at, asked = at[answers], asked[answers]
+    offers = live_only(state, np.concatenate([states.leaves[asked], asked[:, None]], axis=1))
+    take_leaves(states, nodes[at], offers)
+    is_back = (states.leaves[nodes] >= 0).any(axis=1)
+    back = nodes[is_back]
+    state.enter(back)
+    # 2. the new leaf set is told, and takes them as leaves and entries
+    leaves = distinct_leaves(states.leaves[back])
+    at, column = np.nonzero(leaves >= 0)
+    to, new = leaves[at, column].astype(np.int64), back[at]
+    tally.add("announcement", len(to))
+    take_cells(states, kernel, to, new)
+    take_leaves(states, to, new[:, None])
+    told = to[holds_leaf(states, to, new)]
+    exchange_leaf_sets(state, np.union1d(told, back), tally)
+    return nodes[~is_back]

@@ -1,0 +1,45 @@
+"""A world that begins with perfect tables: each cell the nearest node, each leaf set the ring's.
+
+References
+----------
+JSAC 2002, Section II.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.nearest_entries import nearest_entries
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["perfect_start"]
+
+
+def perfect_start(
+    known: Ring, live: np.ndarray, leaf_set: int, b: int, kernel: Kernel
+) -> OverlayState:
+    """The overlay of perfect tables.
+
+    Parameters
+    ----------
+    known : Ring
+        All nodes of the world in the order of their nodeIds; routers are indices.
+    live : ndarray of int64
+        Positions of those that are there from the start, ascending.
+    leaf_set : int
+        l, even.
+    """
+    states = States.empty(known, np.arange(len(known)), leaf_set, b)
+    # 1. leaf sets: the next places on the ring of live nodes, as many as there are others
+    half = leaf_set // 2
+    steps = np.arange(1, min(half, len(live) - 1) + 1)
+    place = np.arange(len(live))[:, None]
+    states.leaves[live, : len(steps)] = live[(place + steps) % len(live)]
+    states.leaves[live, half : half + len(steps)] = live[(place - steps) % len(live)]
+    # 2. routing tables
+    for row, entries in enumerate(nearest_entries(known.take(live), 0, kernel, b)):
+        states.cells[live, row] = np.where(entries >= 0, live[entries], NONE)
+    return OverlayState.of(states, live)

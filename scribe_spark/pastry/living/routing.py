@@ -1,0 +1,196 @@
+"""Routes of messages by the tables as they are, around dead nodes.
+
+A message to a dead node is lost; its sender knows at once, and takes the next candidate of Pastry's
+rule.  The tables are only read: what is dead is dropped when all messages of the round have ended.
+
+References
+----------
+JSAC 2002, Section II; NGC 2001, Section 2.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark import ids
+from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.living.closeness import Keys, clockwise, distances, le
+from scribe_spark.pastry.living.leaf_sides import LARGER, SMALLER, farthest
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.table_repair import Found
+from scribe_spark.pastry.living.tally import Tally
+from scribe_spark.pastry.ragged import distinct
+
+__all__ = ["Routes", "route"]
+
+_MESSAGES = 2**13  # messages that make a hop together
+
+
+@dataclass(frozen=True)
+class Routes:
+    """What became of m messages.
+
+    Attributes
+    ----------
+    path : ndarray of int64, shape (longest path, m)
+        The nodes that each message was at; :data:`NONE` after the end.
+    at : ndarray of int64, shape (m,)
+        The last of them.
+    hops, lost : ndarray of int64, shape (m,)
+        Transmissions that arrived, and that met a dead node.
+    delivered : ndarray of bool, shape (m,)
+        False where no candidate was left, or where a node was reached for the second time.
+    circled : ndarray of bool, shape (m,)
+        The latter; the last node of the path is also an earlier one.
+    found : Found
+        Dead nodes that messages met.
+    """
+
+    path: np.ndarray
+    at: np.ndarray
+    hops: np.ndarray
+    lost: np.ndarray
+    delivered: np.ndarray
+    circled: np.ndarray
+    found: Found
+
+
+def route(state: OverlayState, start: np.ndarray, keys: Keys, kind: str, tally: Tally) -> Routes:
+    """Route messages to their end.
+
+    Parameters
+    ----------
+    start : ndarray of int64, shape (m,)
+        Positions of live nodes.
+    kind : str
+        As what transmissions are counted.
+    """
+    m = len(start)
+    at, hops, lost = start.copy(), np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
+    delivered, circled = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
+    path, found, moving = [start.copy()], Found.nothing(), np.arange(m)
+    while len(moving):
+        onward, met = _hop(state, at[moving], keys.take(moving))
+        lost[moving] += np.bincount(met.message, minlength=len(moving))
+        found = found.and_also(at[moving][met.message], met.dead)
+        delivered[moving] = onward == at[moving]
+        goes = (onward >= 0) & ~delivered[moving]
+        moving, onward = moving[goes], onward[goes]
+        if not len(moving):
+            break
+        circled[moving] = (np.stack(path)[:, moving] == onward).any(axis=0)
+        at[moving] = onward
+        hops[moving] += 1
+        path.append(np.full(m, NONE, dtype=np.int64))
+        path[-1][moving] = onward
+        moving = moving[~circled[moving]]
+    tally.add(kind, hops.sum() + lost.sum(), lost.sum())
+    return Routes(np.stack(path), at, hops, lost, delivered, circled, found)
+
+
+@dataclass(frozen=True)
+class _Met:
+    """Dead nodes that messages met in one hop, each once: message, dead node."""
+
+    message: np.ndarray
+    dead: np.ndarray
+
+
+def _hop(state: OverlayState, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, _Met]:
+    """Where messages go next: the node itself delivers, :data:`NONE` is left; whom they met."""
+    size, onward, met = len(state.states.known), [], []
+    for start in range(0, len(at), _MESSAGES):
+        some = np.arange(start, min(start + _MESSAGES, len(at)))
+        next_, message, dead = _hop_of_some(state, at[some], keys.take(some))
+        onward.append(next_)
+        met.append((start + message) * size + dead)
+    message, dead = np.divmod(distinct(np.concatenate(met)), size)
+    return np.concatenate(onward), _Met(message, dead)
+
+
+def _hop_of_some(
+    state: OverlayState, at: np.ndarray, keys: Keys
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    states = state.states
+    onward = np.full(len(at), NONE, dtype=np.int64)
+    # 1. key within the span of the leaf set: leaf set and the node itself
+    inside = _in_span(states, at, keys)
+    near = np.flatnonzero(inside)
+    around = np.concatenate([states.leaves[at[near]], at[near, None].astype(np.int32)], axis=1)
+    onward[near], message, dead = _closest_alive(state, keys.take(near), around, around >= 0)
+    met = [(near[message], dead)]
+    # 2. else the routing table's cell for the key
+    far = np.flatnonzero(~inside)
+    entry, shared = _entry(states, at[far], keys.take(far))
+    usable = state.is_alive(entry)
+    onward[far[usable]] = entry[usable]
+    lost = (entry >= 0) & ~usable
+    met.append((far[lost], entry[lost]))
+    # 3. else whoever shares as long a prefix with the key and is closer to it
+    rare, shared = far[~usable], shared[~usable]
+    if len(rare):
+        onward[rare], message, dead = _rare_case(state, at[rare], keys.take(rare), shared)
+        met.append((rare[message], dead))
+    message, dead = (np.concatenate(part) for part in zip(*met, strict=True))
+    return onward, message, dead.astype(np.int64)
+
+
+def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
+    """Whether keys lie on the arc from the farthest smaller to the farthest larger leaf."""
+    known = states.known
+    node = known.take(at)
+    larger, smaller = (known.take(farthest(states, at, side)) for side in (LARGER, SMALLER))
+    after = clockwise(node.hi, node.lo, keys.hi, keys.lo)
+    before = clockwise(keys.hi, keys.lo, node.hi, node.lo)
+    inside = le(after, clockwise(node.hi, node.lo, larger.hi, larger.lo))
+    inside |= le(before, clockwise(smaller.hi, smaller.lo, node.hi, node.lo))
+    alone = (states.leaves[at][:, [0, states.half]] < 0).all(axis=1)
+    return inside | alone
+
+
+def _entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
+    """The entry of each node's cell for a key, or :data:`NONE`; and the digits that they share."""
+    known, b, rows = states.known, states.b, states.cells.shape[1]
+    shared = ids.shared_digits_np(known.hi[at], known.lo[at], keys.hi, keys.lo, b)
+    row = np.minimum(shared, rows - 1)
+    column = ids.digit_at_np(keys.hi, keys.lo, row, b)
+    entry = states.cells[at, row, column].astype(np.int64)
+    return np.where(shared < rows, entry, NONE), shared
+
+
+def _rare_case(
+    state: OverlayState, at: np.ndarray, keys: Keys, shared: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    states, known = state.states, state.states.known
+    tables = states.cells[at].reshape(len(at), -1)
+    everybody = np.concatenate([states.leaves[at], tables], axis=1)
+    row, column = np.nonzero(everybody >= 0)
+    one, key = known.take(everybody[row, column]), keys.take(row)
+    fits = ids.shared_digits_np(one.hi, one.lo, key.hi, key.lo, states.b) >= shared[row]
+    among = np.zeros(everybody.shape, dtype=bool)
+    among[row[fits], column[fits]] = True
+    own = distances(known, keys, at[:, None])
+    among &= distances(known, keys, everybody).closer_than(own)
+    return _closest_alive(state, keys, everybody, among)
+
+
+def _closest_alive(
+    state: OverlayState, keys: Keys, candidates: np.ndarray, among: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The closest live candidate, :data:`NONE` if none; and dead ones tried before it.
+
+    Returns
+    -------
+    onward : ndarray of int64, shape (m,)
+    message, dead : ndarray of int64
+        A dead candidate may be there twice.
+    """
+    distance = distances(state.states.known, keys, candidates)
+    alive = state.is_alive(candidates)
+    best = distance.closest(among & alive)
+    onward = np.where(best >= 0, candidates[np.arange(len(best)), best], NONE)
+    tried = distance.closer_than(distance.column(np.maximum(best, 0))) | (best < 0)[:, None]
+    message, column = np.nonzero(tried & among & ~alive)
+    return onward, message, candidates[message, column]

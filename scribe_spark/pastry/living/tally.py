@@ -1,0 +1,35 @@
+"""Counts of messages by kind, those that met a dead node apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+__all__ = ["Tally"]
+
+
+class Tally:
+    """How many messages of each kind were sent in a round.
+
+    The kinds: ``probe``, ``join`` (the request to the contact, and each transmission of the join
+    message), ``rows``, ``leaf set``, ``announcement``, ``exchange``, ``maintenance``, ``repair``,
+    ``check``, ``goodbye``, ``recovery``, ``keep-alive``, ``lookup``; ``lost KIND`` are those of a
+    kind that met a dead node.
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def add(self, kind: str, messages: int | np.integer, lost: int | np.integer = 0) -> None:
+        """Count messages, of which some were lost."""
+        self._counts[kind] += int(messages)
+        self._counts[f"lost {kind}"] += int(lost)
+
+    def send(self, kind: str, arrives: np.ndarray) -> None:
+        """Count a message for each element; False where it was lost."""
+        self.add(kind, arrives.size, arrives.size - np.count_nonzero(arrives))
+
+    def by_kind(self) -> dict[str, int]:
+        """Messages by kind, without the kinds that did not occur."""
+        return {kind: count for kind, count in sorted(self._counts.items()) if count}

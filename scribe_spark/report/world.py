@@ -1,0 +1,144 @@
+"""The page of a world: what was measured after each round, drawn over the rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from scribe_spark.report.page import Report, fill_template
+from scribe_spark.report.provenance import facts, origin, settings
+from scribe_spark.report.style import RC, curve_style, short_number
+from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.text import as_text
+
+__all__ = ["PANELS", "Panel", "render_world"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A drawing: some measures over the rounds.
+
+    Attributes
+    ----------
+    name, title, unit : str
+    measures : dict of str to str
+        Measure -> what its line is called.
+    """
+
+    name: str
+    title: str
+    unit: str
+    measures: Mapping[str, str]
+
+
+PANELS = (
+    Panel("live", "Live nodes", "nodes", {"nodes.live": "live"}),
+    Panel("leaf-sets", "Leaf sets that are the ring's", "share", {"leaf_sets.right": "right"}),
+    Panel(
+        "cells",
+        "Cells of routing tables",
+        "per live node",
+        {"cells.dead": "dead entry", "cells.missing": "no live entry, though there is a node"},
+    ),
+    Panel(
+        "delivered",
+        "Lookups",
+        "share",
+        {"lookups.delivered": "delivered", "lookups.right": "at the right root"},
+    ),
+    Panel("hops", "Hops of delivered lookups", "mean", {"lookups.hops": "hops"}),
+    Panel("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
+)
+
+_MESSAGES, _LOST = "messages.", "messages.lost "
+_MOST_KINDS = 5
+
+
+def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
+    """The page of a world.
+
+    Parameters
+    ----------
+    rounds : DataFrame
+        `schemas.ROUNDS`.
+    manifest : mapping
+        As of `render`.
+    """
+    from markupsafe import Markup
+
+    table = rounds.pivot(index="round", columns="measure", values="value")
+    drawn = []
+    for panel in (*PANELS, _messages_panel(table)):
+        lines = {label: table[name] for name, label in panel.measures.items() if name in table}
+        if panel.name == "messages":
+            lines = {label: line.fillna(0) / table["nodes.live"] for label, line in lines.items()}
+        if lines:
+            words = " ".join(_words(label, line) for label, line in lines.items())
+            name = f"round-{panel.name}"
+            drawn.append((panel, words, _draw(name, panel.title, words, lines)))
+    html = fill_template(
+        "world.html",
+        facts=[*facts(manifest), ("Rounds", as_text(len(table)))],
+        panels=[(panel, words, Markup(svg)) for panel, words, svg in drawn],
+        rounds=[
+            (number, [as_text(_value(table, number, name)) for name in _columns()])
+            for number in table.index
+        ],
+        heads=[f"{panel.title}: {label}" for panel in PANELS for label in panel.measures.values()],
+        settings=settings(manifest),
+        origin=origin(manifest),
+        phases=[],
+    )
+    return Report(html, {f"round-{panel.name}": svg for panel, _, svg in drawn})
+
+
+def _messages_panel(table: pd.DataFrame) -> Panel:
+    """The kinds of which most messages were sent."""
+    sent = [name for name in table if name.startswith(_MESSAGES) and not name.startswith(_LOST)]
+    most = sorted(sent, key=lambda name: (-table[name].sum(), name))[:_MOST_KINDS]
+    kinds = {name: name.removeprefix(_MESSAGES) for name in most}
+    return Panel("messages", "Messages, the most frequent kinds", "per live node", kinds)
+
+
+def _columns() -> list[str]:
+    return [name for panel in PANELS for name in panel.measures]
+
+
+def _value(table: pd.DataFrame, number: int, name: str) -> float | None:
+    if name not in table or pd.isna(table.at[number, name]):
+        return None
+    return float(table.at[number, name])
+
+
+def _words(label: str, line: pd.Series) -> str:
+    """Where a line begins and ends, and its extremes."""
+    known = line.dropna()
+    first, last = as_text(float(known.iloc[0])), as_text(float(known.iloc[-1]))
+    least, most = as_text(float(known.min())), as_text(float(known.max()))
+    text = f"{label.capitalize()}: {first} in round {known.index[0]}, {last} in round"
+    return f"{text} {known.index[-1]}, between {least} and {most}."
+
+
+def _draw(name: str, title: str, words: str, lines: Mapping[str, pd.Series]) -> str:
+    from matplotlib import style
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    with style.context(["default", RC]):
+        figure = new_figure(4.6, 2.7)
+        axes = figure.add_axes((0.13, 0.17, 0.83, 0.78))
+        for number, (label, line) in enumerate(lines.items()):
+            marker = "o" if len(line) <= 30 else None
+            look = {**curve_style(number), "marker": marker, "markersize": 3}
+            axes.plot(line.index, line.to_numpy(), label=label, clip_on=False, zorder=3, **look)
+        top = max(float(line.max()) for line in lines.values())
+        axes.set_ylim(0, top * 1.08 or 1)
+        axes.set_xlabel("round")
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short_number(round(v, 9))))
+        if len(lines) > 1:
+            axes.legend(frameon=False, fontsize=7)
+        return svg_element(figure, name, title, words)

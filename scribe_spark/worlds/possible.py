@@ -1,0 +1,114 @@
+"""Which events are possible: the numpy kernels behind the checks of an events table.
+
+Nothing here loops over rows: rows are sorted by node and round, and compared with the row before.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+import numpy as np
+
+from scribe_spark.worlds.rows import ALIVE_AFTER, EVENT_NAMES, RECOVER, EventRows, Extent
+
+__all__ = ["first_bad_cell", "first_impossible", "live_after"]
+
+
+def first_bad_cell(rows: EventRows, names: np.ndarray | None, extent: Extent) -> str | None:
+    """What is wrong with the first row whose event, node or round is none; None if all are good.
+
+    Parameters
+    ----------
+    names : ndarray of object, shape (E,), optional
+        The events as they are in the table, for those that are unknown.
+    """
+    no_event = (rows.events < 0) | (rows.events >= len(EVENT_NAMES))
+    no_node = (rows.nodes < 0) | (rows.nodes >= extent.nodes)
+    no_round = (rows.rounds < 0) | (rows.rounds >= extent.rounds)
+    bad = no_event | no_node | no_round
+    if not bad.any():
+        return None
+    at = int(np.argmax(bad))
+    if names is not None:
+        name = names[at]
+    else:
+        name = f"code {rows.events[at]}" if no_event[at] else EVENT_NAMES[rows.events[at]]
+    row = _row(rows, at, name)
+    if no_event[at]:
+        near = difflib.get_close_matches(name, EVENT_NAMES, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        return f"{row} has no known event; events are {', '.join(EVENT_NAMES)}{meant}"
+    if no_node[at]:
+        return f"{row} names no node; nodes are 0 to {extent.nodes - 1}"
+    return f"{row} is in no round; rounds are 0 to {extent.rounds - 1}"
+
+
+def first_impossible(rows: EventRows, extent: Extent) -> tuple[int, int, str] | None:
+    """The first event, by round and node, that the node's state does not allow; None if all are.
+
+    A node that is alive can leave or fail.  One that is not can arrive and, if it was there before,
+    recover: it keeps its nodeId and its last leaf set however it went, so it may recover after a
+    departure, too.  A node has at most one event in a round.
+
+    Parameters
+    ----------
+    rows : EventRows
+        All events of their nodes; :func:`first_bad_cell` has nothing against them.
+
+    Returns
+    -------
+    tuple of (int, int, str) or None
+        The round, the node, and what is wrong.
+    """
+    if not len(rows):
+        return None
+    rows = rows.take(np.argsort(rows.nodes * np.int64(extent.rounds) + rows.rounds, kind="stable"))
+    rounds, nodes, events = rows.rounds, rows.nodes, rows.events
+    has_previous = np.concatenate([[False], nodes[1:] == nodes[:-1]])
+    previous = np.arange(len(rows)) - has_previous
+    initially = nodes < extent.initial
+    alive = np.where(has_previous, ALIVE_AFTER[events[previous]], initially)
+    known = has_previous | initially
+    twice = has_previous & (rounds == rounds[previous])
+    bad = np.flatnonzero(twice | (ALIVE_AFTER[events] == alive) | ((events == RECOVER) & ~known))
+    if not len(bad):
+        return None
+    at = int(bad[np.lexsort((~twice[bad], nodes[bad], rounds[bad]))[0]])
+    before = int(previous[at]) if has_previous[at] else None
+    if twice[at]:
+        what = _two_events(rows, int(previous[at]), at)
+    else:
+        reason = _why_not(rows, before, bool(alive[at]), bool(known[at]), extent)
+        what = f"{_row(rows, at, EVENT_NAMES[events[at]])} is impossible: {reason}"
+    return int(rounds[at]), int(nodes[at]), what
+
+
+def _two_events(rows: EventRows, one: int, other: int) -> str:
+    both = " and ".join(EVENT_NAMES[code] for code in sorted(rows.events[[one, other]]))
+    return f"round={rows.rounds[one]}, node={rows.nodes[one]} has two events, {both}; keep one"
+
+
+def _why_not(rows: EventRows, before: int | None, alive: bool, known: bool, extent: Extent) -> str:
+    """Why a node cannot have an event, by the one that it has before, and what would do."""
+    if not known:
+        start = f"alive at the start are nodes 0 to {extent.initial - 1}"
+        return f"the node was never there ({start}); let it arrive before"
+    since = "from the start"
+    if before is not None:
+        since = f"since its {EVENT_NAMES[rows.events[before]]} in round {rows.rounds[before]}"
+    if alive:
+        return f"the node is alive {since}; let it leave or fail before"
+    return f"the node is not alive {since}; let it arrive or recover before"
+
+
+def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
+    """Live nodes after each round: int64, shape (R,); for events that are possible."""
+    enters = ALIVE_AFTER[rows.events]
+    come, gone = (
+        np.bincount(rows.rounds[which], minlength=extent.rounds) for which in (enters, ~enters)
+    )
+    return extent.initial + np.cumsum(come - gone)
+
+
+def _row(rows: EventRows, at: int, name: str) -> str:
+    return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={name!r}"

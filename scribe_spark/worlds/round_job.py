@@ -1,0 +1,207 @@
+"""A round of a world as one Spark job: rows of nodes and events in, rows of nodes and results out.
+
+One task plays a round.  A round of a thousand messages in supersteps takes some twenty Spark jobs,
+each of which costs more than all of its messages; and what nodes know changes with every hop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DoubleType, IntegerType, StringType, StructField, StructType
+
+from scribe_spark import schemas
+from scribe_spark.pastry.arrivals.one_task import waves
+from scribe_spark.pastry.arrivals.overlay import arrival_plan
+from scribe_spark.pastry.arrivals.waves import wave_ends
+from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.node_rows import NodeRows, from_rows, to_rows
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.perfect_start import perfect_start
+from scribe_spark.pastry.living.round import RoundResult, play_round
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.runtime.blocks import read_partition
+from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.worlds.round_measures import round_measures
+from scribe_spark.worlds.state_table import read_state, state_table
+
+__all__ = ["LOOKUPS", "MEASURE", "NEW_LEAFS", "STATE", "arrived_start", "perfect_tables", "played"]
+
+#: What a round is made of and what it leaves: rows of several kinds in one table, so that one job
+#: makes all of it.
+WORLD_ROWS = StructType(
+    [
+        StructField("what", IntegerType()),
+        *schemas.WORLD_STATE.fields,
+        StructField("name", StringType()),
+        StructField("value", DoubleType()),
+        *schemas.LOOKUPS.fields,
+    ]
+)
+
+#: Values of the column ``what`` of :data:`WORLD_ROWS`.
+STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT = range(5)
+
+_BATCH = 10_000
+
+
+def perfect_tables(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
+    """`schemas.WORLD_STATE` of a world that begins with perfect tables.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`: all nodes of the world.
+    initial : int
+        How many are alive at the start: the first numbers.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is not None:
+            known = _ring(rows, kernel)
+            live = np.flatnonzero(known.node < initial)
+            state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
+            yield from state_table(to_rows(state), kernel).to_batches(_BATCH)
+
+    return nodes.coalesce(1).mapInArrow(run, schemas.WORLD_STATE)
+
+
+def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
+    """`schemas.WORLD_STATE` of a world whose first nodes have arrived in waves.
+
+    Parameters
+    ----------
+    nodes, initial
+        As of :func:`perfect_tables`.
+    """
+    first = nodes.where(F.col("node") < initial)
+    plan = arrival_plan(first, kernel, rules, wave_ends(initial, rules.growth))
+    later = nodes.where(F.col("node") >= initial)
+    placed = later.select(
+        *schemas.NODES.names,
+        F.lit(None).cast("bigint").alias("wave"),
+        F.lit(None).cast("bigint").alias("contact"),
+    )
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is None:
+            return
+        here = rows.filter(rows.column("wave").is_valid())
+        known = _ring(here, kernel)
+        wave, contact = (_of_nodes(here, name, known.node) for name in ("wave", "contact"))
+        order = np.argsort(known.node)
+        asked = order[np.searchsorted(known.node[order], contact) % len(order)]
+        *_, done = waves(known, wave, asked, rules, kernel)
+        there = to_rows(OverlayState.of(done.states, np.arange(len(known))))
+        new = _ring(rows.filter(rows.column("wave").is_null()), kernel)
+        both = NodeRows.join(there, NodeRows.of_new(new, rules.leaf_set))
+        yield from state_table(both, kernel).to_batches(_BATCH)
+
+    together = plan.select(placed.columns).unionByName(placed)
+    return together.coalesce(1).mapInArrow(run, schemas.WORLD_STATE)
+
+
+def _ring(rows: pa.Table, kernel: Kernel) -> Ring:
+    hi, lo, node, router = (
+        rows.column(name).to_numpy() for name in ("id_hi", "id_lo", "node", "router")
+    )
+    return Ring.in_order(hi, lo, node, kernel.index(router).astype(np.int64))
+
+
+def _of_nodes(rows: pa.Table, column: str, nodes: np.ndarray) -> np.ndarray:
+    """A column's values of some nodes; -1 where it is NULL."""
+    number, value = rows.column("node").to_numpy(), rows.column(column).fill_null(-1).to_numpy()
+    order = np.argsort(number)
+    return value[order[np.searchsorted(number[order], nodes)]]
+
+
+def played(
+    state: DataFrame,
+    events: DataFrame,
+    number: int,
+    lookups: int,
+    rules: WorldRules,
+    kernel: Kernel,
+) -> DataFrame:
+    """Everything after a round: :data:`WORLD_ROWS`, in one partition; lazy.
+
+    Parameters
+    ----------
+    state : DataFrame
+        `schemas.WORLD_STATE`.
+    events : DataFrame
+        `schemas.EVENTS` of this round.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is None:
+            return
+        what = rows.column("what").to_numpy()
+        overlay = from_rows(
+            read_state(rows.filter(pa.array(what == STATE)), rules.leaf_set, kernel), rules.b
+        )
+        given = rows.filter(pa.array(what == EVENT))
+        names = given.column("name").to_numpy(zero_copy_only=False).astype(str)
+        known = overlay.states.known
+        happening = Events.of(known, given.column("node").to_numpy(), names)
+        result = play_round(overlay, number, happening, lookups, rules, kernel)
+        for table in _results(overlay, result, kernel):
+            yield from table.to_batches(_BATCH)
+
+    named = events.select("node", F.col("event").alias("name"))
+    rows = _rows(state, STATE).unionByName(_rows(named, EVENT))
+    return rows.coalesce(1).mapInArrow(run, WORLD_ROWS)
+
+
+def _rows(frame: DataFrame, what: int) -> DataFrame:
+    """Rows of :data:`WORLD_ROWS`, NULL in the columns that `frame` does not have."""
+    fields = WORLD_ROWS.fields[1:]
+    cells = [
+        F.col(f.name) if f.name in frame.columns else F.lit(None).cast(f.dataType).alias(f.name)
+        for f in fields
+    ]
+    return frame.select(F.lit(what).cast("int").alias("what"), *cells)
+
+
+def _results(overlay: OverlayState, result: RoundResult, kernel: Kernel) -> Iterator[pa.Table]:
+    yield _table(STATE, state_table(to_rows(overlay), kernel))
+    measures = round_measures(overlay, result)
+    yield _table(
+        MEASURE, {"name": pa.array(list(measures)), "value": pa.array(list(measures.values()))}
+    )
+    number, found = overlay.states.known.node, result.lookups
+    yield _table(
+        LOOKUPS,
+        {
+            "source": pa.array(number[found.source]),
+            "key_hi": pa.array(found.keys.hi.view(np.int64)),
+            "key_lo": pa.array(found.keys.lo.view(np.int64)),
+            "at": pa.array(number[found.at]),
+            "delivered": pa.array(found.delivered),
+            "right": pa.array(found.right),
+            "hops": pa.array(found.hops),
+            "lost": pa.array(found.lost),
+        },
+    )
+    yield _table(NEW_LEAFS, {"node": pa.array(number[result.new_leafs])})
+
+
+def _table(what: int, columns: pa.Table | dict[str, pa.Array]) -> pa.Table:
+    """Rows of :data:`WORLD_ROWS`."""
+    if isinstance(columns, pa.Table):
+        columns = {name: columns.column(name) for name in columns.column_names}
+    length = len(next(iter(columns.values())))
+    cells = {"what": pa.array(np.full(length, what, dtype=np.int32)), **columns}
+    wanted = to_arrow_schema(WORLD_ROWS)
+    return pa.Table.from_arrays(
+        [cells.get(f.name, pa.nulls(length, f.type)) for f in wanted], schema=wanted
+    )

@@ -1,0 +1,92 @@
+"""What is measured of an overlay after a round.
+
+References
+----------
+JSAC 2002, Section II; ``dynamics.md``, "Measures, by round".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark import ids
+from scribe_spark.pastry.living.leaf_sides import distinct_leaves
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.round import RoundResult
+from scribe_spark.pastry.ring import Ring
+
+__all__ = ["cells_with_nodes", "right_leaf_sets", "round_measures"]
+
+
+def round_measures(state: OverlayState, result: RoundResult) -> dict[str, float]:
+    """Measure -> value, after a round.
+
+    ``nodes.live``; ``leaf_sets.right`` (share of the live nodes whose leaf set is the ring's);
+    ``leaf_sets.changed`` (nodes); ``cells.filled``, ``cells.dead`` (entries that are dead),
+    ``cells.missing`` (empty, though there is a live node for the cell), all per live node;
+    ``lookups``, and of them the shares ``lookups.delivered`` and ``lookups.right``,
+    ``lookups.hops`` (mean of the delivered) and ``lookups.lost`` (lost transmissions per lookup);
+    ``messages.KIND`` and ``messages.lost KIND``.
+    """
+    live = state.live()
+    entries = state.states.cells[live]
+    filled = int((entries >= 0).sum())
+    alive = int(state.is_alive(entries).sum())
+    possible = cells_with_nodes(state.states.known.take(live), state.states.b)
+    measures = {
+        "nodes.live": float(len(live)),
+        "leaf_sets.right": right_leaf_sets(state) / len(live),
+        "leaf_sets.changed": float(len(result.new_leafs)),
+        "cells.filled": filled / len(live),
+        "cells.dead": (filled - alive) / len(live),
+        "cells.missing": (possible - alive) / len(live),
+    }
+    found = result.lookups
+    count = len(found.hops)
+    if count:
+        delivered = int(found.delivered.sum())
+        measures |= {
+            "lookups": float(count),
+            "lookups.delivered": delivered / count,
+            "lookups.right": int(found.right.sum()) / count,
+            "lookups.lost": int(found.lost.sum()) / count,
+        }
+        if delivered:
+            measures["lookups.hops"] = int(found.hops[found.delivered].sum()) / delivered
+    return measures | {f"messages.{kind}": float(n) for kind, n in result.messages.items()}
+
+
+def right_leaf_sets(state: OverlayState) -> int:
+    """How many live nodes have exactly the leaf set of the ring of live nodes."""
+    live, half = state.live(), state.states.half
+    steps = np.arange(1, min(half, len(live) - 1) + 1)
+    place = np.arange(len(live))[:, None]
+    wanted = np.full((len(live), 2 * half), -1, dtype=np.int64)
+    wanted[:, : len(steps)] = live[(place + steps) % len(live)]
+    wanted[:, half : half + len(steps)] = live[(place - steps) % len(live)]
+    held, wanted = distinct_leaves(state.states.leaves[live]), distinct_leaves(wanted)
+    return int((np.sort(held, axis=1) == np.sort(wanted, axis=1)).all(axis=1).sum())
+
+
+def cells_with_nodes(live: Ring, b: int) -> int:
+    """Cells of all routing tables together for which there is a live node.
+
+    Of the nodes that share the first `row` digits, each has in that row a cell for each other digit
+    that some of them have next.
+
+    Parameters
+    ----------
+    live : Ring
+        The live nodes, in the order of their nodeIds.
+    """
+    if len(live) < 2:
+        return 0
+    shared = ids.shared_digits_np(live.hi[1:], live.lo[1:], live.hi[:-1], live.lo[:-1], b)
+    cells = 0
+    for row in range(int(shared.max()) + 1):
+        # classes of nodes that share `row` digits; in each, the different next digits
+        begins = np.r_[0, np.flatnonzero(shared < row) + 1]
+        members = np.diff(np.r_[begins, len(live)])
+        digits = np.add.reduceat(np.r_[1, shared <= row], begins)
+        cells += int((members * (digits - 1)).sum())
+    return cells

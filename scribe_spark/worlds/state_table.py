@@ -1,0 +1,69 @@
+"""The nodes of a world as rows of a table: `schemas.WORLD_STATE`, one row a node."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from scribe_spark import schemas
+from scribe_spark.pastry.living.node_rows import NodeRows
+from scribe_spark.pastry.ragged import offsets_of
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["read_state", "state_table"]
+
+
+def state_table(rows: NodeRows, kernel: Kernel) -> pa.Table:
+    """Nodes as rows of `schemas.WORLD_STATE`; routers by their ids."""
+    columns = [
+        pa.array(rows.node),
+        pa.array(rows.hi.view(np.int64)),
+        pa.array(rows.lo.view(np.int64)),
+        pa.array(kernel.ids(rows.router)),
+        pa.array(rows.alive),
+        pa.array(rows.died),
+        pa.array(rows.wait),
+        _as_bytes(rows.leaves, np.arange(len(rows.node) + 1) * rows.leaves.shape[1]),
+        _as_bytes(rows.cell, rows.offsets),
+        _as_bytes(rows.entry, rows.offsets),
+    ]
+    return pa.Table.from_arrays(columns, names=schemas.WORLD_STATE.names)
+
+
+def read_state(table: pa.Table, leaf_set: int, kernel: Kernel) -> NodeRows:
+    """The nodes of a table that :func:`state_table` made; its rows may come in any order."""
+    whole = {name: table.column(name).to_numpy() for name in schemas.WORLD_STATE.names[:7]}
+    leaves, _ = _from_bytes(table.column("leaves"))
+    cell, offsets = _from_bytes(table.column("cells"))
+    entry, _ = _from_bytes(table.column("entries"))
+    return NodeRows(
+        whole["id_hi"].view(np.uint64),
+        whole["id_lo"].view(np.uint64),
+        whole["node"],
+        kernel.index(whole["router"]).astype(np.int64),
+        whole["alive"],
+        whole["died"],
+        whole["wait"],
+        leaves.reshape(-1, leaf_set),
+        offsets,
+        cell,
+        entry,
+    )
+
+
+def _as_bytes(values: np.ndarray, offsets: np.ndarray) -> pa.Array:
+    """Segments of an int32 array as a column of bytes."""
+    data = pa.py_buffer(np.ascontiguousarray(values, dtype="<i4"))
+    starts = pa.py_buffer((offsets * 4).astype("<i4"))
+    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, [None, starts, data])
+
+
+def _from_bytes(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """The values of a column of bytes, int32, and where each row begins."""
+    values, lengths = [np.empty(0, dtype="<i4")], [np.empty(0, dtype=np.int64)]
+    for chunk in column.chunks:
+        starts = np.frombuffer(chunk.buffers()[1], "<i4")[chunk.offset :][: len(chunk) + 1]
+        data = np.frombuffer(chunk.buffers()[2] or b"", np.uint8)[starts[0] : starts[-1]]
+        values.append(data.view("<i4"))
+        lengths.append(np.diff(starts).astype(np.int64) // 4)
+    return np.concatenate(values), offsets_of(np.concatenate(lengths))

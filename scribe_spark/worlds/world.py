@@ -1,0 +1,131 @@
+"""A world: an overlay whose nodes arrive, leave, fail and recover, played round by round."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark import schemas
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.runtime.blocks import describe_jobs, materialise, release
+from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.worlds.round_job import (
+    LOOKUPS,
+    MEASURE,
+    NEW_LEAFS,
+    STATE,
+    arrived_start,
+    perfect_tables,
+    played,
+)
+
+__all__ = ["World"]
+
+
+class World:
+    """An overlay between two rounds; :meth:`step` plays the next one.
+
+    Parameters
+    ----------
+    state : DataFrame
+        `schemas.WORLD_STATE`, materialised; the world frees it.
+    events : DataFrame
+        `schemas.EVENTS`, checked.
+    underlay : Underlay
+    rules : WorldRules
+    lookups : int
+        Made in each round, between live nodes and keys that are drawn.
+    number : int
+        The round that is played next.
+
+    Attributes
+    ----------
+    number : int
+        The round that is played next.
+    """
+
+    def __init__(
+        self,
+        state: DataFrame,
+        events: DataFrame,
+        underlay: Underlay,
+        rules: WorldRules,
+        lookups: int,
+        number: int = 0,
+    ) -> None:
+        self.number = number
+        self._rows: DataFrame | None = None
+        self._state, self._events = state, events
+        self._underlay, self._rules, self._lookups = underlay, rules, lookups
+
+    @classmethod
+    def start(
+        cls,
+        nodes: DataFrame,
+        initial: int,
+        events: DataFrame,
+        underlay: Underlay,
+        rules: WorldRules,
+        lookups: int,
+        overlay: str = "perfect",
+    ) -> World:
+        """The world before its first round.
+
+        Parameters
+        ----------
+        nodes : DataFrame
+            `schemas.NODES`: those that are alive at the start, and those that may arrive.
+        initial : int
+            How many are alive at the start: the first numbers.
+        overlay : str
+            How tables are filled at the start: ``perfect`` or ``arrivals``.
+        """
+        begin = arrived_start if overlay == "arrivals" else perfect_tables
+        with describe_jobs(nodes.sparkSession.sparkContext, "start of the world"):
+            state, _ = materialise(begin(nodes, initial, rules, underlay.kernel))
+        return cls(state, events, underlay, rules, lookups)
+
+    def step(self) -> dict[str, float]:
+        """Play a round; its measures by name (see :mod:`.round_measures`)."""
+        number = self.number
+        events = self._events.where(F.col("round") == number)
+        context = self._events.sparkSession.sparkContext
+        with describe_jobs(context, f"world round {number}"):
+            rows, _ = materialise(
+                played(
+                    self._state, events, number, self._lookups, self._rules, self._underlay.kernel
+                )
+            )
+            measured = rows.where(F.col("what") == MEASURE).select("name", "value").collect()
+        release(self._rows if self._rows is not None else self._state)
+        self._rows, self._state = rows, _of(rows, STATE, schemas.WORLD_STATE.names)
+        self.number += 1
+        return {row["name"]: row["value"] for row in measured}
+
+    @property
+    def state(self) -> DataFrame:
+        """`schemas.WORLD_STATE`: every node that is or was there, or may arrive."""
+        return self._state
+
+    @property
+    def lookups(self) -> DataFrame:
+        """`schemas.LOOKUPS` of the last round."""
+        return self._last(LOOKUPS, schemas.LOOKUPS.names)
+
+    @property
+    def new_leafs(self) -> DataFrame:
+        """``node``: whose leaf set changed in the last round (the upcall ``newLeafs``)."""
+        return self._last(NEW_LEAFS, ["node"])
+
+    def _last(self, what: int, columns: list[str]) -> DataFrame:
+        if self._rows is None:
+            raise ValueError("no round has been played")
+        return _of(self._rows, what, columns)
+
+    def release(self) -> None:
+        """Free the nodes' memory."""
+        release(self._rows if self._rows is not None else self._state)
+
+
+def _of(rows: DataFrame, what: int, columns: list[str]) -> DataFrame:
+    return rows.where(F.col("what") == what).select(columns)

@@ -1,0 +1,183 @@
+"""Random small overlays of arriving nodes, for the oracle in `oracle.living` and for the kernels.
+
+The oracle asks for every draw; here it gets those of `scribe_spark`.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from oracle.living.draws import Matrix
+from oracle.living.overlay import Overlay, Rules
+from oracle.living.world import Snapshot, snapshot
+
+from scribe_spark.pastry.arrivals.contacts import nearest_contacts, random_contacts
+from scribe_spark.pastry.arrivals.maintenance import maintenance_draws
+from scribe_spark.pastry.arrivals.messages import count_by_kind
+from scribe_spark.pastry.arrivals.rules import ArrivalRules
+from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.arrivals.waves import wave_size
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.underlay.nearest import nearest
+
+MOST_ROWS = 128
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Delays between routers of a random plane (`underlay.protocol.Kernel`)."""
+
+    delay_us: np.ndarray
+    routers: np.ndarray
+    all_pairs_limit: ClassVar[int] = 48
+
+    def index(self, routers: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.routers, routers)
+
+    def ids(self, index: np.ndarray) -> np.ndarray:
+        return self.routers[index]
+
+    def nearest(self, queries, candidates, starts) -> np.ndarray:
+        return nearest(self.delay_us, queries, candidates, starts)
+
+    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return self.delay_us[a, b].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """A random case: nodes, routers, rules, and the wave that each node arrives in."""
+
+    seed: int
+    rules: ArrivalRules
+    idents: dict[int, int]
+    router: np.ndarray
+    kernel: Kernel
+    wave: np.ndarray  # by node number
+
+    @functools.cached_property
+    def known(self) -> Ring:
+        """All nodes in the order of their nodeIds."""
+        ident = [self.idents[node] for node in range(len(self.idents))]
+        hi = np.array([one >> 64 for one in ident], dtype=np.uint64)
+        lo = np.array([one % 2**64 for one in ident], dtype=np.uint64)
+        return Ring.in_order(hi, lo, np.arange(len(ident)), self.router)
+
+    def drawn_contact(self, node: int) -> int:
+        """Random bits of a node's contact."""
+        return int(self.contact_bits[node])
+
+    @functools.cached_property
+    def contact_bits(self) -> np.ndarray:
+        """Random bits of each node's contact: uint64."""
+        return np.random.default_rng(self.seed).integers(
+            0, 2**63, len(self.idents), dtype=np.uint64
+        )
+
+    def oracle(self) -> Overlay:
+        """The oracle's overlay with nobody in it."""
+        rules = self.rules
+        return Overlay(
+            self.idents,
+            Matrix(self.kernel.delay_us, self.router),
+            self._draw,
+            Rules(
+                b=rules.b,
+                l=rules.leaf_set,
+                contact=rules.contact,
+                rows=rules.rows,
+                announce=rules.announce,
+                maintenance=rules.maintenance,
+            ),
+        )
+
+    def _draw(self, purpose: str, *key, among: int | None = None) -> int:
+        if purpose == "contact":
+            value = self.drawn_contact(key[1])
+        else:
+            assert purpose == "wave maintenance"
+            wave, time, node, row = key
+            value = int(_bits(self.rules.seed, wave, time, len(self.idents))[node, row])
+        return value if among is None else value % among
+
+
+@functools.lru_cache(maxsize=8)
+def _bits(seed: int, wave: int, time: int, nodes: int) -> np.ndarray:
+    return maintenance_draws(seed, wave, time, MOST_ROWS, nodes)
+
+
+def arrivals(seed: int, most: int = 60, **given) -> Arrivals:
+    """A random case; `given` fixes rules."""
+    case = random.Random(seed)
+    pick = case.choice
+    rules = {
+        "b": pick([1, 2, 4]),
+        "leaf_set": pick([2, 4, 8, 16]),
+        "growth": pick([1.0001, 1.1, 1.25, 1.5, 2, 4]),
+        "contact": pick(["nearest", "random"]),
+        "rows": pick(["route", "route", "all"]),
+        "announce": pick(["row", "row", "self"]),
+        "maintenance": pick([0, 0, 1, 2]),
+        "seed": seed,
+    } | given
+    count = case.randint(1, most)
+    places = count // 2 + 1
+    points = np.random.default_rng(seed).uniform(0, 100_000, (places, 2))
+    between = np.sqrt(((points[:, None] - points) ** 2).sum(axis=2)).astype(np.int32)
+    # nodeIds that share many digits, too
+    bits = pick([128, 128, 40])
+    idents = {node: _ident(case, bits) for node in range(count)}
+    order = case.sample(range(count), count)
+    wave, done, number = np.zeros(count, dtype=np.int64), 0, 0
+    while done < count:
+        size = wave_size(done, rules["growth"])
+        wave[order[done : done + size]] = number
+        done, number = done + size, number + 1
+    router = np.array([case.randrange(places) for _ in range(count)])
+    kernel = Kernel(between, np.arange(places))
+    return Arrivals(seed, ArrivalRules(**rules), idents, router, kernel, wave)
+
+
+def _ident(case: random.Random, bits: int) -> int:
+    """A nodeId; of few bits, these are the first, and the last 64."""
+    if bits == 128:
+        return case.getrandbits(128)
+    return case.getrandbits(4) << 124 | case.getrandbits(8) << 100 | case.getrandbits(64)
+
+
+def contacts(case: Arrivals) -> np.ndarray:
+    """Whom each node asks, by its place in the order of nodeIds."""
+    wave = case.wave[case.known.node]
+    if case.rules.contact == "random":
+        return random_contacts(wave, case.contact_bits[case.known.node])
+    return nearest_contacts(case.known, wave, case.kernel)
+
+
+def as_snapshot(states: States, live: np.ndarray) -> Snapshot:
+    """The kernels' states as the oracle writes its own."""
+    number, half = states.known.node, states.half
+    nodes = sorted((int(number[states.own[at]]), at) for at in live)
+
+    def side(at: int, columns: slice) -> list[int]:
+        return [int(number[p]) for p in states.leaves[at, columns] if p >= 0]
+
+    sides = [(n, side(at, slice(half, None)), side(at, slice(half))) for n, at in nodes]
+    cells = [
+        (n, int(row), int(column), int(number[states.cells[at, row, column]]))
+        for n, at in nodes
+        for row, column in zip(*np.nonzero(states.cells[at] >= 0), strict=True)
+    ]
+    leaf_sets = [(n, sorted({*smaller, *larger})) for n, smaller, larger in sides]
+    counts = count_by_kind(states.messages)
+    kept = {kind: count for kind, count in sorted(counts.items()) if count}
+    return Snapshot(0, [n for n, _ in nodes], leaf_sets, sides, cells, kept)
+
+
+def oracle_snapshot(overlay: Overlay) -> Snapshot:
+    """The oracle's state, counts that are 0 left out."""
+    counts = {kind: count for kind, count in overlay.counts.items() if count}
+    return snapshot(overlay, counts)

@@ -1,0 +1,92 @@
+"""Arrivals on Spark, wave by wave, beside the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from arriving import Arrivals, arrivals, as_snapshot, oracle_snapshot
+from oracle.living.arrival import arrive
+from oracle.living.compare import differences
+
+from scribe_spark.config import RunConfig
+from scribe_spark.pastry.arrivals.letters import read_letters
+from scribe_spark.pastry.arrivals.overlay import arrival_plan, waves_of_states
+from scribe_spark.pastry.arrivals.waves import wave_ends
+from scribe_spark.pastry.registry import build_overlay
+from scribe_spark.runtime.blocks import release
+from scribe_spark.underlay.all_pairs import RouteMatrices
+from scribe_spark.underlay.matrices import MatrixUnderlay
+
+PARTS = ("live", "leaf_sets", "sides", "cells", "counts")
+
+#: Waves of 1, 7 and the other nodes; those after the first are supersteps.
+RULES = {
+    "growth": 8,
+    "b": 2,
+    "leaf_set": 4,
+    "contact": "random",
+    "rows": "route",
+    "announce": "row",
+    "maintenance": 1,
+}
+
+
+def underlay(spark, case: Arrivals) -> MatrixUnderlay:
+    delay_us = case.kernel.delay_us
+    routes = RouteMatrices(case.kernel.routers, delay_us, np.full_like(delay_us, -1))
+    return MatrixUnderlay.of(spark, routes, 0, 1000)
+
+
+def node_table(case: Arrivals) -> pa.Table:
+    known, order = case.known, np.argsort(case.known.node)
+    hi, lo = known.hi.view(np.int64), known.lo.view(np.int64)
+    columns = {"node": known.node, "id_hi": hi, "id_lo": lo, "router": known.router}
+    return pa.table({name: values[order] for name, values in columns.items()})
+
+
+def with_plan(case: Arrivals, plan: list) -> Arrivals:
+    """The case with the waves and contacts that were drawn."""
+    rows = sorted(plan, key=lambda row: row.node)
+    case = replace(case, wave=np.array([row.wave for row in rows]))
+    drawn = np.array([row.drawn for row in rows]).view(np.uint64)
+    case.__dict__["contact_bits"] = drawn
+    return case
+
+
+def test_states_and_messages_are_the_oracles_after_every_wave(spark):
+    case = arrivals(1000, most=40, **RULES)
+    routes, rules = underlay(spark, case), case.rules
+    nodes = spark.createDataFrame(node_table(case)).repartition(3)
+    ends = wave_ends(len(case.idents), rules.growth)
+    assert ends.tolist() == [1, 8, len(case.idents)]
+    case = with_plan(case, arrival_plan(nodes, routes.kernel, rules, ends).collect())
+    overlay, wave = case.oracle(), 0
+    for states in waves_of_states(nodes, routes, rules, one_task=1):
+        table = states.toArrow()
+        letters = read_letters(table.to_batches(), case.kernel)
+        own = np.arange(table.num_rows)
+        ours = as_snapshot(letters.states(own, rules.leaf_set, rules.b), own)
+        while len(overlay.live) < table.num_rows:
+            arrive(overlay, [int(node) for node in np.flatnonzero(case.wave == wave)])
+            wave += 1
+        assert differences(ours, oracle_snapshot(overlay), PARTS) == []
+    assert len(overlay.live) == len(case.idents)
+    release(states)
+    routes.release()
+
+
+def test_the_overlay_that_a_config_names_has_the_rings_leaf_sets(spark):
+    case = arrivals(1001, most=40)
+    routes, nodes = underlay(spark, case), spark.createDataFrame(node_table(case))
+    leaf_sets = []
+    for kind in ("perfect", "arrivals"):
+        config = RunConfig(overlay=kind, nodes=len(case.idents), b=2, leaf_set=8).overlay
+        overlay = build_overlay(nodes, routes, config, seed=5)
+        rows = overlay.knowledge.select("node", "smaller", "covers_ring", "leaf_set.entry")
+        leaf_sets.append(sorted(rows.collect()))
+        assert overlay.routing_table().count() == overlay.table_entries().first().entries
+        overlay.release()
+    assert leaf_sets[0] == leaf_sets[1]
+    routes.release()

@@ -1,0 +1,66 @@
+"""The size of waves, and what a config refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scribe_spark import InputError
+from scribe_spark.config import RunConfig
+from scribe_spark.pastry.arrivals.contacts import random_contacts
+from scribe_spark.pastry.arrivals.messages import Kind, count_by_kind
+from scribe_spark.pastry.arrivals.waves import wave_ends, wave_size
+from scribe_spark.pastry.registry import check_overlay
+
+
+def test_a_wave_is_a_share_of_the_nodes_before_it_and_one_at_least():
+    assert [wave_size(n, 1.25) for n in (1, 4, 7, 8, 100)] == [1, 1, 1, 2, 25]
+    assert wave_size(20, 1.15) == 3, "20 x 0.15 is 2.9999999999999982 as floats"
+    assert [wave_size(n, 2) for n in (1, 5)] == [1, 5]
+
+
+def test_waves_end_with_all_nodes():
+    assert wave_ends(20, 2).tolist() == [1, 2, 4, 8, 16, 20]
+    assert wave_ends(5, 1.0001).tolist() == [1, 2, 3, 4, 5]
+    assert wave_ends(1, 2).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"growth": 1.0}, "growth = 1.0: must be above 1"),
+        ({"growth": 0.5}, "growth = 0.5: must be above 1"),
+        ({"growth": float("nan")}, "growth = nan"),
+        ({"contact": "far"}, "contact = 'far': must be one of nearest, random"),
+        ({"rows": "some"}, "rows = 'some': must be one of route, all"),
+        ({"announce": "all"}, "announce = 'all': must be one of row, self"),
+        ({"maintenance": -1}, "maintenance = -1: must be at least 0"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(given, message):
+    with pytest.raises(InputError) as refused:
+        RunConfig(overlay="arrivals", **given)
+    assert str(refused.value).startswith(message)
+    assert "\n" not in str(refused.value)
+
+
+def test_arrivals_is_an_overlay_and_perfect_is_the_default():
+    assert check_overlay(RunConfig(overlay="arrivals").overlay).name == "arrivals"
+    assert check_overlay(RunConfig().overlay).name == "perfect"
+
+
+def test_contacts_are_live():
+    """Of later waves and of its own wave a node asks nobody."""
+    wave = np.array([2, 0, 1, 2, 1])
+    drawn = np.arange(5, dtype=np.uint64)
+    contact = random_contacts(wave, drawn)
+    assert contact[1] == -1
+    assert all(wave[contact[x]] < wave[x] for x in (0, 2, 3, 4))
+
+
+def test_messages_by_kind_have_the_names_of_the_definitions():
+    counted = count_by_kind(np.arange(12).reshape(2, 6))
+    assert counted == {
+        "join": 6, "rows": 8, "leaf set": 10, "announcement": 12, "exchange": 14, "maintenance": 16,
+    }  # fmt: skip
+    assert len(Kind) == 6

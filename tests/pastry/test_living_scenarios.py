@@ -1,0 +1,152 @@
+"""Worlds of known outcome, without the oracle; and events that are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from arriving import Arrivals, arrivals
+
+from scribe_spark.pastry.living.closeness import Keys, roots
+from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.lookups import Lookups
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.perfect_start import perfect_start
+from scribe_spark.pastry.living.round import RoundResult, play_round
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.ring import Ring
+
+RULES = WorldRules(b=2, leaf_set=8)
+CASE = next(case for case in map(arrivals, range(100)) if len(case.known) >= 55)
+
+
+def perfect(rules: WorldRules = RULES, case: Arrivals = CASE) -> OverlayState:
+    live = np.arange(len(case.known))
+    return perfect_start(case.known, live, rules.leaf_set, rules.b, case.kernel)
+
+
+def play(
+    state: OverlayState,
+    number: int,
+    lookups: Lookups | int = 0,
+    rules: WorldRules = RULES,
+    **events: list[int],
+) -> RoundResult:
+    given = {kind: np.array(nodes, dtype=np.int64) for kind, nodes in events.items()}
+    return play_round(state, number, Events(**given), lookups, rules, CASE.kernel)
+
+
+def wrong_sides(state: OverlayState, rules: WorldRules = RULES) -> int:
+    """Nodes whose leaf set is not the ring's."""
+    live = state.live()
+    there = perfect_start(state.states.known, live, rules.leaf_set, rules.b, CASE.kernel)
+    return int((there.states.leaves[live] != state.states.leaves[live]).any(axis=1).sum())
+
+
+@pytest.mark.parametrize("repair", ["none", "lazy", "eager"])
+def test_half_a_leaf_set_less_one_may_fail_at_once(repair: str) -> None:
+    rules, state = replace(RULES, repair=repair), perfect()
+    play(state, 0, rules=rules, fail=[20, 21, 22])
+    assert wrong_sides(state) > 0, "not detected yet"
+    seen = play(state, 1, 500, rules=rules)
+    assert wrong_sides(state) == 0
+    assert seen.lookups.right.all()
+
+
+def test_half_a_leaf_set_is_too_much() -> None:
+    state = perfect()
+    play(state, 0, fail=[20, 21, 22, 23])
+    seen = play(state, 1, 500)
+    assert wrong_sides(state) > 0
+    assert seen.lookups.delivered.sum() >= seen.lookups.right.sum()
+
+
+def test_departures_are_known_at_once_and_failures_after_detection() -> None:
+    for kind, wait in (("leave", 0), ("fail", 2)):
+        rules, state = replace(RULES, detection=2), perfect()
+        holds = []
+        for number in range(4):
+            events = {kind: [30]} if number == 1 else {}
+            play(state, number, rules=rules, **events)
+            holds.append((state.states.leaves[state.live()] == 30).any())
+        assert holds == [number < 1 + wait for number in range(4)]
+
+
+def test_new_leafs_are_the_neighbours_of_who_left() -> None:
+    state = perfect()
+    assert play(state, 0).new_leafs.tolist() == []
+    assert play(state, 1, leave=[30]).new_leafs.tolist() == [26, 27, 28, 29, 31, 32, 33, 34]
+
+
+def test_recovery_brings_the_leaf_sets_back() -> None:
+    state = perfect()
+    before = state.states.leaves.copy()
+    play(state, 0, fail=[5, 30, 50])
+    play(state, 1)
+    seen = play(state, 2, recover=[5, 30, 50])
+    np.testing.assert_array_equal(state.states.leaves, before)
+    assert seen.messages["recovery"] == 2 * 3 * 8
+    assert {5, 30, 50} <= set(seen.new_leafs.tolist())
+
+
+def test_who_recovers_without_a_live_leaf_arrives() -> None:
+    state = perfect()
+    around = list(range(26, 35))
+    play(state, 0, fail=around)
+    seen = play(state, 1, recover=[30])
+    assert seen.messages["lost recovery"] == seen.messages["recovery"] == 8
+    assert seen.messages["leaf set"] == 1
+    assert state.alive[30]
+
+
+def test_undeliverable_where_nothing_is_left() -> None:
+    rules, state = replace(RULES, detection=9), perfect()
+    opposite = Keys(CASE.known.hi[:1] + np.uint64(2**63), CASE.known.lo[:1])
+    lookups = Lookups(np.array([0]), opposite)
+    seen = play(state, 0, lookups, rules=rules, fail=list(range(1, len(CASE.known))))
+    assert not seen.lookups.delivered[0]
+    assert not seen.lookups.right[0]
+    assert seen.lookups.hops[0] == 0
+    assert seen.messages["lookup"] == seen.messages["lost lookup"] == seen.lookups.lost[0] > 0
+
+
+def test_what_cannot_be_is_refused_before_anything_changes() -> None:
+    state = perfect()
+    play(state, 0, fail=[7])
+    before = state.alive.copy()
+    events: list[dict[str, list[int]]] = [
+        {"fail": [7]},
+        {"leave": [7]},
+        {"recover": [8]},
+        {"arrive": [8]},
+        {"leave": [3], "fail": [3]},
+    ]
+    for one in events:
+        with pytest.raises(ValueError, match=r"round 1: .*(cannot|two events)"):
+            play(state, 1, **one)
+        np.testing.assert_array_equal(state.alive, before)
+    with pytest.raises(ValueError, match="round 1: no node is left"):
+        play(state, 1, fail=np.flatnonzero(state.alive).tolist())
+
+
+def test_roots_are_the_closest_of_all_and_of_two_as_close_the_smaller() -> None:
+    rng = np.random.default_rng(1)
+    ident = sorted({*[int(x) << 100 for x in rng.integers(0, 2**28, 9)], 0, 10, 2**128 - 10})
+    hi = np.array([one >> 64 for one in ident], dtype=np.uint64)
+    lo = np.array([one % 2**64 for one in ident], dtype=np.uint64)
+    known = Ring(hi, lo, np.arange(len(ident)), np.arange(len(ident)))
+    live = np.delete(np.arange(len(ident)), [3])
+    keys = [0, 5, 2**128 - 5, 2**127, *ident, *[(a + b) // 2 for a, b in pairwise(ident)]]
+
+    def closest(key: int) -> int:
+        return min(
+            live, key=lambda p: (min((ident[p] - key) % 2**128, (key - ident[p]) % 2**128), p)
+        )
+
+    halves = Keys(
+        np.array([key >> 64 for key in keys], dtype=np.uint64),
+        np.array([key % 2**64 for key in keys], dtype=np.uint64),
+    )
+    assert roots(known, live, halves).tolist() == [closest(key) for key in keys]

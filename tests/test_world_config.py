@@ -1,0 +1,140 @@
+"""The config of a world: its section, its bounds, flat names, TOML, the ready worlds."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from scribe_spark.config import (
+    RUN_FIELDS,
+    WORLD_FIELDS,
+    NetworkConfig,
+    OverlayConfig,
+    RoundsConfig,
+    RunConfig,
+    WorldConfig,
+    read_toml,
+    write_toml,
+)
+from scribe_spark.errors import InputError
+
+DATA = Path(__file__).parents[1] / "data"
+
+BAD = [
+    ("rounds", 0, "must be at least 1"),
+    ("rounds", 100_001, "must be at most 100,000"),
+    ("rounds", 2.0, "must be a whole number"),
+    ("events", " ", "must be a non-empty text"),
+    ("generator", "", "must be a non-empty text"),
+    ("initial", 0, "must be at least 1"),
+    ("initial", 100_001, "must be at most the 100000 nodes"),
+    ("event_round", -1, "must be at least 0"),
+    ("event_round", 100_000, "must be at most 99,999"),
+    ("share", 0.0, "must be above 0.0"),
+    ("share", -0.1, "must be above 0.0"),
+    ("share", 1.0, "must be below 1.0"),
+    ("share", float("nan"), "must be a number"),
+    ("adjacent", 0, "must be at least 1"),
+    ("lifetime", 0.0, "must be at least 1.0"),
+    ("lifetime", -5, "must be at least 1.0"),
+    ("lifetime", float("inf"), "must be a number"),
+    ("lifetime_distribution", "pareto", "must be one of exponential, weibull"),
+    ("weibull_shape", 0.0, "must be at least 0.1"),
+    ("weibull_shape", 11.0, "must be at most 10.0"),
+    ("replacement", "leave", "must be one of arrive, recover"),
+    ("lookups", -1, "must be at least 0"),
+    ("lookups", 10**9, "must be at most 100,000,000"),
+    ("detection", -1, "must be at least 0"),
+    ("repair", "greedy", "must be one of lazy, none, eager"),
+    ("maintenance_period", -1, "must be at least 0"),
+    ("nodes", 0, "must be at least 1"),
+    ("growth", 1.0, "must be above 1.0"),
+    ("contact", "nobody", "must be one of nearest, random"),
+    ("seed", 1.5, "must be a whole number"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "remedy"), BAD)
+def test_a_bad_value_is_refused_in_one_line(field, value, remedy):
+    with pytest.raises(InputError) as refused:
+        WorldConfig(**{field: value})
+    assert str(refused.value) == f"{field} = {value!r}: {remedy}"
+
+
+def test_every_field_of_the_section_has_a_refusal_above():
+    assert set(RoundsConfig.model_fields) <= {field for field, *_ in BAD}
+
+
+def test_events_have_one_origin():
+    with pytest.raises(InputError) as refused:
+        WorldConfig(events="e.csv", generator="churn")
+    assert str(refused.value) == (
+        "generator = 'churn': makes events, which a table of events has itself; leave out this, "
+        "or events"
+    )
+    with pytest.raises(InputError):
+        WorldConfig(generator="churn").replace(events="e.csv")
+    assert WorldConfig(events="e.csv").replace(events=None, generator="churn").world.events is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"nodes": 9, "rounds": 5, "repair": "eager", "topology": "power-law"},
+        {"overlay": {"nodes": 9}, "world": {"rounds": 5, "repair": "eager"},
+         "topology.kind": "power-law"},
+        {"overlay": OverlayConfig(nodes=9), "world": RoundsConfig(rounds=5, repair="eager"),
+         "topology": {"kind": "power-law"}},
+    ],
+)  # fmt: skip
+def test_fields_are_given_flat_dotted_or_by_section(given):
+    config = WorldConfig(**given)
+    assert (config.overlay.nodes, config.world.rounds, config.world.repair) == (9, 5, "eager")
+    assert config == WorldConfig.of({"nodes": 9, "rounds": 4}, {"rounds": 5}).replace(
+        repair="eager", topology="power-law"
+    )
+
+
+def test_fields_of_a_run_that_a_world_lacks_are_unknown():
+    with pytest.raises(InputError, match="config key = 'variants': is unknown; did you mean "):
+        WorldConfig(variants="lazy")
+    with pytest.raises(InputError, match=r"'world.rouns': is unknown; did you mean 'world.rounds'"):
+        WorldConfig(world={"rouns": 5})
+    with pytest.raises(InputError, match="config key = 'rounds': is unknown"):
+        RunConfig(rounds=5)
+
+
+def test_a_config_is_plain_hashable_and_read_back(tmp_path):
+    config = WorldConfig(nodes=7, generator="churn", seed=3)
+    assert WorldConfig(**json.loads(json.dumps(config.flat()))) == config
+    assert hash(config) == hash(WorldConfig(**config.flat()))
+    assert pickle.loads(pickle.dumps(config)) == config
+    file = tmp_path / "world.toml"
+    file.write_text(write_toml(config.flat()))
+    assert WorldConfig.of(read_toml(file)) == config
+
+
+def test_flags_are_the_fields_and_runs_have_none_of_the_section():
+    assert set(WORLD_FIELDS) == set(WorldConfig().flat())
+    assert all(field.description for field in WORLD_FIELDS.values())
+    section = {name for name, field in WORLD_FIELDS.items() if field.section == "world"}
+    assert section == set(RoundsConfig.model_fields)
+    assert not section & set(RUN_FIELDS)
+    shared = set(WORLD_FIELDS) - section
+    assert {name: WORLD_FIELDS[name] for name in shared} == {n: RUN_FIELDS[n] for n in shared}
+
+
+def test_worlds_and_runs_share_their_network():
+    world, run = WorldConfig(seed=2, stub_size=5, rounds=9), RunConfig(seed=2, stub_size=5)
+    assert isinstance(world, NetworkConfig)
+    assert world.network_key == run.network_key != WorldConfig().network_key
+    assert WorldConfig(rounds=2, nodes=5, lookups=3).estimated_work == 16
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("world_*.toml")), ids=lambda path: path.stem)
+def test_ready_worlds_load(path):
+    config = WorldConfig.of(read_toml(path))
+    assert path.stem == "world_" + config.world.generator.replace("-", "_")

@@ -1,0 +1,241 @@
+"""A world on Spark is what the kernels make of it; it goes on after any round that was saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import functions as F
+
+from scribe_spark import experiments, ids
+from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import Simulation, run_world
+from scribe_spark.experiments.world_setup import rules_of
+from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.node_rows import from_rows, to_rows
+from scribe_spark.pastry.living.perfect_start import perfect_start
+from scribe_spark.pastry.living.round import play_round
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.progress import Silent
+from scribe_spark.worlds.round_measures import cells_with_nodes, right_leaf_sets, round_measures
+from scribe_spark.worlds.state_table import read_state, state_table
+
+NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
+CONFIG = WorldConfig(
+    **NETWORK, nodes=90, leaf_set=8, initial=70, generator="churn", lifetime=8.0,
+    replacement="recover", rounds=6, lookups=40,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def simulation(spark):
+    with Simulation(spark, experiments.network_of(CONFIG)) as made:
+        yield made
+
+
+def ring_of(simulation) -> Ring:
+    rows = simulation.nodes.toPandas()
+    index = simulation.underlay.kernel.index(rows["router"].to_numpy()).astype(np.int64)
+    halves = (rows[name].to_numpy() for name in ("id_hi", "id_lo"))
+    return Ring.in_order(*halves, rows["node"].to_numpy(), index)
+
+
+def test_rounds_are_what_the_kernels_make_of_them(simulation):
+    kernel, rules = simulation.underlay.kernel, rules_of(CONFIG)
+    known = ring_of(simulation)
+    live = np.flatnonzero(known.node < 70)
+    state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
+    world = experiments.make_world(simulation, CONFIG)
+    events = world._events.toPandas()
+    assert len(events) > 40
+    try:
+        for number in range(CONFIG.world.rounds):
+            now = events[events["round"] == number]
+            happening = Events.of(
+                known, now["node"].to_numpy(), now["event"].astype(str).to_numpy()
+            )
+            result = play_round(state, number, happening, CONFIG.world.lookups, rules, kernel)
+            assert world.step() == round_measures(state, result)
+            found = from_rows(read_state(world.state.toArrow(), rules.leaf_set, kernel), rules.b)
+            for name in ("leaves", "cells"):
+                assert (getattr(found.states, name) == getattr(state.states, name)).all()
+            assert (found.alive == state.alive).all()
+            assert (found.died == state.died).all()
+            changed = {row["node"] for row in world.new_leafs.collect()}
+            assert changed == set(known.node[result.new_leafs].tolist())
+            lookups = world.lookups
+            assert lookups.count() == CONFIG.world.lookups
+            right = lookups.where(F.col("right")).count()
+            assert right == int(result.lookups.right.sum())
+    finally:
+        world.release()
+
+
+def test_a_world_of_arrivals_begins_with_the_overlay_of_arrivals(simulation):
+    config = CONFIG.replace(overlay="arrivals", generator=None, rounds=1, initial=90)
+    world = experiments.make_world(simulation, config)
+    overlay = Simulation(simulation.spark, experiments.network_of(config), shares=simulation)
+    try:
+        rows = read_state(world.state.toArrow(), 8, simulation.underlay.kernel)
+        entries = sum(rows.offsets[-1:])
+        assert overlay.overlay.table_entries().collect()[0]["entries"] == entries
+        table = {
+            (r["node"], r["row"] * 16 + r["col"], r["entry"])
+            for r in overlay.overlay.routing_table().collect()
+        }
+        of = np.repeat(rows.node, np.diff(rows.offsets))
+        assert table == set(zip(of.tolist(), rows.cell.tolist(), rows.entry.tolist(), strict=True))
+        assert world.step()["leaf_sets.right"] == 1.0
+    finally:
+        world.release()
+        overlay.close()
+
+
+def test_measures_by_looking_at_all(simulation):
+    kernel, known = simulation.underlay.kernel, ring_of(simulation)
+    for count, b in ((90, 4), (40, 2), (7, 4), (2, 1), (1, 4)):
+        live = np.sort(np.random.default_rng(count).permutation(90)[:count])
+        state = perfect_start(known, live, 8, b, kernel)
+        assert right_leaf_sets(state) == count
+        there = known.take(live)
+        cells = set()
+        for one in range(count):
+            for other in range(count):
+                if one != other:
+                    pair = [np.array([a[i]]) for i in (one, other) for a in (there.hi, there.lo)]
+                    row = int(ids.shared_digits_np(*pair, b)[0])
+                    shift = 128 - b * (row + 1)
+                    ident = int(there.hi[other]) << 64 | int(there.lo[other])
+                    cells.add((one, row, ident >> shift & (2**b - 1)))
+        assert cells_with_nodes(there, b) == len(cells) == int((state.states.cells >= 0).sum())
+        if count > 8:
+            state.states.leaves[live[3], 0] = live[0]
+            assert right_leaf_sets(state) == count - 1
+
+
+def test_states_are_read_back(simulation):
+    kernel, known = simulation.underlay.kernel, ring_of(simulation)
+    state = perfect_start(known, np.arange(0, 90, 2), 8, 4, kernel)
+    rows = to_rows(state)
+    table = state_table(rows, kernel)
+    back = read_state(table.take(np.arange(90)[::-1]), 8, kernel)
+    again = from_rows(back, 4)
+    assert (again.states.cells == state.states.cells).all()
+    assert (again.states.leaves == state.states.leaves).all()
+
+
+# --- runs of worlds
+
+
+class Stops(Silent):
+    """Interrupts when a round is told."""
+
+    def __init__(self, after: str) -> None:
+        self.after, self.lines = after, []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+        if self.after in text:
+            raise KeyboardInterrupt
+
+
+def tables(out: Path) -> dict[str, str]:
+    recorded = json.loads((out / "manifest.json").read_text())["world"]["tables"]
+    return {name: record["digest"] for name, record in recorded.items()}
+
+
+def play(spark, out, progress=None, config=CONFIG, **how) -> str:
+    execution = Execution(**{"out": str(out), "master": "local[2]"} | how)
+    experiments.check_world_run(config, execution)
+    return run_world(spark, config, execution, progress)
+
+
+@pytest.fixture(scope="module")
+def finished(spark, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("world") / "out"
+    play(spark, out)
+    return out
+
+
+def test_what_a_world_leaves(spark, finished):
+    rounds = spark.read.parquet(str(finished / "tables" / "rounds"))
+    assert [f.simpleString() for f in rounds.schema.fields] == [
+        "round:bigint", "system:string", "measure:string", "value:double",
+    ]  # fmt: skip
+    live = rounds.where("measure = 'nodes.live'").orderBy("round").collect()
+    assert [row["value"] for row in live] == [70.0] * 6
+    events = spark.read.parquet(str(finished / "tables" / "events"))
+    assert events.columns == ["round", "node", "event", "group"]
+    assert events.count() > 40
+    page = (finished / "report.html").read_text()
+    for heading in ("Live nodes", "Lookups", "Hops of delivered lookups", "Messages"):
+        assert heading in page
+    assert len(list((finished / "figures").glob("round-*.svg"))) == 7
+
+
+def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[run_world.__module__], "SAVE_EVERY", 0.0)
+    out = tmp_path / "out"
+    for after in ("round 1:", "round 3:", "round 4:"):
+        with pytest.raises(KeyboardInterrupt):
+            play(spark, out, Stops(after), resume=True)
+    told = Stops("never")
+    play(spark, out, told, resume=True, partitions=3)
+    assert "goes on with round 4" in told.lines
+    assert tables(out) == tables(finished)
+    told = Stops("never")
+    play(spark, out, told, resume=True)  # complete: only the page is drawn again
+    assert not any("live nodes" in line for line in told.lines)
+    assert tables(out) == tables(finished)
+    # what was saved is damaged: from the beginning, to the same end
+    (part,) = (out / "tables" / "state_even").glob("*.parquet")
+    part.write_bytes(part.read_bytes()[:-9])
+    told = Stops("never")
+    play(spark, out, told, resume=True)
+    assert any("begins again" in line for line in told.lines)
+    assert tables(out) == tables(finished)
+
+
+def test_an_out_of_something_else_is_refused(spark, finished, tmp_path):
+    with pytest.raises(InputError, match="--resume to go on or --overwrite"):
+        play(spark, finished)
+    with pytest.raises(InputError, match="lookups = 41"):
+        play(spark, finished, config=CONFIG.replace(lookups=41), resume=True)
+    with pytest.raises(InputError, match="overlay = 'ring'"):
+        play(spark, tmp_path / "other", config=CONFIG.replace(overlay="ring"))
+    (tmp_path / "things").mkdir()
+    (tmp_path / "things" / "manifest.json").write_text('{"resolved": {}, "phases": []}')
+    with pytest.raises(InputError, match=r"manifest\.json of something else"):
+        play(spark, tmp_path / "things", resume=True)
+
+
+@pytest.mark.slow
+def test_killed_worlds_go_on(finished, tmp_path):
+    """Killed with -9 in a round; the rest is played by an executor process."""
+    out, log = tmp_path / "out", tmp_path / "log"
+    given = {**NETWORK, "nodes": 90, "leaf-set": 8, "initial": 70, "generator": "churn"}
+    given |= {"lifetime": 8, "replacement": "recover", "rounds": 6, "lookups": 40, "out": out}
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    command = [sys.executable, "-m", "scribe_spark.cli", "world", *flags, "--resume"]
+    with open(log, "w") as told:
+        run = subprocess.Popen(
+            [*command, "--master=local[1]"], stderr=told, stdout=told, start_new_session=True
+        )
+        while "round 3:" not in log.read_text():
+            assert run.poll() is None, log.read_text()
+            time.sleep(0.02)
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait(60)
+    done = subprocess.run(
+        [*command, "--master=local-cluster[1,1,1024]"], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert tables(out) == tables(finished)
