@@ -65,11 +65,24 @@ _TABLE_NOTES = """
 - `routing_table` is written with `--write-routing-table` only, because it is large.
 """
 
+_ABOUT_WORLDS = """
+## Tables of a world
+
+A world leaves `routers`, `links` and `nodes`, and:
+
+| table | columns |
+|---|---|
+"""
+
 
 def tables_page() -> str:
     """``docs/tables.md``."""
-    rows = [(f"`{name}`", columns(schema)) for name, schema in schemas.CONTRACT.items()]
-    return _ABOUT_TABLES + "".join(f"| {name} | {text} |\n" for name, text in rows) + _TABLE_NOTES
+    of_runs, of_worlds = map(_table_rows, (schemas.CONTRACT, schemas.WORLD_CONTRACT))
+    return _ABOUT_TABLES + of_runs + _TABLE_NOTES + _ABOUT_WORLDS + of_worlds
+
+
+def _table_rows(contract: Mapping[str, Any]) -> str:
+    return "".join(f"| `{name}` | {columns(schema)} |\n" for name, schema in contract.items())
 
 
 def columns(schema: Any) -> str:
