@@ -52,7 +52,7 @@ BAD = [
     ("maintenance_period", -1, "must be at least 0"),
     ("nodes", 0, "must be at least 1"),
     ("growth", 1.0, "must be above 1.0"),
-    ("contact", "nobody", "must be one of nearest, random"),
+    ("contact", "nobody", "must be one of nearest, random, discovered"),
     ("seed", 1.5, "must be a whole number"),
 ]
 

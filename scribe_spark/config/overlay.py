@@ -43,9 +43,10 @@ class OverlayConfig(Section):
         description="Arrivals: of n nodes, a wave has floor(n (growth - 1)) more, at least one; "
         "all of a wave see the overlay as it was before",
     )
-    contact: Literal["nearest", "random"] = Field(
+    contact: Literal["nearest", "random", "discovered"] = Field(
         default="nearest",
-        description="Arrivals: whom an arriving node asks first, the nearest node or any",
+        description="Arrivals: whom an arriving node asks first, the nearest node or any; in "
+        "worlds also discovered (nearby-node search from any node, its probes counted)",
     )
     rows: Literal["route", "all"] = Field(
         default="route",

@@ -20,6 +20,7 @@ from scribe_spark.experiments.previous import (
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.registry import check_overlay
 from scribe_spark.topology import check_routable, load, needs_spark
 from scribe_spark.worlds import World, check_world, extent_of, world_events
 
@@ -110,6 +111,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     if config.overlay.kind not in WORLD_OVERLAYS:
         remedy = f"has no world; give one of {', '.join(WORLD_OVERLAYS)}"
         raise InputError("overlay", config.overlay.kind, remedy)
+    check_overlay(config.overlay)
     if not needs_spark(config.topology.kind):
         check_routable(load(network_of(config)), config.topology.tie)
     check_world(config)

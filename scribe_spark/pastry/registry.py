@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # not on executors
 __all__ = [
     "OverlayKind",
     "build_overlay",
+    "check_contact",
     "check_overlay",
     "overlay_kinds",
     "register_overlay",
@@ -111,11 +112,25 @@ def check_overlay(config: OverlayConfig) -> OverlayKind:
     Raises
     ------
     InputError
-        There is no such kind.
+        There is no such kind; or it cannot be built with the config's contact.
     """
     if config.kind not in _KINDS:
         raise InputError("overlay", config.kind, f"is unknown; give one of {', '.join(_KINDS)}")
+    if config.kind == "arrivals":
+        check_contact(config)
     return _KINDS[config.kind]
+
+
+def check_contact(config: OverlayConfig) -> None:
+    """Refuse a contact that an overlay of arrivals cannot be built with.
+
+    Raises
+    ------
+    InputError
+    """
+    if config.contact == "discovered":
+        remedy = "is for arrivals in the rounds of a world; give nearest or random"
+        raise InputError("contact", config.contact, remedy)
 
 
 def build_overlay(

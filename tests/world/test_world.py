@@ -79,6 +79,17 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
         world.release()
 
 
+def test_contacts_may_be_discovered(simulation):
+    config = CONFIG.replace(contact="discovered", replacement="arrive")
+    world = experiments.make_world(simulation, config)
+    try:
+        measured = [world.step() for _ in range(3)]
+    finally:
+        world.release()
+    assert sum(round.get("messages.probe", 0) for round in measured) > 20
+    assert all(round["leaf_sets.right"] > 0.4 for round in measured)
+
+
 def test_a_world_of_arrivals_begins_with_the_overlay_of_arrivals(simulation):
     config = CONFIG.replace(overlay="arrivals", generator=None, rounds=1, initial=90)
     world = experiments.make_world(simulation, config)
@@ -211,6 +222,9 @@ def test_an_out_of_something_else_is_refused(spark, finished, tmp_path):
         play(spark, finished, config=CONFIG.replace(lookups=41), resume=True)
     with pytest.raises(InputError, match="overlay = 'ring'"):
         play(spark, tmp_path / "other", config=CONFIG.replace(overlay="ring"))
+    discovered = CONFIG.replace(overlay="arrivals", contact="discovered")
+    with pytest.raises(InputError, match="contact = 'discovered'"):
+        play(spark, tmp_path / "other", config=discovered)
     (tmp_path / "things").mkdir()
     (tmp_path / "things" / "manifest.json").write_text('{"resolved": {}, "phases": []}')
     with pytest.raises(InputError, match=r"manifest\.json of something else"):
