@@ -125,7 +125,12 @@ def _run_tables(simulation: Simulation) -> RunTables:
     config = simulation.config
     systems = systems_of_run(config.trees.variants)
     return RunTables(
-        simulation.saved, systems, config.overlay.nodes, config.overlay.b, simulation.underlay
+        simulation.saved,
+        systems,
+        config.overlay.nodes,
+        config.overlay.b,
+        simulation.underlay,
+        config.seed,
     )
 
 

@@ -132,6 +132,8 @@ class RunTables:
         Pastry's digits are base 2**b.
     underlay : Underlay
         Routes between routers.
+    seed : int
+        Key of what a measure draws.
     """
 
     tables: Mapping[str, DataFrame]
@@ -139,6 +141,7 @@ class RunTables:
     nodes: int
     b: int
     underlay: Underlay | None = None
+    seed: int = 0
 
     def __getitem__(self, name: str) -> DataFrame:
         return self.tables[name]

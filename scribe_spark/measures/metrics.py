@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from scribe_spark.measures.convergence import CONVERGENCE
 from scribe_spark.measures.delay import DELAY
 from scribe_spark.measures.distributions import distributions, read_histograms
 from scribe_spark.measures.group_size import GROUP_SIZE
@@ -36,10 +37,9 @@ __all__ = [
 ]
 
 #: In the order of metrics.
-_MEASURES: dict[str, Measure] = {
-    measure.name: measure
-    for measure in (NETWORK, GROUP_SIZE, OVERLAY, DELAY, NODE_STRESS, LINK_STRESS, JOINING)
-}
+_BUILT_IN = NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING
+
+_MEASURES: dict[str, Measure] = {measure.name: measure for measure in _BUILT_IN}
 
 
 def register_measure(measure: Measure) -> Measure:

@@ -44,6 +44,12 @@ PANELS = (
         {"cells.dead": "dead entry", "cells.missing": "no live entry, though there is a node"},
     ),
     Panel(
+        "delay",
+        "Delay to the entries of routing tables",
+        "ms, between routers",
+        {"cells.delay": "entry", "cells.nearest_delay": "nearest live node"},
+    ),
+    Panel(
         "delivered",
         "Lookups",
         "share",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -19,7 +20,9 @@ from scribe_spark import schemas
 from scribe_spark.pastry.arrivals.one_task import waves
 from scribe_spark.pastry.arrivals.overlay import arrival_plan
 from scribe_spark.pastry.arrivals.waves import wave_ends
-from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.closeness import Keys
+from scribe_spark.pastry.living.events import Events, positions_of
+from scribe_spark.pastry.living.lookups import LookupResults, Lookups, try_routes
 from scribe_spark.pastry.living.node_rows import NodeRows, from_rows, to_rows
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.perfect_start import perfect_start
@@ -31,7 +34,16 @@ from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.round_measures import round_measures
 from scribe_spark.worlds.state_table import read_state, state_table
 
-__all__ = ["LOOKUPS", "MEASURE", "NEW_LEAFS", "STATE", "arrived_start", "perfect_tables", "played"]
+__all__ = [
+    "LOOKUPS",
+    "MEASURE",
+    "NEW_LEAFS",
+    "STATE",
+    "arrived_start",
+    "perfect_tables",
+    "played",
+    "routed",
+]
 
 #: What a round is made of and what it leaves: rows of several kinds in one table, so that one job
 #: makes all of it.
@@ -154,12 +166,43 @@ def played(
         known = overlay.states.known
         happening = Events.of(known, given.column("node").to_numpy(), names)
         result = play_round(overlay, number, happening, lookups, rules, kernel)
-        for table in _results(overlay, result, kernel):
+        for table in _results(overlay, result, rules, kernel):
             yield from table.to_batches(_BATCH)
 
     named = events.select("node", F.col("event").alias("name"))
     rows = _rows(state, STATE).unionByName(_rows(named, EVENT))
     return rows.coalesce(1).mapInArrow(run, WORLD_ROWS)
+
+
+def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Kernel) -> DataFrame:
+    """Where messages end, by what nodes know now: `schemas.LOOKUPS`, in one partition; lazy.
+
+    Parameters
+    ----------
+    state : DataFrame
+        `schemas.WORLD_STATE`.
+    messages : DataFrame
+        ``node, key_hi, key_lo``: where each begins, and its key.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is None:
+            return
+        is_state = pa.array(rows.column("what").to_numpy() == STATE)
+        overlay = from_rows(read_state(rows.filter(is_state), rules.leaf_set, kernel), rules.b)
+        sent = rows.filter(pc.invert(is_state))
+        known = overlay.states.known
+        hi, lo = (sent.column(name).to_numpy().view(np.uint64) for name in ("key_hi", "key_lo"))
+        source = positions_of(known, sent.column("source").to_numpy())
+        found = try_routes(overlay, Lookups(source, Keys(hi, lo)))
+        columns = _lookup_columns(found, known.node)
+        table = pa.Table.from_pydict(columns, schema=to_arrow_schema(schemas.LOOKUPS))
+        yield from table.to_batches(_BATCH)
+
+    sent = messages.select(F.col("node").alias("source"), "key_hi", "key_lo")
+    rows = _rows(state, STATE).unionByName(_rows(sent, LOOKUPS))
+    return rows.coalesce(1).mapInArrow(run, schemas.LOOKUPS)
 
 
 def _rows(frame: DataFrame, what: int) -> DataFrame:
@@ -172,27 +215,31 @@ def _rows(frame: DataFrame, what: int) -> DataFrame:
     return frame.select(F.lit(what).cast("int").alias("what"), *cells)
 
 
-def _results(overlay: OverlayState, result: RoundResult, kernel: Kernel) -> Iterator[pa.Table]:
+def _results(
+    overlay: OverlayState, result: RoundResult, rules: WorldRules, kernel: Kernel
+) -> Iterator[pa.Table]:
     yield _table(STATE, state_table(to_rows(overlay), kernel))
-    measures = round_measures(overlay, result)
+    measures = round_measures(overlay, result, rules.seed, kernel)
     yield _table(
         MEASURE, {"name": pa.array(list(measures)), "value": pa.array(list(measures.values()))}
     )
-    number, found = overlay.states.known.node, result.lookups
-    yield _table(
-        LOOKUPS,
-        {
-            "source": pa.array(number[found.source]),
-            "key_hi": pa.array(found.keys.hi.view(np.int64)),
-            "key_lo": pa.array(found.keys.lo.view(np.int64)),
-            "at": pa.array(number[found.at]),
-            "delivered": pa.array(found.delivered),
-            "right": pa.array(found.right),
-            "hops": pa.array(found.hops),
-            "lost": pa.array(found.lost),
-        },
-    )
+    number = overlay.states.known.node
+    yield _table(LOOKUPS, _lookup_columns(result.lookups, number))
     yield _table(NEW_LEAFS, {"node": pa.array(number[result.new_leafs])})
+
+
+def _lookup_columns(found: LookupResults, number: np.ndarray) -> dict[str, pa.Array]:
+    """`schemas.LOOKUPS`; `number` has the nodes' numbers by position."""
+    return {
+        "source": pa.array(number[found.source]),
+        "key_hi": pa.array(found.keys.hi.view(np.int64)),
+        "key_lo": pa.array(found.keys.lo.view(np.int64)),
+        "at": pa.array(number[found.at]),
+        "delivered": pa.array(found.delivered),
+        "right": pa.array(found.right),
+        "hops": pa.array(found.hops),
+        "lost": pa.array(found.lost),
+    }
 
 
 def _table(what: int, columns: pa.Table | dict[str, pa.Array]) -> pa.Table:

@@ -9,24 +9,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark import ids
+from scribe_spark import draws, ids
 from scribe_spark.pastry.living.leaf_sides import distinct_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult
 from scribe_spark.pastry.ring import Ring
+from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["cells_with_nodes", "right_leaf_sets", "round_measures"]
+__all__ = ["cell_delays", "cells_with_nodes", "right_leaf_sets", "round_measures"]
+
+#: Nodes whose cells are compared with the nearest nodes, drawn anew in each round.
+_COMPARED = 50
 
 
-def round_measures(state: OverlayState, result: RoundResult) -> dict[str, float]:
+def round_measures(
+    state: OverlayState, result: RoundResult, seed: int, kernel: Kernel
+) -> dict[str, float]:
     """Measure -> value, after a round.
 
     ``nodes.live``; ``leaf_sets.right`` (share of the live nodes whose leaf set is the ring's);
     ``leaf_sets.changed`` (nodes); ``cells.filled``, ``cells.dead`` (entries that are dead),
     ``cells.missing`` (empty, though there is a live node for the cell), all per live node;
-    ``lookups``, and of them the shares ``lookups.delivered`` and ``lookups.right``,
-    ``lookups.hops`` (mean of the delivered) and ``lookups.lost`` (lost transmissions per lookup);
-    ``messages.KIND`` and ``messages.lost KIND``.
+    ``cells.delay`` and ``cells.nearest_delay``, see :func:`cell_delays`; ``lookups``, and of them
+    the shares ``lookups.delivered`` and ``lookups.right``, ``lookups.hops`` (mean of the delivered)
+    and ``lookups.lost`` (lost transmissions per lookup); ``messages.KIND`` and ``messages.lost
+    KIND``.
     """
     live = state.live()
     entries = state.states.cells[live]
@@ -41,6 +49,12 @@ def round_measures(state: OverlayState, result: RoundResult) -> dict[str, float]
         "cells.dead": (filled - alive) / len(live),
         "cells.missing": (possible - alive) / len(live),
     }
+    drawn = draws.stream(seed, "compared cells", result.number).random_raw(_COMPARED)
+    some = live[np.unique(drawn % np.uint64(len(live))).astype(np.int64)]
+    known_delay, nearest = cell_delays(state, some, kernel)
+    if len(nearest):
+        measures["cells.delay"] = known_delay.sum() / (len(nearest) * MICROSECONDS)
+        measures["cells.nearest_delay"] = nearest.sum() / (len(nearest) * MICROSECONDS)
     found = result.lookups
     count = len(found.hops)
     if count:
@@ -66,6 +80,44 @@ def right_leaf_sets(state: OverlayState) -> int:
     wanted[:, half : half + len(steps)] = live[(place - steps) % len(live)]
     held, wanted = distinct_leaves(state.states.leaves[live]), distinct_leaves(wanted)
     return int((np.sort(held, axis=1) == np.sort(wanted, axis=1)).all(axis=1).sum())
+
+
+def cell_delays(
+    state: OverlayState, nodes: np.ndarray, kernel: Kernel
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of the live entries of some nodes: how far each is, and how far the nearest live node is.
+
+    Parameters
+    ----------
+    nodes : ndarray of int64
+        Positions of live nodes.
+
+    Returns
+    -------
+    known, nearest : ndarray of int64
+        Delay in microseconds from the node's router to that of its entry, and to the nearest router
+        of a live node that could be the entry.
+    """
+    states, live = state.states, state.live()
+    ring, b = states.known.take(live), states.b
+    known, nearest = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for node in nodes:
+        own = states.known.take(np.full(len(live), node))
+        row = ids.shared_digits_np(ring.hi, ring.lo, own.hi, own.lo, b)
+        inside = row < states.cells.shape[1]  # not the node itself
+        row, others = row[inside], ring.take(np.flatnonzero(inside))
+        column = ids.digit_at_np(others.hi, others.lo, row, b)
+        # those of a cell are neighbours in the order of nodeIds
+        begins = np.flatnonzero(np.r_[True, (np.diff(row) != 0) | (np.diff(column) != 0)])
+        if not len(others):
+            continue
+        delay = kernel.delays(own.router[inside], others.router)
+        entry = states.cells[node, row[begins], column[begins]].astype(np.int64)
+        usable = state.is_alive(entry)
+        nearest.append(np.minimum.reduceat(delay, begins)[usable])
+        router = states.known.router[entry[usable]]
+        known.append(kernel.delays(np.full(len(router), own.router[0]), router))
+    return np.concatenate(known), np.concatenate(nearest)
 
 
 def cells_with_nodes(live: Ring, b: int) -> int:

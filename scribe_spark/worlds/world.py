@@ -17,6 +17,7 @@ from scribe_spark.worlds.round_job import (
     arrived_start,
     perfect_tables,
     played,
+    routed,
 )
 
 __all__ = ["World"]
@@ -106,6 +107,36 @@ class World:
     def state(self) -> DataFrame:
         """`schemas.WORLD_STATE`: every node that is or was there, or may arrive."""
         return self._state
+
+    def route(self, messages: DataFrame) -> DataFrame:
+        """Route messages by what nodes know now: `schemas.LOOKUPS`, a row for each message; lazy.
+
+        Nothing changes: dead nodes that a message meets stay in tables.
+
+        Parameters
+        ----------
+        messages : DataFrame
+            ``node, key_hi, key_lo``: where each begins, and its key.  `node` is a node of this
+            world; a message of one that is not alive is not delivered.
+        """
+        return routed(self.state, messages, self._rules, self._underlay.kernel)
+
+    def send(self, messages: DataFrame) -> DataFrame:
+        """Send messages to nodes whose address is known; lazy.
+
+        Parameters
+        ----------
+        messages : DataFrame
+            ``node`` (the receiver) and payload.
+
+        Returns
+        -------
+        DataFrame
+            `messages` and ``delivered``: False where the receiver is not alive.
+        """
+        alive = self.state.where("alive").select("node", F.lit(True).alias("delivered"))
+        found = messages.join(alive, "node", "left")
+        return found.withColumn("delivered", F.coalesce("delivered", F.lit(False)))
 
     @property
     def lookups(self) -> DataFrame:

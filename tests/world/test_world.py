@@ -25,7 +25,12 @@ from scribe_spark.pastry.living.perfect_start import perfect_start
 from scribe_spark.pastry.living.round import play_round
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.progress import Silent
-from scribe_spark.worlds.round_measures import cells_with_nodes, right_leaf_sets, round_measures
+from scribe_spark.worlds.round_measures import (
+    cell_delays,
+    cells_with_nodes,
+    right_leaf_sets,
+    round_measures,
+)
 from scribe_spark.worlds.state_table import read_state, state_table
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
@@ -63,7 +68,8 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
                 known, now["node"].to_numpy(), now["event"].astype(str).to_numpy()
             )
             result = play_round(state, number, happening, CONFIG.world.lookups, rules, kernel)
-            assert world.step() == round_measures(state, result)
+            measured = round_measures(state, result, rules.seed, kernel)
+            assert world.step() == measured
             found = from_rows(read_state(world.state.toArrow(), rules.leaf_set, kernel), rules.b)
             for name in ("leaves", "cells"):
                 assert (getattr(found.states, name) == getattr(state.states, name)).all()
@@ -75,6 +81,34 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             assert lookups.count() == CONFIG.world.lookups
             right = lookups.where(F.col("right")).count()
             assert right == int(result.lookups.right.sum())
+    finally:
+        world.release()
+
+
+def test_messages_are_routed_and_sent_by_what_nodes_know_now(simulation):
+    """The last round's lookups again: no dead entry is left that they would meet."""
+    world = experiments.make_world(simulation, CONFIG)
+    try:
+        for _ in range(4):
+            world.step()
+        again = world.lookups.withColumnRenamed("source", "node").where("lost = 0")
+        asked = again.select("node", "key_hi", "key_lo")
+        assert asked.count() > 20
+        before = world.state.select("node", "entries").collect()
+        found = world.route(asked).collect()
+        assert sorted(found) == sorted(world.lookups.where("lost = 0").collect())
+        assert world.state.select("node", "entries").collect() == before
+        # from a dead node nothing goes
+        alive = {row["node"]: row["alive"] for row in world.state.collect()}
+        assert not all(alive.values())
+        for row in world.route(
+            world.state.selectExpr("node", "id_hi key_hi", "id_lo key_lo")
+        ).collect():
+            assert row["delivered"] == row["right"] == alive[row["source"]]
+            assert (row["at"], row["hops"]) == (row["source"], 0)
+        sent = world.send(world.state.select("node", F.lit("hello").alias("text"))).collect()
+        assert {row["node"]: row["delivered"] for row in sent} == alive
+        assert {row["text"] for row in sent} == {"hello"}
     finally:
         world.release()
 
@@ -108,6 +142,56 @@ def test_a_world_of_arrivals_begins_with_the_overlay_of_arrivals(simulation):
     finally:
         world.release()
         overlay.close()
+
+
+def test_delay_of_cells_beside_the_nearest_nodes(simulation):
+    """Of an overlay of arrivals, with dead nodes; every node's cells are looked at."""
+    kernel, known = simulation.underlay.kernel, ring_of(simulation)
+    rng = np.random.default_rng(5)
+    live = np.sort(rng.permutation(90)[:80])
+    state = perfect_start(known, live, 8, 2, kernel)
+    kept, nearest = cell_delays(state, live, kernel)
+    assert (kept == nearest).all()
+    assert len(kept) == (state.states.cells[live] >= 0).sum()
+    # other entries than the nearest, and some nodes are dead
+    for node in live:
+        for row, column in zip(*np.nonzero(state.states.cells[node] >= 0), strict=True):
+            fits = candidates(known, node, live, row, column)
+            state.states.cells[node, row, column] = rng.choice(fits)
+    state.alive[live[::7]] = False
+    nodes = state.live()[::3]
+    kept, nearest = (part.tolist() for part in cell_delays(state, nodes, kernel))
+    wanted = []
+    for node in nodes:
+        for row, column in zip(*np.nonzero(state.states.cells[node] >= 0), strict=True):
+            entry = state.states.cells[node, row, column]
+            if state.alive[entry]:
+                fits = candidates(known, node, state.live(), row, column)
+                far = [delay(kernel, known, node, other) for other in (entry, *fits)]
+                wanted.append((far[0], min(far)))
+    assert sorted(zip(kept, nearest, strict=True)) == sorted(wanted)
+    assert sum(kept) > sum(nearest)
+
+
+def candidates(known: Ring, node: int, among: np.ndarray, row: int, column: int) -> list[int]:
+    """Nodes that could be in a cell, with digits of two bits."""
+    fits = [other for other in among if shared(known, node, other, 2) == row]
+    return [other for other in fits if digit(known, other, row, 2) == column]
+
+
+def shared(known: Ring, one: int, other: int, b: int) -> int:
+    a, c = (int(known.hi[i]) << 64 | int(known.lo[i]) for i in (one, other))
+    return (128 - (a ^ c).bit_length()) // b
+
+
+def digit(known: Ring, node: int, row: int, b: int) -> int:
+    return (int(known.hi[node]) << 64 | int(known.lo[node])) >> (128 - b * (int(row) + 1)) & (
+        2**b - 1
+    )
+
+
+def delay(kernel, known: Ring, one: int, other: int) -> int:
+    return int(kernel.delays(known.router[[one]], known.router[[other]])[0])
 
 
 def test_measures_by_looking_at_all(simulation):
@@ -189,7 +273,7 @@ def test_what_a_world_leaves(spark, finished):
     page = (finished / "report.html").read_text()
     for heading in ("Live nodes", "Lookups", "Hops of delivered lookups", "Messages"):
         assert heading in page
-    assert len(list((finished / "figures").glob("round-*.svg"))) == 7
+    assert len(list((finished / "figures").glob("round-*.svg"))) == 8
 
 
 def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):

@@ -14,13 +14,13 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.pastry.living.closeness import Keys, roots
 from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.routing import route
+from scribe_spark.pastry.living.routing import Routes, route
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.table_repair import drop_and_repair
 from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["LookupResults", "Lookups", "drawn_lookups", "look_up"]
+__all__ = ["LookupResults", "Lookups", "drawn_lookups", "look_up", "try_routes"]
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,33 @@ def look_up(
 
     Writes `States.cells`.
     """
-    source, keys = lookups.source, lookups.keys
-    routes = route(state, source, keys, "lookup", tally)
+    routes = route(state, lookups.source, lookups.keys, "lookup", tally)
     drop_and_repair(state, routes.found, rules, kernel, tally)
+    return _results(state, lookups, routes)
+
+
+def try_routes(state: OverlayState, lookups: Lookups) -> LookupResults:
+    """Where lookups would end now; nothing changes and nothing is counted.
+
+    One from a dead node goes nowhere: it is not delivered.
+    """
+    alive = np.flatnonzero(state.alive[lookups.source])
+    some = Lookups(lookups.source[alive], lookups.keys.take(alive))
+    found = _results(state, some, route(state, some.source, some.keys, "lookup", Tally()))
+    m = len(lookups.source)
+    results = LookupResults(
+        lookups.source,
+        lookups.source.copy(),
+        lookups.keys,
+        *np.zeros((2, m), dtype=bool),
+        *np.zeros((2, m), dtype=np.int64),
+    )
+    for name in ("at", "delivered", "right", "hops", "lost"):
+        getattr(results, name)[alive] = getattr(found, name)
+    return results
+
+
+def _results(state: OverlayState, lookups: Lookups, routes: Routes) -> LookupResults:
+    source, keys = lookups.source, lookups.keys
     right = routes.delivered & (routes.at == roots(state.states.known, state.live(), keys))
     return LookupResults(source, routes.at, keys, routes.delivered, right, routes.hops, routes.lost)

@@ -1,0 +1,101 @@
+"""Where the routes of two members meet, against a walk up the tree."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import pytest
+
+from scribe_spark.measures.convergence import member_pairs
+
+MEMBERS = "group bigint, node bigint"
+EDGES = (
+    "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint, "
+    "delay_us bigint"
+)
+
+
+def random_tree(group: int, rng: random.Random) -> tuple[list[tuple], dict]:
+    """Edges of a tree of some nodes; node -> (parent, delay)."""
+    nodes = rng.sample(range(100), rng.randint(1, 12))
+    edges, up = [], {nodes[0]: None}
+    for place, node in enumerate(nodes[1:], 1):
+        parent, delay = rng.choice(nodes[:place]), rng.randint(1, 50)
+        up[node] = parent, delay
+        edges.append((group, parent, node, 1000 + parent, 1000 + node, delay))
+    return edges, up
+
+
+def travelled(up: dict, a: int, b: int) -> int:
+    """By both, to the first node that is on both ways to the root."""
+
+    def way(node: int) -> dict[int, int]:
+        far, there = 0, {node: 0}
+        while up[node] is not None:
+            node, delay = up[node]
+            far += delay
+            there[node] = far
+        return there
+
+    one, other = way(a), way(b)
+    meeting = next(node for node in one if node in other)
+    return one[meeting] + other[meeting]
+
+
+@pytest.fixture(scope="module")
+def case(spark):
+    rng = random.Random(7)
+    edges, members, ups = [], [], {}
+    for group in range(40):
+        # node numbers, and so routers, of a group are its own: pairs tell their group
+        some, up = random_tree(group, rng)
+        shift = 200 * group
+        up = {
+            node + shift: None if above is None else (above[0] + shift, above[1])
+            for node, above in up.items()
+        }
+        edges += [
+            (g, p + shift, c + shift, pr + shift, cr + shift, d) for g, p, c, pr, cr, d in some
+        ]
+        chosen = [node for node in up if rng.random() < 0.7]
+        if len(up) > 1:
+            members += [(group, node) for node in chosen]
+        ups[group] = up
+    return spark.createDataFrame(members, MEMBERS), spark.createDataFrame(edges, EDGES), ups
+
+
+def test_pairs_meet_where_their_ways_to_the_root_do(case):
+    members, edges, ups = case
+    pairs = member_pairs(members, edges, seed=1).collect()
+    of = defaultdict(list)
+    for row in members.collect():
+        of[row["group"]].append(row["node"])
+    found = defaultdict(list)
+    for row in pairs:
+        a, b = row["a_router"] - 1000, row["b_router"] - 1000
+        group = a // 200
+        assert row["travelled_us"] == travelled(ups[group], a, b)
+        found[group] += [a, b]
+    for group, nodes in of.items():
+        assert len(found[group]) == len(nodes) // 2 * 2
+        assert len(set(found[group])) == len(found[group])
+        assert set(found[group]) <= set(nodes)
+    assert sum(map(len, found.values())) > 100
+
+
+def test_pairs_depend_on_the_seed_only(case):
+    members, edges, _ = case
+    once, again, other = (
+        sorted(member_pairs(frame.repartition(count), edges, seed).collect())
+        for frame, count, seed in ((members, 3, 1), (members, 5, 1), (members, 3, 2))
+    )
+    assert once == again
+    assert once != other
+
+
+def test_no_pairs_without_members(spark, case):
+    _, edges, _ = case
+    assert member_pairs(spark.createDataFrame([], MEMBERS), edges, 1).count() == 0
+    lonely = spark.createDataFrame([], EDGES)
+    assert member_pairs(spark.createDataFrame([(1, 2)], MEMBERS), lonely, 1).count() == 0
