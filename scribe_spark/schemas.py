@@ -164,6 +164,9 @@ TREE_GRAPH_EDGES = _schema(src=_LONG, dst=_LONG, system=_STRING, group=_LONG)
 #: The entries of all routing tables together.
 TABLE_ENTRIES = _schema(nodes=_LONG, entries=_LONG)
 
+#: How many messages of each kind all arrivals together took.
+ARRIVAL_MESSAGES = _schema(kind=_STRING, messages=_LONG)
+
 _KINDS = {"int": _LONG, "float": _DOUBLE, "str": _STRING, "bool": BooleanType()}
 
 
@@ -208,6 +211,7 @@ WRITTEN: dict[str, StructType] = {
         ]
     ),
     "table_entries": TABLE_ENTRIES,
+    "arrival_messages": ARRIVAL_MESSAGES,
     "pastry_routes": PASTRY_ROUTES,
     "extra_joins": EXTRA_JOINS,
     "overloaded": OVERLOADED,

@@ -79,6 +79,9 @@ def _topology(simulation: Simulation, scope: Scope) -> Tables:
 def _overlay(simulation: Simulation, scope: Scope) -> Tables:
     yield "nodes", simulation.nodes
     yield "table_entries", simulation.overlay.table_entries()
+    arrived = simulation.overlay.arrival_messages()
+    if arrived is not None:
+        yield "arrival_messages", schemas.conform(arrived, schemas.ARRIVAL_MESSAGES)
     if simulation.config.write_routing_table:
         yield "routing_table", simulation.overlay.routing_table()
 
@@ -196,7 +199,7 @@ TABLE_PHASES: dict[str, Phase] = {
     phase.name: phase
     for phase in (
         Phase("topology", ("routers", "links"), _topology),
-        Phase("overlay", ("nodes", "table_entries", "routing_table"), _overlay),
+        Phase("overlay", ("nodes", "table_entries", "arrival_messages", "routing_table"), _overlay),
         Phase(
             "trees",
             (

@@ -1,15 +1,17 @@
-"""Pastry: hops and stretch of its routes, and the size of its routing tables.
+"""Pastry: hops and stretch of its routes, the size of its tables, and the cost of an arrival.
 
 The routes are those of the CREATE messages, one for each group: from its creator to its root.
 
 References
 ----------
-JSAC 2002, Section II (hops, table entries), II.A (stretch).
+JSAC 2002, Section II (hops, table entries), II.A (stretch), II.B (arrivals); Rowstron and Druschel
+2001 (messages per arrival).
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pandas as pd
 
@@ -18,8 +20,8 @@ from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 __all__ = ["OVERLAY"]
 
 
-def _collect(run: RunTables) -> dict[str, float | None]:
-    """``hops, stretch, table_entries``."""
+def _collect(run: RunTables) -> dict[str, Any]:
+    """``hops, stretch, table_entries, arrival_messages`` (None where nodes did not arrive)."""
     chosen = run["pastry_routes"].select("hops", "delay_ms", "direct_ms")
     routes: pd.DataFrame = chosen.toPandas()
     # sums of floats depend on their order
@@ -30,7 +32,21 @@ def _collect(run: RunTables) -> dict[str, float | None]:
         "hops": routes["hops"].mean() if len(routes) else None,
         "stretch": routes["delay_ms"].sum() / direct if direct else None,
         "table_entries": tables["entries"] / run.nodes,
+        "arrival_messages": _arrival_messages(run),
     }
+
+
+def _arrival_messages(run: RunTables) -> float | None:
+    """Of all kinds together, per node."""
+    if "arrival_messages" not in run:
+        return None
+    return sum(row["messages"] for row in run["arrival_messages"].collect()) / run.nodes
+
+
+def _arrival_bound(found: Found) -> float | None:
+    if found.collected.get("overlay", {}).get("arrival_messages") is None:
+        return None
+    return 3 * 2**found.b * math.log(found.size.nodes, 2**found.b)
 
 
 def _hops_bound(found: Found) -> float:
@@ -74,6 +90,21 @@ OVERLAY = Measure(
             "II",
             "Mean number of entries in a node's routing table.",
             _collected("table_entries"),
+        ),
+        Metric(
+            "pastry.arrival_messages.mean",
+            "messages",
+            "II.B",
+            "Messages of all arrivals (the table arrival_messages has their kinds) / nodes.",
+            _collected("arrival_messages"),
+        ),
+        Metric(
+            "pastry.arrival_messages.bound",
+            "messages",
+            "II.B",
+            "Messages of an arrival by Pastry's authors: 3 x 2^b x log_2^b N.",
+            _arrival_bound,
+            note="3 x 2^b x log_2^b N",
         ),
     ),
 )

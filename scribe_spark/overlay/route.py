@@ -95,6 +95,10 @@ class Overlay(ABC):
         nodes = self.nodes.agg(F.count("*").alias("nodes"))
         return schemas.conform(nodes.crossJoin(entries), schemas.TABLE_ENTRIES)
 
+    def arrival_messages(self) -> DataFrame | None:
+        """`schemas.ARRIVAL_MESSAGES`; None where the nodes did not arrive by a protocol."""
+        return None
+
     def release(self) -> None:
         """Free the nodes' memory."""
         self.nodes.unpersist()

@@ -47,6 +47,8 @@ class PastryOverlay(Overlay, GraphTables):
     owned : sequence of DataFrame
         Tables that :func:`~scribe_spark.runtime.blocks.materialise` made and that `knowledge` is
         read from; :meth:`release` frees them.
+    arrived : DataFrame, optional
+        `schemas.ARRIVAL_MESSAGES`, of nodes that have arrived by the protocol.
     """
 
     knowledge: DataFrame
@@ -55,6 +57,7 @@ class PastryOverlay(Overlay, GraphTables):
     b: int
     leaf_set: int
     owned: Sequence[DataFrame] = ()
+    arrived: DataFrame | None = None
 
     reserved_columns = RESERVED_COLUMNS
 
@@ -90,6 +93,10 @@ class PastryOverlay(Overlay, GraphTables):
         :meth:`release` frees the tables in `owned`, too.
         """
         return cls(knowledge, _kept(packed), underlay, b, leaf_set, owned)
+
+    def arrival_messages(self) -> DataFrame | None:
+        """See :meth:`Overlay.arrival_messages`."""
+        return self.arrived
 
     def release(self) -> None:
         """Free the nodes' memory, and the tables that are the overlay's own."""

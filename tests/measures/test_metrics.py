@@ -36,7 +36,8 @@ def histograms(*rows: tuple[str, str, float, int]) -> dict[tuple[str, str], Hist
 def test_numbers_of_routes_and_topology():
     collected = {
         "network": {"core_delay_ms": 40.5},
-        "overlay": {"hops": 2.0, "stretch": 1.5, "table_entries": 7.25},
+        "overlay": {"hops": 2.0, "stretch": 1.5, "table_entries": 7.25, "arrival_messages": 99.5},
+        "convergence": {"travelled": 30.0, "between": 24.0},
         "delay": {"scribe": {"mean": 1.5, "median": 1.25, "below_1": 0.0}},
     }
     found = values(Found(Size(nodes=1000, routers=10, core_links=30), 4, {}, collected))
@@ -44,6 +45,9 @@ def test_numbers_of_routes_and_topology():
     assert found["pastry.hops.bound"] == 3
     assert found["pastry.stretch"] == 1.5
     assert found["pastry.table_entries.mean"] == 7.25
+    assert found["pastry.arrival_messages.mean"] == 99.5
+    assert found["pastry.arrival_messages.bound"] == pytest.approx(3 * 16 * 2.4914, rel=1e-4)
+    assert found["pastry.convergence.ratio"] == 1.25
     assert found["topology.core_delay.mean"] == 40.5
     assert found["topology.core_links"] == 30
     assert found["links.existing"] == 30 + 2 * 1000

@@ -12,7 +12,9 @@ from oracle.living.compare import differences
 
 from scribe_spark.config import RunConfig
 from scribe_spark.pastry.arrivals.letters import read_letters
+from scribe_spark.pastry.arrivals.messages import count_by_kind
 from scribe_spark.pastry.arrivals.overlay import arrival_plan, waves_of_states
+from scribe_spark.pastry.arrivals.overlay import arrivals as grow
 from scribe_spark.pastry.arrivals.waves import wave_ends
 from scribe_spark.pastry.registry import build_overlay
 from scribe_spark.runtime.blocks import release
@@ -73,6 +75,11 @@ def test_states_and_messages_are_the_oracles_after_every_wave(spark):
             wave += 1
         assert differences(ours, oracle_snapshot(overlay), PARTS) == []
     assert len(overlay.live) == len(case.idents)
+    grown = grow(nodes, routes, rules)
+    by_kind = {row["kind"]: row["messages"] for row in grown.arrival_messages().collect()}
+    assert by_kind == count_by_kind(letters.messages)
+    assert sum(by_kind.values()) > 5 * len(case.idents)
+    grown.release()
     release(states)
     routes.release()
 

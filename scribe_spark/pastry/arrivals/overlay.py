@@ -11,6 +11,7 @@ JSAC 2002, Section II.B.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from scribe_spark import draws
 from scribe_spark.pastry.arrivals.bucket_steps import state_letters
 from scribe_spark.pastry.arrivals.contacts import nearest_contacts, random_contacts
 from scribe_spark.pastry.arrivals.letters import LETTER, read_letters
+from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.one_task import waves
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.supersteps import Buckets
@@ -59,7 +61,18 @@ def arrivals(
     rules : ArrivalRules
     """
     *_, states = waves_of_states(nodes, underlay, rules, progress)
-    return _laid_out(states, underlay, rules, owned=(states,))
+    overlay = _laid_out(states, underlay, rules, owned=(states,))
+    return replace(overlay, arrived=_messages_by_kind(states))
+
+
+def _messages_by_kind(states: DataFrame) -> DataFrame:
+    """`schemas.ARRIVAL_MESSAGES`."""
+    sums = states.agg(*(F.sum(F.get("messages", kind)).alias(kind.label) for kind in Kind))
+    counted = [
+        F.struct(F.lit(kind.label).alias("kind"), F.col(kind.label).alias("messages"))
+        for kind in Kind
+    ]
+    return sums.select(F.inline(F.array(counted)))
 
 
 def waves_of_states(
