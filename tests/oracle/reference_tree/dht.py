@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from .topmost import topmost_key
@@ -22,7 +23,7 @@ class Keyset:
     last: int
     bits: int
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         """The number of keys."""
         return (self.last - self.first) % (1 << self.bits) + 1

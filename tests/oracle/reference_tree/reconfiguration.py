@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .dht import Dht
 from .host_tree import Neighbours
-from .search import Found, find_neighbours
+from .search import RULES, Found, Rules, find_neighbours
 
 KINDS = ("join", "leave", "failure")
 
@@ -56,19 +56,18 @@ def first_to_compute(
     after: Dht,
     neighbours: Neighbours,
     events: Iterable[Event],
-    *,
-    topmost_changed: bool = True,
+    rules: Rules = RULES,
 ) -> set[int]:
     """Round 0: who joined, the neighbours of who is gone, and whose topmost key changed.
 
-    Without the last of them (``topmost_changed=False``, as docs/reference_tree.md has it) not
+    Without the last of them (as docs/reference_tree.md has it) not
     everybody who has to compute is reached: CHOICE 1 of the package.
     """
     events = list(events)
     gone = {event.host for event in events if event.kind != "join"}
     first = {event.host for event in events if event.kind == "join"}
     first = first.union(*(neighbours[host] for host in gone))
-    if topmost_changed:
+    if rules.topmost_changed:
         was = before.topmost
         first |= {host for host, key in after.topmost.items() if was.get(host, key) != key}
     return first - gone
@@ -78,16 +77,13 @@ def reconfigure(
     before: Dht,
     neighbours: Neighbours,
     events: Iterable[Event],
-    *,
-    topmost_changed: bool = True,
+    rules: Rules = RULES,
 ) -> tuple[Dht, Neighbours, list[Round]]:
     """Play the rounds that follow ``events``, which are one change of the DHT.
 
     Parameters
     ----------
     neighbours : dict of host to its neighbours before the events
-    topmost_changed : bool
-        Whether hosts whose topmost key changed compute in round 0.
 
     Returns
     -------
@@ -95,16 +91,18 @@ def reconfigure(
     """
     events = list(events)
     after = dht_after(before, events)
-    computing = first_to_compute(before, after, neighbours, events, topmost_changed=topmost_changed)
+    computing = first_to_compute(before, after, neighbours, events, rules)
     now = {host: neighbours.get(host, frozenset()) for host in after.hosts}
-    return after, *play_rounds(after, now, computing)
+    return after, *play_rounds(after, now, computing, rules)
 
 
-def play_rounds(dht: Dht, now: Neighbours, computing: set[int]) -> tuple[Neighbours, list[Round]]:
+def play_rounds(
+    dht: Dht, now: Neighbours, computing: set[int], rules: Rules
+) -> tuple[Neighbours, list[Round]]:
     """Rounds until nobody is sent a notice."""
     rounds, alive = [], set(dht.hosts)
     while computing:
-        found: dict[int, Found] = {host: find_neighbours(dht, host) for host in computing}
+        found: dict[int, Found] = {host: find_neighbours(dht, host, rules) for host in computing}
         notices = sorted(
             (host, other)
             for host in computing

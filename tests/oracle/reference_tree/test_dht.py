@@ -11,7 +11,7 @@ from .dht import ASSIGNMENTS, Dht, Keyset, owner_by_definition
 from .topmost import topmost_by_definition, topmost_key
 from .tree import explicit_tree, reference_tree
 
-SEEDS = range(200)
+SEEDS = range(100)
 
 
 def small_dht(seed: int) -> Dht:

@@ -6,7 +6,7 @@ from .dht import Dht
 from .host_tree import tree_from_nothing
 from .paths import multicast_edges, reconfiguration_area
 from .reconfiguration import Event, Round, reconfigure
-from .search import find_neighbours
+from .search import Rules, find_neighbours
 from .tree import reference_tree
 
 START = Dht(reference_tree(4, 2), [5, 9, 11, 13, 15], "chord")
@@ -70,7 +70,7 @@ def test_rounds_when_h4_joins() -> None:
         Round((4, 5, 9), ((9, 4), (9, 5)), 3, 4),
         Round((4, 5), (), 3, 2),
     ]
-    _, _, rounds = reconfigure(START, AT_START, [Event("join", 4)], topmost_changed=False)
+    _, _, rounds = reconfigure(START, AT_START, [Event("join", 4)], Rules(topmost_changed=False))
     assert rounds == [
         Round((4,), ((4, 5), (4, 9)), 1, 2),
         Round((5, 9), ((5, 4), (5, 9), (9, 4), (9, 5)), 2, 2),

@@ -37,6 +37,7 @@ class ReferenceTree:
         self.bits, self.children = bits, children
         self.root = Subtree(1 << (bits - 1), 0, (1 << bits) - 1, 0, None)
         self._subtrees: dict[int, tuple[Subtree, ...]] = {}
+        self._paths: dict[int, list[Subtree]] = {}
 
     def subtrees(self, tree: Subtree) -> tuple[Subtree, ...]:
         """The subtrees below the node of ``tree``, in the order of keys."""
@@ -59,17 +60,19 @@ class ReferenceTree:
         one, others = 1, self.children - 1
         return (one, others) if tree.node < tree.parent else (others, one)
 
-    def path(self, key: int) -> list[Subtree]:
-        """The subtrees that have ``key``: from the root's to the one whose node is ``key``."""
-        found = [self.root]
-        while found[-1].node != key:
-            (inner,) = (one for one in self.subtrees(found[-1]) if one.low <= key <= one.high)
-            found.append(inner)
-        return found
-
     def subtree(self, key: int) -> Subtree:
         """The subtree whose node is ``key``."""
         return self.path(key)[-1]
+
+    def path(self, key: int) -> list[Subtree]:
+        """The subtrees that have ``key``: from the root's to the one whose node is ``key``."""
+        if key not in self._paths:
+            found = [self.root]
+            while found[-1].node != key:
+                (inner,) = (one for one in self.subtrees(found[-1]) if one.low <= key <= one.high)
+                found.append(inner)
+            self._paths[key] = found
+        return self._paths[key]
 
     def depth(self, key: int) -> int:
         """The depth of ``key``."""
