@@ -125,3 +125,31 @@ def test_joining_subtrees(seed: int) -> None:
     paths = [path_between(tree, one, other) for one in ends for other in ends]
     assert set(joining_subtree(tree.neighbours(), ends)) == {host for one in paths for host in one}
     assert joining_subtree(tree.neighbours(), []) == {}
+
+
+def test_lookups_by_hand() -> None:
+    """Three children a key: the border of two keysets, and a subtree that an older answer covers.
+
+    h60 has 51 to 60, topmost 53, with the subtrees 33 to 42 (node 36), 43 to 52 (46) and 54 to 63
+    (60, its own). 36 is h37's, whose topmost is the root, 32; 46 is the topmost of h50. Below 36,
+    33 to 35 are h37's, as is known; 38 is h50's; 39 is known, and so is 37, by the answer for 36;
+    41 is asked for, since the answer for 38 was not one above it. Below 60, 62 is h16's.
+    """
+    dht = Dht(reference_tree(6, 3), [16, 37, 50, 60], "chord")
+    assert (dht.topmost[60], dht.topmost[37], dht.topmost[50]) == (53, 32, 46)
+    found = find_neighbours(dht, 60)
+    assert (found.parent, found.children) == (37, frozenset({50}))
+    assert found.child_asked == (36, 46, 38, 41, 62)
+
+
+def test_asking_again_by_hand() -> None:
+    """Two children a key: h17 has 1 to 17, topmost 16; h47 has 18 to 47, topmost 32; h0 the rest.
+
+    h17 asks for 24, then for 20 and 18, which are h47's as is known, then for 0; 17, below 18, is
+    its own, as are 8, 4, 2 and 1 above 0.
+    """
+    dht = Dht(reference_tree(6, 2), [0, 17, 47], "chord")
+    found = find_neighbours(dht, 17)
+    assert found.parent == 47
+    assert found.child_asked == (24, 20, 18, 0)
+    assert find_neighbours(dht, 17, Rules(ask_again=False)).child_asked == (24, 0)
