@@ -14,7 +14,7 @@ from .paths import joining_subtree, multicast_edges
 from .search import Rules, find_neighbours
 from .tree import explicit_tree, reference_tree
 
-SEEDS = range(200)
+SEEDS = range(150)
 
 
 def path_to_root(tree: HostTree, host: int) -> list[int]:

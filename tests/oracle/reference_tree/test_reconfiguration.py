@@ -14,7 +14,7 @@ from .reconfiguration import KINDS, Event, first_to_compute, reconfigure
 from .search import Rules
 from .tree import reference_tree
 
-SEEDS = range(400)
+SEEDS = range(320)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -138,5 +138,6 @@ def test_cases_have_all_there_is() -> None:
         assert all({source, *members} <= set(case.hosts) for source, members in case.groups)
     times = [events for case in cases for events in case.events]
     assert {event.kind for events in times for event in events} == set(KINDS)
-    assert {len(events) for events in times} >= {1, 2, 3, 4, 10}
+    assert {len(events) for events in times} >= {1, 2, 3, 4}
+    assert max(len(events) for events in times) > 12
     assert any(len({event.kind for event in events}) == 3 for events in times)
