@@ -52,7 +52,7 @@ def random_case(seed: int) -> Case:
     """Draw a case; the same seed always gives the same case."""
     rng = random.Random(seed)
     bits = rng.choice([4, 5, 6, 8, 8, 12, 16, 31, 32, 63, 64, 65, 100, 127, 128, 128])
-    children = rng.choice([2, 2, 2, 3, 3, 4, 5, 7, 8, 12, 15, rng.randint(2, 15)])
+    children = rng.choice([2, 2, 3, *(rng.randint(2, 15) for _ in range(3))])
     space = 1 << bits
     count = min(rng.choice([1, 2, 3, rng.randint(4, 12), rng.randint(13, MAX_HOSTS)]), space)
     ids = random_ids(rng, bits)

@@ -80,9 +80,10 @@ def find_children(dht: Dht, host: int, rules: Rules = RULES) -> tuple[frozenset[
     # Subtrees to visit, with the host's own keyset and those of the owners of keys above them.
     # Such an owner's topmost key is not below: it has a key that comes before.
     start = dht.reference.subtree(dht.topmost[host])
+    level: list[tuple[Subtree, tuple[Keyset, ...]]]
     level = [(tree, (own,)) for tree in dht.reference.subtrees(start)]
     while level:
-        following: list[tuple[Subtree, tuple[Keyset, ...]]] = []
+        following = []
         for tree, known in level:
             if any(keyset.covers(tree.low, tree.high) for keyset in known):
                 continue

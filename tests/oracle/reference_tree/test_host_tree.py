@@ -79,7 +79,7 @@ def test_children_by_definition(seed: int) -> None:
     host_of = {key: host for host, key in dht.topmost.items()}
 
     def depth_first(key: int) -> set[int]:
-        found = set()
+        found: set[int] = set()
         for child in explicit.children[key]:
             found |= {host_of[child]} if child in host_of else depth_first(child)
         return found

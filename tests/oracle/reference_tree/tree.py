@@ -129,7 +129,9 @@ def explicit_tree(bits: int, children: int) -> ExplicitTree:
     """Write out the tree, level by level, on lists of keys; nothing of `ReferenceTree` is used."""
     keys = list(range(2**bits))
     root = keys[len(keys) // 2]
-    depth, parent, kids = {root: 0}, {}, {key: [] for key in keys}
+    depth: dict[int, int] = {root: 0}
+    parent: dict[int, int] = {}
+    kids: dict[int, list[int]] = {key: [] for key in keys}
     below = dealt(keys[:root], (children + 1) // 2)
     above = dealt(keys[root + 1 :], children // 2)
     level = [(root, part) for part in below + above]
