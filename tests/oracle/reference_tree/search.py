@@ -22,7 +22,7 @@ class Rules:
     """
 
     topmost_changed: bool = True
-    ask_again: bool = True
+    ask_again: bool = False
 
 
 RULES = Rules()
