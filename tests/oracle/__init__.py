@@ -10,5 +10,6 @@ whole microseconds throughout.
 ``measures``         the two baselines, delay penalty, node stress and link stress (JSAC IV)
 ``transit_stub``     which invariants of the transit-stub model does a topology break?
 ``random_cases``     small seeded cases, rich in ties and edges of the ring
+``reference_tree``   Costa and Frey: the tree of hosts over a DHT (a package, see there)
 ===================  ===========================================================================
 """

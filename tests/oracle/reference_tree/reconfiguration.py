@@ -1,0 +1,121 @@
+"""What happens when hosts join, leave and fail: rounds of computing and notices (Section 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .dht import Dht
+from .host_tree import Neighbours
+from .search import RULES, Found, Rules, find_neighbours
+
+KINDS = ("join", "leave", "failure")
+
+
+@dataclass(frozen=True, order=True)
+class Event:
+    """A host that joins, leaves or fails."""
+
+    kind: str
+    host: int
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a reconfiguration.
+
+    Attributes
+    ----------
+    computed : tuple of hosts
+        Who computes its neighbours anew, sorted.
+    notices : tuple of (host, host)
+        Sender and receiver, sorted.
+    parent_lookups, child_lookups : int
+        Look-ups of all that compute.
+    """
+
+    computed: tuple[int, ...]
+    notices: tuple[tuple[int, int], ...]
+    parent_lookups: int
+    child_lookups: int
+
+
+def dht_after(dht: Dht, events: Iterable[Event]) -> Dht:
+    """The DHT, settled, after all of ``events``."""
+    events = list(events)
+    joined = {event.host for event in events if event.kind == "join"}
+    gone = {event.host for event in events if event.kind != "join"}
+    assert len(events) == len(joined | gone), "one event a host"
+    assert gone <= set(dht.hosts), "who goes is there"
+    assert not joined & set(dht.hosts), "who joins is not"
+    return Dht(dht.reference, (set(dht.hosts) - gone) | joined, dht.assignment)
+
+
+def first_to_compute(
+    before: Dht,
+    after: Dht,
+    neighbours: Neighbours,
+    events: Iterable[Event],
+    rules: Rules = RULES,
+) -> set[int]:
+    """Round 0: who joined, the neighbours of who is gone, and whose topmost key changed.
+
+    Without the last of them (as docs/reference_tree.md has it) not
+    everybody who has to compute is reached: CHOICE 1 of the package.
+    """
+    events = list(events)
+    gone = {event.host for event in events if event.kind != "join"}
+    first = {event.host for event in events if event.kind == "join"}
+    first = first.union(*(neighbours[host] for host in gone))
+    if rules.topmost_changed:
+        was = before.topmost
+        first |= {host for host, key in after.topmost.items() if was.get(host, key) != key}
+    return first - gone
+
+
+def reconfigure(
+    before: Dht,
+    neighbours: Neighbours,
+    events: Iterable[Event],
+    rules: Rules = RULES,
+) -> tuple[Dht, Neighbours, list[Round]]:
+    """Play the rounds that follow ``events``, which are one change of the DHT.
+
+    Parameters
+    ----------
+    neighbours : dict of host to its neighbours before the events
+
+    Returns
+    -------
+    The DHT after it, the neighbours that each host has then, and the rounds.
+    """
+    events = list(events)
+    after = dht_after(before, events)
+    computing = first_to_compute(before, after, neighbours, events, rules)
+    now = {host: neighbours.get(host, frozenset()) for host in after.hosts}
+    return after, *play_rounds(after, now, computing, rules)
+
+
+def play_rounds(
+    dht: Dht, now: Neighbours, computing: set[int], rules: Rules
+) -> tuple[Neighbours, list[Round]]:
+    """Rounds until nobody is sent a notice."""
+    rounds, alive = [], set(dht.hosts)
+    while computing:
+        found: dict[int, Found] = {host: find_neighbours(dht, host, rules) for host in computing}
+        notices = sorted(
+            (host, other)
+            for host in computing
+            for other in (found[host].neighbours ^ now[host]) & alive
+        )
+        now = {**now, **{host: found[host].neighbours for host in computing}}
+        rounds.append(
+            Round(
+                computed=tuple(sorted(computing)),
+                notices=tuple(notices),
+                parent_lookups=sum(len(one.parent_asked) for one in found.values()),
+                child_lookups=sum(len(one.child_asked) for one in found.values()),
+            )
+        )
+        computing = {receiver for _, receiver in notices}
+    return now, rounds
