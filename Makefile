@@ -67,6 +67,11 @@ sweep: setup ## A grid of runs: CONFIG=data/sweep_b.toml, or ARGS="--set b=1,2,4
 world: setup ## Nodes come and go: CONFIG=data/world_mass_failure.toml, or ARGS="--generator churn"
 	@set -f; $(SCRIBE) world $(foreach v,NODES SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
 
+.PHONY: living
+living: setup ## Measure arrivals, failures and churn, and write docs/living_results.md
+	@$(BIN)/python jobs/living.py out/living
+	@$(BIN)/python jobs/living.py out/living --page docs/living_results.md
+
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables
 	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER,$(call flag,$(v))) $(args)

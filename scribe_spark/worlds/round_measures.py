@@ -33,8 +33,8 @@ def round_measures(
     ``cells.missing`` (empty, though there is a live node for the cell), all per live node;
     ``cells.delay`` and ``cells.nearest_delay``, see :func:`cell_delays`; ``lookups``, and of them
     the shares ``lookups.delivered`` and ``lookups.right``, ``lookups.hops`` (mean of the delivered)
-    and ``lookups.lost`` (lost transmissions per lookup); ``messages.KIND`` and ``messages.lost
-    KIND``.
+    and ``lookups.lost`` (lost transmissions per lookup); ``hops.N``, the share of the delivered
+    that took N hops; ``messages.KIND`` and ``messages.lost KIND``.
     """
     live = state.live()
     entries = state.states.cells[live]
@@ -66,7 +66,9 @@ def round_measures(
             "lookups.lost": int(found.lost.sum()) / count,
         }
         if delivered:
-            measures["lookups.hops"] = int(found.hops[found.delivered].sum()) / delivered
+            hops = np.bincount(found.hops[found.delivered])
+            measures["lookups.hops"] = int((hops * np.arange(len(hops))).sum()) / delivered
+            measures |= {f"hops.{n}": int(of) / delivered for n, of in enumerate(hops)}
     return measures | {f"messages.{kind}": float(n) for kind, n in result.messages.items()}
 
 

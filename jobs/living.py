@@ -1,0 +1,241 @@
+"""Measure the living overlay, and write ``docs/living_results.md`` of it.
+
+``python jobs/living.py OUT [--only NAME ...] [--page FILE]``
+
+Each experiment is a command of scribe-spark with a folder of its own in OUT; one that is complete
+is not run again.  With ``--page`` nothing is run: the page is written from what is in OUT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+_GROWTH = ["sweep", "--config", "data/sweep_growth.toml"]
+_FAILURE = ["world", "--config", "data/world_mass_failure.toml"]
+_HOPS = ["world", "--nodes", "100000", "--rounds", "1", "--lookups", "200000"]
+_ADJACENT = ["world", "--nodes", "10000", "--rounds", "5", "--lookups", "50000"]
+_ADJACENT += ["--generator", "adjacent-failure", "--adjacent"]
+
+#: Folder in OUT -> command of scribe-spark.
+EXPERIMENTS: dict[str, list[str]] = {
+    "growth": _GROWTH,
+    "sequential": [*_GROWTH, "--set", "growth=1.00001", "--set", "maintenance=0"],
+    "cost": ["sweep", "--config", "data/sweep_arrivals.toml"],
+    **{
+        f"failure-{repair}-{leaves}": [*_FAILURE, "--repair", repair, "--leaf-set", str(leaves)]
+        for repair, leaves in (("lazy", 16), ("none", 16), ("eager", 16), ("lazy", 32))
+    },
+    **{f"hops-{kind}": [*_HOPS, "--overlay", kind] for kind in ("perfect", "arrivals")},
+    **{f"adjacent-{count}": [*_ADJACENT, str(count)] for count in (7, 8)},
+    "churn": ["world", "--config", "data/world_churn.toml"],
+}
+
+#: Pastry's published share of routes with 0, 1, ... hops: 100,000 nodes, b = 4.
+PUBLISHED_HOPS = (0.0, 0.0006, 0.0156, 0.1643, 0.6449, 0.1745)
+
+#: Pastry's published mean hops before the failure of 10 % of 5,000 nodes, after it without repair
+#: of routing tables, and with it.
+PUBLISHED_FAILURE = {"before": 2.73, "none": 2.96, "lazy": 2.74}
+
+_HEAD = """\
+# The living overlay, measured
+
+Written by `make living` (a sweep takes minutes on two cores; all together take about an hour). What the measures are is in [living.md](living.md).
+"""
+
+
+def run(out: Path, names: Iterable[str]) -> None:
+    """Run the experiments that are not complete."""
+    for name in names:
+        command = [sys.executable, "-m", "scribe_spark.cli", *EXPERIMENTS[name]]
+        subprocess.run([*command, "--out", str(out / name), "--resume"], check=True)
+
+
+# --- the page
+
+
+def page(out: Path) -> str:
+    """``docs/living_results.md``, of the experiments that are there."""
+    sections: dict[str, Callable[[Path], list[str]]] = {
+        "growth": _growth,
+        "cost": _cost,
+        "hops-perfect": _hops,
+        "failure-lazy-16": _failure,
+        "adjacent-7": _adjacent,
+        "churn": _churn,
+    }
+    parts = [_HEAD]
+    for name, section in sections.items():
+        if (out / name).exists():
+            parts += [f"{line}\n" for line in section(out)]
+    return "".join(parts)
+
+
+def _growth(out: Path) -> list[str]:
+    grown, sequential = (_sweep(out / name) for name in ("growth", "sequential"))
+    shown = json.loads((out / "growth" / "manifest.json").read_text("utf-8"))["resolved"]
+    one = sequential.set_index("metric")["value"]
+    points = sorted({(row.growth, row.maintenance) for row in grown.itertuples()})
+    value = grown.set_index(["growth", "maintenance", "metric"])["value"]
+    names = [name for name in _SHOWN if name in one]
+    lines = [
+        *("", "## Waves beside the sequential protocol", ""),
+        f"{shown['nodes']:,} nodes, {shown['groups']} groups, seed {shown['seed']}. The sequential "
+        "protocol is one node a wave. Per cent are of its value; *largest* is the largest "
+        "difference of the means and medians, maxima (which one node decides) left out.",
+        "",
+        "| growth | maintenance | largest | " + " | ".join(f"`{name}`" for name in names) + " |",
+        "|---" * (3 + len(names)) + "|",
+        "| one node | 0 | | " + " | ".join(_number(one[name]) for name in names) + " |",
+    ]
+    for growth, maintenance in points:
+        differences = {n: value[growth, maintenance, n] / one[n] - 1 for n in names}
+        most = max(abs(d) for n, d in differences.items() if not n.endswith(".max"))
+        cells = " | ".join(f"{100 * d:+.1f} %" for d in differences.values())
+        lines.append(f"| {growth:g} | {maintenance:g} | {100 * most:.1f} % | {cells} |")
+    return lines
+
+
+_SHOWN = (
+    *("scribe.rad.median", "scribe.rmd.median", "scribe.rdp.mean", "scribe.children_tables.mean"),
+    *("scribe.children_entries.mean", "scribe.messages", "pastry.stretch", "pastry.hops.mean"),
+    *("scribe.children_tables.max", "scribe.children_entries.max", "scribe.link_stress.max"),
+)
+
+
+def _cost(out: Path) -> list[str]:
+    value = _sweep(out / "cost").set_index(["nodes", "metric"])["value"]
+    lines = [
+        *("", "## Messages of an arrival", ""),
+        "Mean over all arrivals of a run, waves at the default growth, beside the number that "
+        "Pastry's authors give. Convergence is the mean distance that two messages travel before "
+        "their routes meet, by the mean distance between their senders.",
+        "",
+        "| nodes | messages | 3 x 2^b x log_2^b N | hops | stretch | convergence |",
+        "|---|---|---|---|---|---|",
+    ]
+    for nodes in sorted({at for at, _ in value.index}):
+        names = ("arrival_messages.mean", "arrival_messages.bound", "hops.mean", "stretch")
+        cells = [_number(value[nodes, f"pastry.{n}"]) for n in (*names, "convergence.ratio")]
+        lines.append(f"| {nodes:,} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _hops(out: Path) -> list[str]:
+    found = {kind: _rounds(out / f"hops-{kind}")[0] for kind in ("perfect", "arrivals")}
+    count = range(len(PUBLISHED_HOPS) + 1)
+    lines = [
+        *("", "## Hops at 100,000 nodes", ""),
+        "Share of 200,000 lookups of random keys by hops, beside Pastry's published distribution.",
+        "",
+        "| tables | " + " | ".join(map(str, count)) + " | mean |",
+        "|---" * (len(count) + 2) + "|",
+    ]
+    mean = sum(hops * share for hops, share in enumerate(PUBLISHED_HOPS))
+    published = [f"{share:.4f}" for share in (*PUBLISHED_HOPS, 0.0)]
+    lines.append("| published | " + " | ".join(published) + f" | {mean:.2f} |")
+    for kind, measures in found.items():
+        shares = [f"{measures.get(f'hops.{hops}', 0.0):.4f}" for hops in count]
+        lines.append(f"| {kind} | " + " | ".join(shares) + f" | {measures['lookups.hops']:.2f} |")
+    return lines
+
+
+def _failure(out: Path) -> list[str]:
+    lines = [
+        *("", "## 10 % of 5,000 nodes fail at once", ""),
+        "Mean hops of 200,000 lookups a round; published: "
+        f"{PUBLISHED_FAILURE['before']} before, {PUBLISHED_FAILURE['none']} after without repair "
+        f"of routing tables, {PUBLISHED_FAILURE['lazy']} with it. A remote call is a question with "
+        "its answer, of the repair of leaf sets and tables, in all rounds after the failure; "
+        "published: 57 for each failed node.",
+        "",
+        "| repair | l | before | the round of it | the next | last | lost per lookup, round 1 | "
+        "delivered, round 1 | missing cells per node, last | remote calls per failed node |",
+        "|---" * 10 + "|",
+    ]
+    for name in (n for n in EXPERIMENTS if n.startswith("failure-") and (out / n).exists()):
+        rounds = _rounds(out / name)
+        _, repair, leaves = name.split("-")
+        failed = rounds[0]["nodes.live"] - rounds[1]["nodes.live"]
+        calls = sum(of.get("messages.repair", 0) for of in rounds[1:]) / 2 / failed
+        hops = [rounds[i]["lookups.hops"] for i in (0, 1, 2, -1)]
+        lost, delivered = (rounds[1][f"lookups.{what}"] for what in ("lost", "delivered"))
+        cells = [*(f"{h:.2f}" for h in hops), f"{lost:.3f}", f"{delivered:.5f}"]
+        cells += [f"{rounds[-1]['cells.missing']:.2f}", f"{calls:.0f}"]
+        lines.append(f"| {repair} | {leaves} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _adjacent(out: Path) -> list[str]:
+    lines = [
+        *("", "## Nodes with adjacent nodeIds fail at once", ""),
+        "10,000 nodes, l = 16, 50,000 lookups a round; they fail in round 1 and are detected in "
+        "round 2.",
+        "",
+        "| fail | round | delivered | at the right root | leaf sets that are the ring's |",
+        "|---|---|---|---|---|",
+    ]
+    for name in ("adjacent-7", "adjacent-8"):
+        for number, of in enumerate(_rounds(out / name)):
+            shares = ("lookups.delivered", "lookups.right", "leaf_sets.right")
+            cells = " | ".join(f"{of[share]:.5f}" for share in shares)
+            lines.append(f"| {name.split('-')[1]} | {number} | {cells} |")
+    return lines
+
+
+def _churn(out: Path) -> list[str]:
+    rounds = _rounds(out / "churn")
+    table = pd.DataFrame(rounds).fillna(0.0)
+    tenths = [table.iloc[i : i + 20] for i in range(0, len(table), 20)]
+    measures = ("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost")
+    measures += ("cells.missing", "cells.dead", "cells.delay", "cells.nearest_delay")
+    lines = [
+        *("", "## Sustained churn", ""),
+        "10,000 live nodes, 1 % fail and are replaced in a round, 2,000 lookups a round; means of "
+        "twenty rounds each.",
+        "",
+        "| rounds | " + " | ".join(f"`{name}`" for name in measures) + " |",
+        "|---" * (1 + len(measures)) + "|",
+    ]
+    for part in tenths:
+        cells = " | ".join(f"{part[name].mean():.4g}" for name in measures)
+        lines.append(f"| {part.index[0]}-{part.index[-1]} | {cells} |")
+    return lines
+
+
+def _sweep(folder: Path) -> pd.DataFrame:
+    return pd.read_parquet(folder / "sweep")
+
+
+def _rounds(folder: Path) -> list[Mapping[str, float]]:
+    """Measure -> value, round by round."""
+    rows = pd.read_parquet(folder / "tables" / "rounds")
+    table = rows.pivot(index="round", columns="measure", values="value").sort_index()
+    return [row.dropna().to_dict() for _, row in table.iterrows()]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description="Measure the living overlay.")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS))
+    parser.add_argument("--page", type=Path, help="write this page of what is there; run nothing")
+    given = parser.parse_args(arguments)
+    if given.page is None:
+        run(given.out, given.only)
+    else:
+        given.page.write_text(page(given.out), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
