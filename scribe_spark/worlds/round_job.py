@@ -22,15 +22,17 @@ from scribe_spark.pastry.arrivals.overlay import arrival_plan
 from scribe_spark.pastry.arrivals.waves import wave_ends
 from scribe_spark.pastry.living.closeness import Keys
 from scribe_spark.pastry.living.events import Events, positions_of
+from scribe_spark.pastry.living.live_knowledge import live_knowledge
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups, try_routes
 from scribe_spark.pastry.living.node_rows import NodeRows, from_rows, to_rows
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.perfect_start import perfect_start
 from scribe_spark.pastry.living.round import RoundResult, play_round
 from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.runtime.blocks import read_partition
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.protocol import Kernel, Underlay
 from scribe_spark.worlds.round_measures import round_measures
 from scribe_spark.worlds.state_table import read_state, state_table
 
@@ -40,6 +42,7 @@ __all__ = [
     "NEW_LEAFS",
     "STATE",
     "arrived_start",
+    "live_overlay",
     "perfect_tables",
     "played",
     "routed",
@@ -203,6 +206,32 @@ def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Ker
     sent = messages.select(F.col("node").alias("source"), "key_hi", "key_lo")
     rows = _rows(state, STATE).unionByName(_rows(sent, LOOKUPS))
     return rows.coalesce(1).mapInArrow(run, schemas.LOOKUPS)
+
+
+def live_overlay(
+    state: DataFrame, rules: WorldRules, underlay: Underlay, partitions: int
+) -> PastryOverlay:
+    """What live nodes know of live nodes, laid out for routing.
+
+    Parameters
+    ----------
+    state : DataFrame
+        `schemas.WORLD_STATE`.
+    partitions : int
+        In how many the nodes are laid out.
+    """
+    kernel = underlay.kernel
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is not None:
+            overlay = from_rows(read_state(rows, rules.leaf_set, kernel), rules.b)
+            known = live_knowledge(overlay, kernel)
+            for first in range(0, len(known), _BATCH):
+                yield known.take(slice(first, first + _BATCH)).to_arrow()
+
+    known = state.coalesce(1).mapInArrow(run, schemas.KNOWLEDGE).repartition(partitions, "node")
+    return PastryOverlay.of_knowledge(known, underlay, rules.b, rules.leaf_set)
 
 
 def _rows(frame: DataFrame, what: int) -> DataFrame:

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.runtime.blocks import describe_jobs, materialise, release
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds.round_job import (
@@ -15,6 +16,7 @@ from scribe_spark.worlds.round_job import (
     NEW_LEAFS,
     STATE,
     arrived_start,
+    live_overlay,
     perfect_tables,
     played,
     routed,
@@ -137,6 +139,15 @@ class World:
         alive = self.state.where("alive").select("node", F.lit(True).alias("delivered"))
         found = messages.join(alive, "node", "left")
         return found.withColumn("delivered", F.coalesce("delivered", F.lit(False)))
+
+    def overlay(self) -> PastryOverlay:
+        """The live nodes as an overlay of their own; to be freed by its ``release``.
+
+        Dead leaves and entries are left out.  What runs on any overlay (Scribe's `build_trees`,
+        GraphFrames, ...) runs on it.
+        """
+        partitions = self._events.sparkSession.sparkContext.defaultParallelism
+        return live_overlay(self.state, self._rules, self._underlay, partitions)
 
     @property
     def lookups(self) -> DataFrame:

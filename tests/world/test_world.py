@@ -19,12 +19,14 @@ from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.world_setup import rules_of
+from scribe_spark.overlay import Application
 from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.node_rows import from_rows, to_rows
 from scribe_spark.pastry.living.perfect_start import perfect_start
 from scribe_spark.pastry.living.round import play_round
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.progress import Silent
+from scribe_spark.scribe import join
 from scribe_spark.worlds.round_measures import (
     cell_delays,
     cells_with_nodes,
@@ -109,6 +111,44 @@ def test_messages_are_routed_and_sent_by_what_nodes_know_now(simulation):
         sent = world.send(world.state.select("node", F.lit("hello").alias("text"))).collect()
         assert {row["node"]: row["delivered"] for row in sent} == alive
         assert {row["text"] for row in sent} == {"hello"}
+    finally:
+        world.release()
+
+
+def test_the_live_nodes_are_an_overlay_of_their_own(simulation):
+    """Routes end where those of the world do; Scribe's trees reach every member."""
+    config = CONFIG.replace(repair="eager", maintenance_period=2)
+    world = experiments.make_world(simulation, config)
+    try:
+        for _ in range(5):
+            world.step()
+        overlay = world.overlay()
+        live = world.state.where("alive").select("node", "id_hi", "id_lo", "router")
+        keys = live.orderBy("node").limit(30).selectExpr("id_hi key_hi", "id_lo - 1 key_lo")
+        asked = live.select("node").crossJoin(keys).persist()
+        sent = asked.withColumn("source", F.col("node"))
+        arrived = overlay.route(Application(), sent).outcomes()
+        ends = {(r["source"], r["key_hi"], r["key_lo"]): r["node"] for r in arrived.collect()}
+        ways = world.route(asked).where("delivered").collect()
+        assert len(ends) == len(ways) == asked.count() > 1000
+        assert ends == {(r["source"], r["key_hi"], r["key_lo"]): r["at"] for r in ways}
+        # trees
+        members = live.selectExpr("node % 3 as `group`", "node", "router")
+        keyed = enumerate(keys.limit(3).collect())
+        groups = simulation.spark.createDataFrame(
+            [(number, *key) for number, key in keyed], "group bigint, key_hi bigint, key_lo bigint"
+        )
+        trees = join(overlay, groups, members)
+        parents = {(r["group"], r["child"]): r["parent"] for r in trees.edges().collect()}
+        roots = set()
+        for row in members.collect():
+            group, node = row["group"], row["node"]
+            while (group, node) in parents:
+                node = parents[group, node]
+            roots.add((group, node))
+        assert len(roots) == 3
+        trees.release()
+        overlay.release()
     finally:
         world.release()
 
