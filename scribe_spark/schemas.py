@@ -212,6 +212,7 @@ WRITTEN: dict[str, StructType] = {
     ),
     "table_entries": TABLE_ENTRIES,
     "arrival_messages": ARRIVAL_MESSAGES,
+    "knowledge": KNOWLEDGE,
     "pastry_routes": PASTRY_ROUTES,
     "extra_joins": EXTRA_JOINS,
     "overloaded": OVERLOADED,

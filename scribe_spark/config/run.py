@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
-from scribe_spark.config.section import Section
+from scribe_spark.config.section import Section, Text
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
 from scribe_spark.errors import InputError
@@ -52,6 +52,15 @@ class RunConfig(NetworkConfig):
     trees: TreesConfig = TreesConfig()
     write_routing_table: bool = Field(
         default=False, description="Also write the table routing_table, which is large"
+    )
+    write_knowledge: bool = Field(
+        default=False,
+        description="Also write the table knowledge, leaf sets and routing tables, for other runs",
+    )
+    knowledge: Text | None = Field(
+        default=None,
+        description="The folder of a run with write_knowledge and the same overlay, topology and "
+        "seed: its leaf sets and routing tables are read instead of being made",
     )
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too

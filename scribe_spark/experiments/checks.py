@@ -7,7 +7,8 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.lock import LOCK, refuse_locked
 from scribe_spark.experiments.previous import previous_run_manifest
-from scribe_spark.inputs import is_local
+from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
+from scribe_spark.inputs import is_local, local_path
 from scribe_spark.pastry.registry import check_overlay
 from scribe_spark.scribe import check_capacities, check_members
 from scribe_spark.systems import check_variants
@@ -28,6 +29,7 @@ def check(config: RunConfig, execution: Execution) -> None:
         refuse_local_lock(execution.out)
         probe_local(execution.out)
     _check_trees(config)
+    _check_knowledge(config)
     if not needs_spark(config.topology.kind):
         check_routable(load(config), config.topology.tie)
     members, capacities = config.groups.members, config.trees.capacities
@@ -47,6 +49,17 @@ def _check_trees(config: RunConfig) -> None:
             f"needs randomised routing, which overlay {kind.name} does not have; give remaining"
         )
         raise InputError("shed_table", trees.shed_table, remedy)
+
+
+def _check_knowledge(config: RunConfig) -> None:
+    """Refuse tables that cannot be saved, or read as this run's."""
+    kind = check_overlay(config.overlay)
+    if config.write_knowledge and not kind.randomised:
+        remedy = f"is for the overlays of Pastry, not for {kind.name}"
+        raise InputError("write_knowledge", True, remedy)
+    if config.knowledge is not None and is_local(config.knowledge):
+        folder = local_path(config.knowledge)
+        check_saved_knowledge(config, lambda name: (folder / name).read_text("utf-8"))
 
 
 def check_previous(config: RunConfig, execution: Execution) -> None:

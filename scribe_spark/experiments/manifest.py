@@ -14,7 +14,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.experiments.phases import PHASES
+from scribe_spark.config.execution import PHASES
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.runtime.jvm import java_version
 from scribe_spark.topology import is_path
@@ -94,6 +94,8 @@ def input_digests(config: RunConfig) -> dict[str, str]:
     What is not on this machine is only known by its location.
     """
     given = {"members": config.groups.members, "capacities": config.trees.capacities}
+    if config.knowledge is not None:
+        given["knowledge"] = f"{config.knowledge}/tables/knowledge"
     kind = config.topology.kind
     if is_path(kind):
         given["topology"] = kind

@@ -30,6 +30,7 @@ from scribe_spark.measures.metrics import (
 )
 from scribe_spark.measures.node_stress import node_loads, node_stress
 from scribe_spark.measures.published import published, replaced_figures
+from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.report import preload
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
@@ -82,6 +83,10 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
     arrived = simulation.overlay.arrival_messages()
     if arrived is not None:
         yield "arrival_messages", schemas.conform(arrived, schemas.ARRIVAL_MESSAGES)
+    if simulation.config.write_knowledge:
+        overlay = simulation.overlay
+        assert isinstance(overlay, PastryOverlay)  # `checks` refuses others
+        yield "knowledge", schemas.conform(overlay.knowledge, schemas.KNOWLEDGE)
     if simulation.config.write_routing_table:
         yield "routing_table", simulation.overlay.routing_table()
 
@@ -199,7 +204,11 @@ TABLE_PHASES: dict[str, Phase] = {
     phase.name: phase
     for phase in (
         Phase("topology", ("routers", "links"), _topology),
-        Phase("overlay", ("nodes", "table_entries", "arrival_messages", "routing_table"), _overlay),
+        Phase(
+            "overlay",
+            ("nodes", "table_entries", "arrival_messages", "knowledge", "routing_table"),
+            _overlay,
+        ),
         Phase(
             "trees",
             (

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from scribe_spark import baselines, pastry, scribe
 from scribe_spark.config import RunConfig
 from scribe_spark.experiments.saved import SavedTables
+from scribe_spark.experiments.saved_knowledge import saved_overlay, verify_saved_knowledge
 from scribe_spark.experiments.scope import Scope, stage
 from scribe_spark.experiments.tree_graph import TreeGraph, tree_edges
 from scribe_spark.overlay import Overlay
@@ -96,6 +97,8 @@ class Simulation:
         InputError
             A table cannot be read, or says what cannot be.
         """
+        if self.config.knowledge is not None:
+            verify_saved_knowledge(self.spark, self.config)
         if self.config.groups.members is not None:
             _ = self.given_members
         if self.config.trees.capacities is not None:
@@ -161,6 +164,8 @@ class Simulation:
     def overlay(self) -> Overlay:
         """The Pastry network, or another overlay that the config names."""
         overlay, seed = self.config.overlay, self.config.seed
+        if self.config.knowledge is not None:
+            return self._memory.own(saved_overlay(self.spark, self.config, self.underlay))
         built = pastry.build_overlay(self.nodes, self.underlay, overlay, seed, self.progress)
         return self._memory.own(built)
 
@@ -241,14 +246,8 @@ class Simulation:
         if trees.capacities is not None:
             capacities = self._memory.persist(self.given_capacities.repartition("node"))
         context = scribe.VariantContext(
-            self.overlay,
-            self.groups_with_root,
-            self.members,
-            self.children,
-            trees,
-            self.config.seed,
-            self.progress,
-            capacities,
+            *(self.overlay, self.groups_with_root, self.members, self.children),
+            *(trees, self.config.seed, self.progress, capacities),
         )
         return {
             system.variant: self._memory.own(system.trees(context))

@@ -23,7 +23,7 @@ from scribe_spark.config import RunConfig
 __all__ = ["Published", "check_range", "main_figures", "published", "replaced_figures"]
 
 #: Fields that change no number of what a run with them measures.
-_IGNORED = {"seed", "variants", "write_routing_table"}
+_IGNORED = {"seed", "variants", "write_routing_table", "write_knowledge", "knowledge"}
 
 #: The overlay that `check` is of.
 _PERFECT = "perfect"

@@ -1,0 +1,88 @@
+"""Tables that another run has saved (`write_knowledge`), used again instead of being made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from scribe_spark import schemas
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.manifest import MANIFEST
+from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.underlay.protocol import Underlay
+
+__all__ = ["check_saved_knowledge", "saved_overlay", "verify_saved_knowledge"]
+
+_TABLE, _MESSAGES = "knowledge", "arrival_messages"
+
+
+def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict[str, Any]:
+    """Refuse saved tables that are not those of the config's overlay; the records of the tables.
+
+    Parameters
+    ----------
+    config : RunConfig
+    read : callable
+        A text of the run that saved them, by its name.
+
+    Raises
+    ------
+    InputError
+    """
+    out = config.knowledge
+    try:
+        manifest = json.loads(read(MANIFEST))
+        resolved, phases = dict(manifest["resolved"]), list(manifest["phases"])
+        tables = {name: of for phase in phases for name, of in phase["tables"].items()}
+    except InputError:  # the storage does not answer
+        raise
+    except Exception:
+        raise InputError("knowledge", out, f"has no {MANIFEST} of a run that can be read") from None
+    if _TABLE not in tables:
+        remedy = "is of a run without --write-knowledge, or one that has not got that far"
+        raise InputError("knowledge", out, remedy)
+    for name, ours in json.loads(json.dumps(_network(config))).items():
+        if resolved.get(name) != ours:
+            remedy = f"was made with {name} = {resolved.get(name)!r}, this run has {ours!r}"
+            raise InputError("knowledge", out, remedy)
+    return tables
+
+
+def verify_saved_knowledge(spark: SparkSession, config: RunConfig) -> None:
+    """Refuse saved tables that are of another overlay, or damaged.
+
+    Raises
+    ------
+    InputError
+    """
+    out = str(config.knowledge)
+    with Folder(spark, out) as folder:
+        tables = check_saved_knowledge(config, folder.read_text)
+        for name in {_TABLE, _MESSAGES} & set(tables):
+            problem = folder.verify_table(name, tables[name])
+            if problem is not None:
+                raise InputError("knowledge", out, f"its table {name} is damaged: {problem}")
+
+
+def saved_overlay(spark: SparkSession, config: RunConfig, underlay: Underlay) -> PastryOverlay:
+    """The overlay of the saved tables; they have been checked."""
+    overlay = config.overlay
+    with Folder(spark, str(config.knowledge)) as folder:
+        tables = check_saved_knowledge(config, folder.read_text)
+        known: DataFrame = folder.read_table(_TABLE)
+        built = PastryOverlay.of_knowledge(known, underlay, overlay.b, overlay.leaf_set)
+        if _MESSAGES not in tables:
+            return built
+        arrived = schemas.conform(folder.read_table(_MESSAGES), schemas.ARRIVAL_MESSAGES)
+        return replace(built, arrived=arrived)
+
+
+def _network(config: RunConfig) -> dict[str, Any]:
+    """Flat name -> value of all that the tables depend on."""
+    return {**config.overlay.flat(), **config.topology.flat(), "seed": config.seed}
