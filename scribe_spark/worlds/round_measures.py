@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark import draws, ids
-from scribe_spark.pastry.living.leaf_sides import distinct_leaves
+from scribe_spark.pastry.living.leaf_sides import ring_leaves, same_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult
 from scribe_spark.pastry.ring import Ring
@@ -74,14 +74,8 @@ def round_measures(
 
 def right_leaf_sets(state: OverlayState) -> int:
     """How many live nodes have exactly the leaf set of the ring of live nodes."""
-    live, half = state.live(), state.states.half
-    steps = np.arange(1, min(half, len(live) - 1) + 1)
-    place = np.arange(len(live))[:, None]
-    wanted = np.full((len(live), 2 * half), -1, dtype=np.int64)
-    wanted[:, : len(steps)] = live[(place + steps) % len(live)]
-    wanted[:, half : half + len(steps)] = live[(place - steps) % len(live)]
-    held, wanted = distinct_leaves(state.states.leaves[live]), distinct_leaves(wanted)
-    return int((np.sort(held, axis=1) == np.sort(wanted, axis=1)).all(axis=1).sum())
+    live, states = state.live(), state.states
+    return int(same_leaves(states.leaves[live], ring_leaves(live, states.half)).sum())
 
 
 def cell_delays(

@@ -24,6 +24,8 @@ __all__ = [
     "distinct_leaves",
     "farthest",
     "places_out",
+    "ring_leaves",
+    "same_leaves",
     "side_columns",
     "take_leaves",
 ]
@@ -60,6 +62,30 @@ def distinct_leaves(leaves: np.ndarray) -> np.ndarray:
     """Rows of leaves as sets: ascending, and :data:`NONE` where a leaf was mentioned before."""
     leaves = np.sort(leaves, axis=1)
     leaves[:, 1:][leaves[:, 1:] == leaves[:, :-1]] = NONE
+    return leaves
+
+
+def same_leaves(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Whether rows of leaves are the same sets of nodes, in any order: bool, one a row."""
+    one, other = (np.sort(distinct_leaves(leaves), axis=1) for leaves in (one, other))
+    return (one == other).all(axis=1)
+
+
+def ring_leaves(live: np.ndarray, half: int) -> np.ndarray:
+    """The leaf sets of nodes that are the ring's, as in `States.leaves`: int32, shape (n, l).
+
+    Parameters
+    ----------
+    live : ndarray of int64, shape (n,)
+        Positions of all nodes of the ring, ascending.
+    half : int
+        l / 2; a side has fewer leaves where there are not as many other nodes.
+    """
+    leaves = np.full((len(live), 2 * half), NONE, dtype=np.int32)
+    steps = np.arange(1, min(half, len(live) - 1) + 1)
+    place = np.arange(len(live))[:, None]
+    leaves[:, : len(steps)] = live[(place + steps) % len(live)]
+    leaves[:, half : half + len(steps)] = live[(place - steps) % len(live)]
     return leaves
 
 

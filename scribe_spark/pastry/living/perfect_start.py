@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.living.leaf_sides import ring_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.nearest_entries import nearest_entries
 from scribe_spark.pastry.ring import Ring
@@ -33,13 +34,7 @@ def perfect_start(
         l, even.
     """
     states = States.empty(known, np.arange(len(known)), leaf_set, b)
-    # 1. leaf sets: the next places on the ring of live nodes, as many as there are others
-    half = leaf_set // 2
-    steps = np.arange(1, min(half, len(live) - 1) + 1)
-    place = np.arange(len(live))[:, None]
-    states.leaves[live, : len(steps)] = live[(place + steps) % len(live)]
-    states.leaves[live, half : half + len(steps)] = live[(place - steps) % len(live)]
-    # 2. routing tables
+    states.leaves[live] = ring_leaves(live, leaf_set // 2)
     for row, entries in enumerate(nearest_entries(known.take(live), 0, kernel, b)):
         states.cells[live, row] = np.where(entries >= 0, live[entries], NONE)
     return OverlayState.of(states, live)

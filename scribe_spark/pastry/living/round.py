@@ -13,7 +13,7 @@ import numpy as np
 
 from scribe_spark.pastry.living.events import Events, play_events
 from scribe_spark.pastry.living.leaf_repair import detect_failures, repair_leaf_sets
-from scribe_spark.pastry.living.leaf_sides import count_leaves, distinct_leaves
+from scribe_spark.pastry.living.leaf_sides import count_leaves, same_leaves
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
@@ -103,7 +103,6 @@ def _changed_leaf_sets(
     """Live nodes whose leaf set is another set of nodes than before, or that were not alive."""
     now = state.states.leaves
     others = np.flatnonzero((now != leaves).any(axis=1) & was_alive)
-    sets = [np.sort(distinct_leaves(part[others]), axis=1) for part in (now, leaves)]
     changed = ~was_alive
-    changed[others] = (sets[0] != sets[1]).any(axis=1)
+    changed[others] = ~same_leaves(now[others], leaves[others])
     return np.flatnonzero(changed & state.alive)
