@@ -65,7 +65,7 @@ class Arrivals:
         ident = [self.idents[node] for node in range(len(self.idents))]
         hi = np.array([one >> 64 for one in ident], dtype=np.uint64)
         lo = np.array([one % 2**64 for one in ident], dtype=np.uint64)
-        return Ring.in_order(hi, lo, np.arange(len(ident)), self.router)
+        return Ring(hi, lo, np.arange(len(ident)), self.router).in_order()
 
     def drawn_contact(self, node: int) -> int:
         """Random bits of a node's contact."""

@@ -158,7 +158,7 @@ def world(
     )
     hi = np.array([idents[node] >> 64 for node in range(count)], dtype=np.uint64)
     lo = np.array([idents[node] % 2**64 for node in range(count)], dtype=np.uint64)
-    known = Ring.in_order(hi, lo, np.arange(count), router)
+    known = Ring(hi, lo, np.arange(count), router).in_order()
     kernel = Kernel(between, np.arange(places))
     sent = case.choice([0, 5, 20]) if lookups is None else lookups
     made = World(overlay, ours, known, kernel, events, sent)

@@ -31,7 +31,7 @@ from scribe_spark.pastry.prefix_summaries import (
     prefix_digits,
     summarise_bucket,
 )
-from scribe_spark.pastry.ring import Ring
+from scribe_spark.pastry.ring import Ring, ring_of
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.schemas import KNOWLEDGE
@@ -134,9 +134,7 @@ def _of_buckets(
 
 def split_buckets(rows: pa.Table, kernel: Kernel, bits: int) -> Iterator[tuple[int, Ring]]:
     """The prefix and the nodes (in order, with router indices) of each bucket among `rows`."""
-    columns = [rows.column(name).to_numpy() for name in ("id_hi", "id_lo", "node", "router")]
-    hi, lo, node, router = columns
-    ring = Ring.in_order(hi, lo, node, kernel.index(router).astype(np.int64))
+    ring, _ = ring_of(rows, kernel)
     prefixes, starts = np.unique(ring.hi >> np.uint64(64 - bits), return_index=True)
     for prefix, start, end in zip(prefixes, starts, [*starts[1:], len(ring)], strict=True):
         yield int(prefix), ring.take(slice(start, end))

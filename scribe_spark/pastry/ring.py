@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-__all__ = ["Ring"]
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["Ring", "ring_of"]
 
 
 @dataclass(frozen=True)
@@ -38,18 +41,21 @@ class Ring:
     node: np.ndarray
     router: np.ndarray
 
-    @classmethod
-    def in_order(cls, hi: np.ndarray, lo: np.ndarray, node: np.ndarray, router: np.ndarray) -> Ring:
-        """Nodes sorted by nodeId; halves may be int64 of the same bits."""
-        ring = cls(hi.view(np.uint64), lo.view(np.uint64), node, router)
-        return ring.take(np.lexsort((ring.lo, ring.hi)))
-
     def __len__(self) -> int:
         return len(self.node)
 
     def take(self, index: Any) -> Ring:
         """The nodes at some positions (or of a slice)."""
         return Ring(self.hi[index], self.lo[index], self.node[index], self.router[index])
+
+    def in_order(self) -> Ring:
+        """The nodes in the order of their nodeIds."""
+        return self.take(self.by_rank)
+
+    def positions(self, node: np.ndarray) -> np.ndarray:
+        """Where nodes are, given by their numbers; each has to be there, once: int64."""
+        order = np.argsort(self.node)
+        return order[np.searchsorted(self.node[order], node)]
 
     @functools.cached_property
     def rank(self) -> np.ndarray:
@@ -79,3 +85,20 @@ class Ring:
         """The nodes of several, one after the other."""
         columns = zip(*[(p.hi, p.lo, p.node, p.router) for p in parts], strict=True)
         return Ring(*[np.concatenate(c) for c in columns])
+
+
+def ring_of(rows: pa.Table, kernel: Kernel, *more: str) -> tuple[Ring, list[np.ndarray]]:
+    """The nodes of a table in the order of their nodeIds, and more columns in the same order.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        ``node, id_hi, id_lo, router`` and the columns `more`.
+    kernel : Kernel
+        Of the underlay: routers become its indices.
+    """
+    names = ("id_hi", "id_lo", "node", "router", *more)
+    hi, lo, node, router, *others = (rows.column(name).to_numpy() for name in names)
+    index = kernel.index(router).astype(np.int64)
+    ring = Ring(hi.view(np.uint64), lo.view(np.uint64), node, index)
+    return ring.in_order(), [column[ring.by_rank] for column in others]

@@ -17,11 +17,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, IntegerType, StringType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.pastry.arrivals.one_task import waves
-from scribe_spark.pastry.arrivals.overlay import arrival_plan
+from scribe_spark.pastry.arrivals.overlay import arrival_plan, grown
 from scribe_spark.pastry.arrivals.waves import wave_ends
 from scribe_spark.pastry.living.closeness import Keys
-from scribe_spark.pastry.living.events import Events, positions_of
+from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.live_knowledge import live_knowledge
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups, try_routes
 from scribe_spark.pastry.living.node_rows import NodeRows, from_rows, to_rows
@@ -30,7 +29,7 @@ from scribe_spark.pastry.living.perfect_start import perfect_start
 from scribe_spark.pastry.living.round import RoundResult, play_round
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.ring import Ring
+from scribe_spark.pastry.ring import ring_of
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.underlay.protocol import Kernel, Underlay
 from scribe_spark.worlds.round_measures import round_measures
@@ -80,7 +79,7 @@ def perfect_tables(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Ke
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
         if rows is not None:
-            known = _ring(rows, kernel)
+            known, _ = ring_of(rows, kernel)
             live = np.flatnonzero(known.node < initial)
             state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
             yield from state_table(to_rows(state), kernel).to_batches(_BATCH)
@@ -109,33 +108,14 @@ def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Ker
         rows = read_partition(batches)
         if rows is None:
             return
-        here = rows.filter(rows.column("wave").is_valid())
-        known = _ring(here, kernel)
-        wave, contact = (_of_nodes(here, name, known.node) for name in ("wave", "contact"))
-        order = np.argsort(known.node)
-        asked = order[np.searchsorted(known.node[order], contact) % len(order)]
-        *_, done = waves(known, wave, asked, rules, kernel)
-        there = to_rows(OverlayState.of(done.states, np.arange(len(known))))
-        new = _ring(rows.filter(rows.column("wave").is_null()), kernel)
+        states = grown(rows.filter(rows.column("wave").is_valid()), kernel, rules)
+        there = to_rows(OverlayState.of(states, states.own))
+        new, _ = ring_of(rows.filter(rows.column("wave").is_null()), kernel)
         both = NodeRows.join(there, NodeRows.of_new(new, rules.leaf_set))
         yield from state_table(both, kernel).to_batches(_BATCH)
 
     together = plan.select(placed.columns).unionByName(placed)
     return together.coalesce(1).mapInArrow(run, schemas.WORLD_STATE)
-
-
-def _ring(rows: pa.Table, kernel: Kernel) -> Ring:
-    hi, lo, node, router = (
-        rows.column(name).to_numpy() for name in ("id_hi", "id_lo", "node", "router")
-    )
-    return Ring.in_order(hi, lo, node, kernel.index(router).astype(np.int64))
-
-
-def _of_nodes(rows: pa.Table, column: str, nodes: np.ndarray) -> np.ndarray:
-    """A column's values of some nodes; -1 where it is NULL."""
-    number, value = rows.column("node").to_numpy(), rows.column(column).fill_null(-1).to_numpy()
-    order = np.argsort(number)
-    return value[order[np.searchsorted(number[order], nodes)]]
 
 
 def played(
@@ -197,7 +177,7 @@ def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Ker
         sent = rows.filter(pc.invert(is_state))
         known = overlay.states.known
         hi, lo = (sent.column(name).to_numpy().view(np.uint64) for name in ("key_hi", "key_lo"))
-        source = positions_of(known, sent.column("source").to_numpy())
+        source = known.positions(sent.column("source").to_numpy())
         found = try_routes(overlay, Lookups(source, Keys(hi, lo)))
         columns = _lookup_columns(found, known.node)
         table = pa.Table.from_pydict(columns, schema=to_arrow_schema(schemas.LOOKUPS))

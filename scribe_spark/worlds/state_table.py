@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import BinaryType
 
 from scribe_spark import schemas
 from scribe_spark.pastry.living.node_rows import NodeRows
@@ -32,18 +33,22 @@ def state_table(rows: NodeRows, kernel: Kernel) -> pa.Table:
 
 def read_state(table: pa.Table, leaf_set: int, kernel: Kernel) -> NodeRows:
     """The nodes of a table that :func:`state_table` made; its rows may come in any order."""
-    whole = {name: table.column(name).to_numpy() for name in schemas.WORLD_STATE.names[:7]}
+    plain = {
+        field.name: table.column(field.name).to_numpy()
+        for field in schemas.WORLD_STATE
+        if not isinstance(field.dataType, BinaryType)
+    }
     leaves, _ = _from_bytes(table.column("leaves"))
     cell, offsets = _from_bytes(table.column("cells"))
     entry, _ = _from_bytes(table.column("entries"))
     return NodeRows(
-        whole["id_hi"].view(np.uint64),
-        whole["id_lo"].view(np.uint64),
-        whole["node"],
-        kernel.index(whole["router"]).astype(np.int64),
-        whole["alive"],
-        whole["died"],
-        whole["wait"],
+        plain["id_hi"].view(np.uint64),
+        plain["id_lo"].view(np.uint64),
+        plain["node"],
+        kernel.index(plain["router"]).astype(np.int64),
+        plain["alive"],
+        plain["died"],
+        plain["wait"],
         leaves.reshape(-1, leaf_set),
         offsets,
         cell,

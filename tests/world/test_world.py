@@ -51,8 +51,8 @@ def simulation(spark):
 def ring_of(simulation) -> Ring:
     rows = simulation.nodes.toPandas()
     index = simulation.underlay.kernel.index(rows["router"].to_numpy()).astype(np.int64)
-    halves = (rows[name].to_numpy() for name in ("id_hi", "id_lo"))
-    return Ring.in_order(*halves, rows["node"].to_numpy(), index)
+    halves = (rows[name].to_numpy().view(np.uint64) for name in ("id_hi", "id_lo"))
+    return Ring(*halves, rows["node"].to_numpy(), index).in_order()
 
 
 def test_rounds_are_what_the_kernels_make_of_them(simulation):

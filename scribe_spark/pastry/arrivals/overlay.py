@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -25,18 +26,19 @@ from scribe_spark.pastry.arrivals.letters import LETTER, read_letters
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.one_task import waves
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.supersteps import Buckets
 from scribe_spark.pastry.arrivals.waves import arrival_rank, wave_ends
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.layout import LAYOUT, pack_in_blocks
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.ring import Ring
+from scribe_spark.pastry.ring import ring_of
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import materialise, read_partition, release
 from scribe_spark.schemas import KNOWLEDGE
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["ARRIVALS", "arrival_plan", "arrivals", "waves_of_states"]
+__all__ = ["ARRIVALS", "arrival_plan", "arrivals", "grown", "waves_of_states"]
 
 #: Nodes that arrive, the wave that each arrives in, and whom it asks (NULL in wave 0).
 ARRIVALS = (
@@ -129,7 +131,7 @@ def arrival_plan(
         rows = read_partition(batches)
         if rows is None:
             return
-        known, rank, drawn = _ring_of(rows, kernel, "rank", "drawn")
+        known, (rank, drawn) = ring_of(rows, kernel, "rank", "drawn")
         wave = np.searchsorted(ends, rank, side="right")
         if rules.contact == "random":
             contact = random_contacts(wave, drawn.view(np.uint64))
@@ -165,30 +167,25 @@ def _grown_in_one_task(
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
-        if rows is None:
-            return
-        rows = rows.set_column(rows.column_names.index("contact"), "contact", _filled(rows))
-        known, wave, contact = _ring_of(rows, kernel, "wave", "contact")
-        order = np.argsort(known.node)
-        asked = order[np.searchsorted(known.node[order], contact) % len(order)]
-        *_, done = waves(known, wave, asked, rules, kernel)
-        yield from state_letters(done.states, kernel, buckets)
+        if rows is not None:
+            yield from state_letters(grown(rows, kernel, rules), kernel, buckets)
 
     return plan.where(F.col("wave") <= last).coalesce(1).mapInArrow(run, LETTER)
 
 
-def _filled(rows: pa.Table) -> pa.ChunkedArray:
-    return rows.column("contact").fill_null(-1)
+def grown(rows: pa.Table, kernel: Kernel, rules: ArrivalRules) -> States:
+    """What nodes know after the last of their waves.
 
-
-def _ring_of(rows: pa.Table, kernel: Kernel, *more: str) -> tuple[Ring, np.ndarray, np.ndarray]:
-    """Nodes in the order of their nodeIds, with router indices, and two more columns of them."""
-    names = ("id_hi", "id_lo", "node", "router", *more)
-    hi, lo, node, router, one, other = [rows.column(name).to_numpy() for name in names]
-    hi, lo = hi.view(np.uint64), lo.view(np.uint64)
-    order = np.lexsort((lo, hi))
-    ring = Ring(hi, lo, node, kernel.index(router).astype(np.int64)).take(order)
-    return ring, one[order], other[order]
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        :data:`ARRIVALS`: all nodes of the first waves.
+    """
+    contact = pc.coalesce(rows.column("contact"), rows.column("node"))  # wave 0 asks nobody
+    rows = rows.set_column(rows.column_names.index("contact"), "contact", contact)
+    known, (wave, asked) = ring_of(rows, kernel, "wave", "contact")
+    *_, done = waves(known, wave, known.positions(asked), rules, kernel)
+    return done.states
 
 
 def _laid_out(

@@ -23,7 +23,7 @@ from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Events", "play_events", "positions_of"]
+__all__ = ["Events", "play_events"]
 
 
 def _nobody() -> np.ndarray:
@@ -49,14 +49,8 @@ class Events:
     @classmethod
     def of(cls, known: Ring, node: np.ndarray, event: np.ndarray) -> Events:
         """Events of nodes given by their numbers; `event` has the names of the attributes."""
-        position = positions_of(known, node)
+        position = known.positions(node)
         return cls(**{kind.name: np.sort(position[event == kind.name]) for kind in fields(cls)})
-
-
-def positions_of(known: Ring, node: np.ndarray) -> np.ndarray:
-    """Where nodes are in `known`; each has to be there."""
-    order = np.argsort(known.node)
-    return order[np.searchsorted(known.node[order], node)]
 
 
 def play_events(
