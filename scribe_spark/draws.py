@@ -14,7 +14,7 @@ import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-__all__ = ["below", "bits", "distinct_below", "stream", "uniform", "whole_numbers"]
+__all__ = ["below", "bits", "distinct_below", "stream", "stream_at", "uniform", "whole_numbers"]
 
 
 def bits(seed: int, purpose: str, *rows: Column | str) -> Column:
@@ -32,6 +32,17 @@ def stream(seed: int, purpose: str, row: int = 0) -> np.random.Philox:
     """A stream of random bits keyed by (seed, purpose, row); ``random_raw`` gives the next ones."""
     digest = hashlib.sha256(f"{seed}/{purpose}/{row}".encode()).digest()
     return np.random.Philox(key=np.frombuffer(digest[:16], dtype="<u8"))
+
+
+def stream_at(seed: int, purpose: str, row: int, places: np.ndarray) -> np.ndarray:
+    """The bits at some places (from 0) of a stream: uint64; they do not depend on what the rest is.
+
+    Parameters
+    ----------
+    places : ndarray of int64
+        For example numbers of nodes: a node's bits do not depend on how many nodes there are.
+    """
+    return stream(seed, purpose, row).random_raw(int(places.max(initial=-1)) + 1)[places]
 
 
 def uniform(raw: np.random.Philox, count: int) -> np.ndarray:

@@ -107,7 +107,7 @@ class Arrivals:
 
 @functools.lru_cache(maxsize=8)
 def _bits(seed: int, wave: int, time: int, nodes: int) -> np.ndarray:
-    return maintenance_draws(seed, wave, time, MOST_ROWS, nodes)
+    return maintenance_draws(seed, wave, time, MOST_ROWS, np.arange(nodes))
 
 
 def arrivals(seed: int, most: int = 60, **given) -> Arrivals:

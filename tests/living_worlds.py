@@ -19,20 +19,23 @@ from oracle.living.draws import Matrix, keyed_draw, random_idents
 from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import LookupResult, Snapshot, step
 
+from scribe_spark import draws
+from scribe_spark.pastry.arrivals.maintenance import row_bits
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.living.closeness import Keys
-from scribe_spark.pastry.living.contacts import node_bits
 from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult, play_round
 from scribe_spark.pastry.living.rules import WorldRules
-from scribe_spark.pastry.living.table_maintenance import row_bits
 from scribe_spark.pastry.ring import Ring
 
-_row_bits = functools.lru_cache(maxsize=1024)(row_bits)
-
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs")
+
+
+@functools.lru_cache(maxsize=1024)
+def _row_bits(seed: int, purpose: str, number: int, row: int, nodes: int) -> np.ndarray:
+    return row_bits(seed, purpose, number, row, np.arange(nodes))
 
 
 @dataclass
@@ -65,7 +68,7 @@ class World:
         seed, nodes = self.rules.seed, len(self.known)
         if purpose in ("arrival order", "contact"):
             number, node = key
-            return int(node_bits(seed, purpose, number, np.array([node]))[0])
+            return int(draws.stream_at(seed, purpose, number, np.array([node]))[0])
         if purpose == "wave maintenance":
             wave, time, node, row = key
             purpose = f"wave maintenance {time} of wave {wave - self.first_wave}"

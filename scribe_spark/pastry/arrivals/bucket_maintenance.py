@@ -29,8 +29,7 @@ def ask_rows(
     """Each node asks a drawn entry of each row: one letter for each question."""
     states = letters.states(letters.index(Content.STATE), rules.leaf_set, rules.b)
     number = states.known.node[states.own]
-    rows, most = states.cells.shape[1], int(number.max(initial=-1)) + 1
-    drawn = maintenance_draws(rules.seed, wave, time, rows, most)[number]
+    drawn = maintenance_draws(rules.seed, wave, time, states.cells.shape[1], number)
     asked = questions(states, np.arange(len(number)), drawn)
     states.messages[:, Kind.MAINTENANCE] += 2 * (asked >= 0).sum(axis=1)
     node, row = np.nonzero(asked >= 0)

@@ -12,13 +12,16 @@ import numpy as np
 
 from scribe_spark import ids
 from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["cells_of", "take_cells"]
+__all__ = ["NOBODY", "cells_of", "scored", "scores", "take_cells"]
 
 _OFFERS = 2**20  # offers looked at together
 _POSITION = 31  # bits of a position, below those of a delay
-_NOBODY = np.int64(2**63 - 1)
+
+#: The score of no node: any other is nearer.
+NOBODY = np.int64(2**63 - 1)
 
 
 def take_cells(
@@ -63,16 +66,17 @@ def _take(
     cell: np.ndarray | None,
     changed: np.ndarray,
 ) -> None:
-    other = position != states.own[index]
-    index, position = index[other], position[other]
+    node = states.own[index]
+    other = position != node
+    index, position, node = index[other], position[other], node[other]
     cell = cells_of(states, index, position) if cell is None else cell[other]
     tables = states.cells.reshape(len(states.own), -1)
     # 1. offers that are nearer than what the cell has
     present = tables[index, cell].astype(np.int64)
     filled = np.flatnonzero(present >= 0)
-    score = _scores(states, kernel, index, position)
-    to_beat = np.full(len(score), _NOBODY)
-    to_beat[filled] = _scores(states, kernel, index[filled], present[filled])
+    score = scores(states.known, kernel, node, position)
+    to_beat = np.full(len(score), NOBODY)
+    to_beat[filled] = scores(states.known, kernel, node[filled], present[filled])
     nearer = score < to_beat
     index, cell, score = index[nearer], cell[nearer], score[nearer]
     # 2. of those for one cell the nearest
@@ -80,7 +84,7 @@ def _take(
     index, cell, score = index[order], cell[order], score[order]
     first = np.ones(len(index), dtype=bool)
     first[1:] = (index[1:] != index[:-1]) | (cell[1:] != cell[:-1])
-    tables[index[first], cell[first]] = score[first] & (2**_POSITION - 1)
+    tables[index[first], cell[first]] = scored(score[first])
     changed[index] = True
 
 
@@ -91,7 +95,11 @@ def cells_of(states: States, index: np.ndarray, position: np.ndarray) -> np.ndar
     return row * 2**b + ids.digit_at_np(other.hi, other.lo, row, b)
 
 
-def _scores(states: States, kernel: Kernel, index: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Numbers that sort nodes by (delay from a node, nodeId)."""
-    router = states.known.router
-    return kernel.delays(router[states.own[index]], router[position]) << _POSITION | position
+def scores(known: Ring, kernel: Kernel, node: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Numbers that sort others by (delay from a node, nodeId); both are positions in `known`."""
+    return kernel.delays(known.router[node], known.router[other]) << _POSITION | other
+
+
+def scored(score: np.ndarray) -> np.ndarray:
+    """The other nodes that have some scores, as positions."""
+    return score & (2**_POSITION - 1)

@@ -12,7 +12,7 @@ import numpy as np
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["nearest_contacts", "random_contacts"]
+__all__ = ["nearest_contacts", "nearest_nodes", "random_contacts"]
 
 
 def nearest_contacts(known: Ring, wave: np.ndarray, kernel: Kernel) -> np.ndarray:
@@ -36,10 +36,7 @@ def nearest_contacts(known: Ring, wave: np.ndarray, kernel: Kernel) -> np.ndarra
     for members in _waves(wave):
         if delay_us is not None:
             contact[members] = nearest[of[members]]
-        # those that have arrived now: on each router only the smallest nodeId can be nearest
-        _, first = np.unique(known.router[members], return_index=True)
-        new = members[np.sort(first)]
-        found = new[kernel.nearest(routers, known.router[new], np.array([0]))[:, 0]]
+        found = nearest_nodes(known, members, routers, kernel)  # of those that have arrived now
         found_us = kernel.delays(routers, known.router[found])
         if delay_us is None:
             nearest, delay_us = found, found_us
@@ -47,6 +44,19 @@ def nearest_contacts(known: Ring, wave: np.ndarray, kernel: Kernel) -> np.ndarra
         better = (found_us < delay_us) | ((found_us == delay_us) & (found < nearest))
         nearest[better], delay_us[better] = found[better], found_us[better]
     return contact
+
+
+def nearest_nodes(
+    known: Ring, members: np.ndarray, routers: np.ndarray, kernel: Kernel
+) -> np.ndarray:
+    """Of some nodes (positions, ascending) the nearest to each router, as positions.
+
+    Of equally near ones it is that with the smallest nodeId.
+    """
+    # on each router only the smallest nodeId can be nearest
+    _, first = np.unique(known.router[members], return_index=True)
+    first = members[np.sort(first)]
+    return first[kernel.nearest(routers, known.router[first], np.array([0]))[:, 0]]
 
 
 def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:

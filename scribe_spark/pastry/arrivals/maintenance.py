@@ -15,19 +15,21 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["maintain_tables", "maintenance_draws", "questions"]
+__all__ = ["maintain_tables", "maintenance_draws", "questions", "row_bits"]
 
 
-def maintenance_draws(seed: int, wave: int, time: int, rows: int, nodes: int) -> np.ndarray:
-    """Random bits for the questions of nodes 0 to `nodes` - 1: uint64, shape (nodes, rows).
+def row_bits(seed: int, purpose: str, number: int, row: int, nodes: np.ndarray) -> np.ndarray:
+    """Random bits for the questions of some nodes (numbers) about one row: uint64, (nodes,)."""
+    return draws.stream_at(seed, f"{purpose} row {row}", number, nodes)
+
+
+def maintenance_draws(seed: int, wave: int, time: int, rows: int, nodes: np.ndarray) -> np.ndarray:
+    """Random bits for the questions of some nodes (numbers): uint64, shape (nodes, rows).
 
     A node's bits do not depend on how many nodes there are, nor a row's on how many rows.
     """
     purpose = f"wave maintenance {time}"
-    return np.stack(
-        [draws.stream(seed, f"{purpose} row {row}", wave).random_raw(nodes) for row in range(rows)],
-        axis=1,
-    )
+    return np.stack([row_bits(seed, purpose, wave, row, nodes) for row in range(rows)], axis=1)
 
 
 def questions(states: States, live: np.ndarray, drawn: np.ndarray) -> np.ndarray:

@@ -69,10 +69,9 @@ def waves(
         if number:
             rounds = _arrive(states, arriving, contact[arriving], rules, kernel)
         for time in range(rules.maintenance):
-            numbers = known.node[live]
-            most = int(numbers.max(initial=-1)) + 1
-            drawn = maintenance_draws(rules.seed, number, time, states.cells.shape[1], most)
-            maintain_tables(states, kernel, live, drawn[numbers])
+            rows = states.cells.shape[1]
+            drawn = maintenance_draws(rules.seed, number, time, rows, known.node[live])
+            maintain_tables(states, kernel, live, drawn)
         yield Wave(number, states, live, rounds)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark import ids
+from scribe_spark import draws, ids
 from scribe_spark.pastry.arrivals.announcements import announced_rows, told_nodes
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.first_states import rows_supplied
@@ -17,7 +17,7 @@ from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.arrivals.waves import wave_size
 from scribe_spark.pastry.living.closeness import Keys
-from scribe_spark.pastry.living.contacts import contacts, node_bits
+from scribe_spark.pastry.living.contacts import contacts
 from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets, live_only
 from scribe_spark.pastry.living.leaf_sides import take_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
@@ -35,7 +35,7 @@ def arrival_order(
     state: OverlayState, nodes: np.ndarray, number: int, rules: WorldRules
 ) -> np.ndarray:
     """The nodes (positions) that arrive in a round, in the order of a draw."""
-    drawn = node_bits(rules.seed, "arrival order", number, state.states.known.node[nodes])
+    drawn = draws.stream_at(rules.seed, "arrival order", number, state.states.known.node[nodes])
     return nodes[np.lexsort((nodes, drawn))]
 
 

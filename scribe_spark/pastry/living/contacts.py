@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.pastry.arrivals.cell_offers import NOBODY, scored, scores
+from scribe_spark.pastry.arrivals.contacts import nearest_nodes
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
@@ -17,20 +19,7 @@ from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.pastry.ragged import distinct
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["contacts", "node_bits"]
-
-_FAR = np.int64(2**63 - 1)
-
-
-def node_bits(seed: int, purpose: str, number: int, nodes: np.ndarray) -> np.ndarray:
-    """Random bits of some nodes in a round: uint64; they do not depend on how many nodes there are.
-
-    Parameters
-    ----------
-    nodes : ndarray of int64
-        Numbers of nodes.
-    """
-    return draws.stream(seed, purpose, number).random_raw(int(nodes.max(initial=-1)) + 1)[nodes]
+__all__ = ["contacts"]
 
 
 def contacts(
@@ -57,12 +46,8 @@ def contacts(
     """
     known, live = state.states.known, state.live()
     if rules.contact == "nearest":
-        # on each router only the smallest nodeId can be nearest
-        _, first = np.unique(known.router[live], return_index=True)
-        first = live[np.sort(first)]
-        nearest = kernel.nearest(known.router[arriving], known.router[first], np.array([0]))
-        return first[nearest[:, 0]]
-    bits = node_bits(rules.seed, "contact", number, known.node[arriving])
+        return nearest_nodes(known, live, known.router[arriving], kernel)
+    bits = draws.stream_at(rules.seed, "contact", number, known.node[arriving])
     drawn = live[(bits % np.uint64(len(live))).astype(np.int64)]
     if rules.contact == "random":
         return drawn
@@ -106,10 +91,9 @@ class _Search:
         self._probed.append(index[here] * len(known) + probed)
         here, column = np.nonzero(self._state.is_alive(asked))
         found = asked[here, column]
-        score = np.full(asked.shape, _FAR)
-        routers = known.router[self._arriving[index[here]]], known.router[found]
-        score[here, column] = self._kernel.delays(*routers) << 31 | found
-        return score.min(axis=1) & (2**31 - 1)
+        score = np.full(asked.shape, NOBODY)
+        score[here, column] = scores(known, self._kernel, self._arriving[index[here]], found)
+        return scored(score.min(axis=1))
 
 
 def _last_row(cells: np.ndarray) -> np.ndarray:

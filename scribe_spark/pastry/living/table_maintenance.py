@@ -11,21 +11,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from scribe_spark import draws, ids
+from scribe_spark import ids
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
-from scribe_spark.pastry.arrivals.maintenance import questions
+from scribe_spark.pastry.arrivals.maintenance import questions, row_bits
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.table_repair import Found, drop_and_repair
 from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["maintain_tables", "row_bits"]
-
-
-def row_bits(seed: int, purpose: str, number: int, row: int, nodes: int) -> np.ndarray:
-    """Random bits for the questions of nodes 0 to `nodes` - 1 about one row: uint64, (nodes,)."""
-    return draws.stream(seed, f"{purpose} row {row}", number).random_raw(nodes)
+__all__ = ["maintain_tables"]
 
 
 def maintain_tables(
@@ -47,11 +42,10 @@ def maintain_tables(
         Key of the draws.
     """
     states, live = state.states, state.live()
-    most = int(states.known.node.max()) + 1
     # 1. questions, row by row
     lost, answers = [], []
     for row in range(states.cells.shape[1]):
-        bits = row_bits(rules.seed, purpose, number, row, most)[states.known.node[live]]
+        bits = row_bits(rules.seed, purpose, number, row, states.known.node[live])
         this_row = replace(states, cells=states.cells[:, row : row + 1])
         asked = questions(this_row, live, bits[:, None])[:, 0]
         node, asked = live[asked >= 0], asked[asked >= 0]
