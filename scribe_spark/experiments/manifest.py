@@ -21,6 +21,7 @@ from scribe_spark.topology import is_path
 
 __all__ = [
     "MANIFEST",
+    "check_origin",
     "check_shape",
     "file_digest",
     "input_digests",
@@ -169,6 +170,16 @@ def check_shape(manifest: Mapping[str, Any]) -> None:
         dict(entry["texts"]), dict(entry.get("registered", {}))
         for record in dict(entry["tables"]).values():
             dict(record)
+    check_origin(manifest)
+
+
+def check_origin(manifest: Mapping[str, Any]) -> None:
+    """Raise unless what a manifest says of config, inputs and versions has the form it needs.
+
+    Raises
+    ------
+    KeyError, TypeError
+    """
     for name in ("resolved", "inputs", "versions"):
         if not isinstance(manifest[name], dict):
             raise TypeError(f"{name} is no object")

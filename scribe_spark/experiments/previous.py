@@ -20,6 +20,7 @@ __all__ = [
     "previous_run_manifest",
     "refuse_contents",
     "refuse_other_config",
+    "refuse_other_inputs",
     "refuse_other_version",
 ]
 
@@ -46,10 +47,7 @@ def previous_run_manifest(
     manifest = previous_manifest(names, read, config.flat(), execution)
     if manifest is None:
         return None
-    for name, digest in input_digests(config).items():
-        if manifest["inputs"].get(name) != digest:
-            remedy = f"has changed since {execution.out} was made; use --overwrite or another OUT"
-            raise InputError(name, config.flat()[name], remedy)
+    refuse_other_inputs(input_digests(config), manifest["inputs"], config.flat(), execution.out)
     if str(config.topology.kind).startswith("topohub:"):
         refuse_other_version("topohub", manifest["versions"].get("topohub"), execution.out)
     return manifest
@@ -60,8 +58,17 @@ def previous_manifest(
     read: Callable[[str], str],
     resolved: Mapping[str, Any],
     execution: Execution,
+    done: str = "phases",
+    check: Callable[[Mapping[str, Any]], None] = check_shape,
 ) -> dict[str, Any] | None:
-    """The manifest to go on with, of a run or sweep whose fields are `resolved`; or None.
+    """The manifest to go on with, of a run, sweep or world whose fields are `resolved`; or None.
+
+    Parameters
+    ----------
+    done : str
+        The key under which a manifest of this kind lists what is done.
+    check : callable
+        Raises unless all that is read of the manifest later has the form it needs.
 
     Raises
     ------
@@ -69,11 +76,11 @@ def previous_manifest(
         The folder is somebody else's, or was made with other fields or another version.
     """
     out = execution.out
-    manifest = refuse_contents(out, names, read, execution.resume, execution.overwrite)
+    manifest = refuse_contents(out, names, read, execution.resume, execution.overwrite, done)
     if manifest is None:
         return None
     try:
-        check_shape(manifest)
+        check(manifest)
     except Exception:
         raise InputError("out", out, _UNREADABLE) from None
     refuse_other_config(resolved, manifest["resolved"], out)
@@ -144,6 +151,16 @@ def refuse_other_version(library: str, version: str | None, out: str) -> None:
     if version != ours:
         remedy = f"{out} was made by {version}; use that, --overwrite or another OUT"
         raise InputError(library, ours, remedy)
+
+
+def refuse_other_inputs(
+    ours: Mapping[str, str], digests: Mapping[str, str], resolved: Mapping[str, Any], out: str
+) -> None:
+    """Refuse what was made of other input files, naming the first field whose digest differs."""
+    for name, digest in ours.items():
+        if digests.get(name) != digest:
+            remedy = f"has changed since {out} was made; use --overwrite or another OUT"
+            raise InputError(name, resolved[name], remedy)
 
 
 def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], out: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -11,12 +11,8 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.locations import local_contents, probe_local
-from scribe_spark.experiments.manifest import MANIFEST, file_digest
-from scribe_spark.experiments.previous import (
-    refuse_contents,
-    refuse_other_config,
-    refuse_other_version,
-)
+from scribe_spark.experiments.manifest import check_origin, file_digest
+from scribe_spark.experiments.previous import previous_manifest, refuse_other_inputs
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.pastry.living.rules import WorldRules
@@ -121,26 +117,19 @@ def previous_world(
     names: Iterable[str], read: Callable[[str], str], config: WorldConfig, execution: Execution
 ) -> dict[str, Any] | None:
     """The manifest of the world to go on with; None where there is none or it is to be replaced."""
-    out = execution.out
-    manifest = refuse_contents(
-        out, names, read, execution.resume, execution.overwrite, done="world"
-    )
-    if manifest is None:
-        return None
-    try:
-        resolved, version = manifest["resolved"], manifest["versions"]["scribe_spark"]
-        inputs, saved = dict(manifest["inputs"]), manifest["world"]["saved"]
-        if saved is not None:
-            int(saved["number"]), dict(saved["state"]), str(saved["measures"])
-    except Exception:
-        raise InputError("out", out, f"its {MANIFEST} cannot be read; use --overwrite") from None
-    refuse_other_config(config.flat(), resolved, out)
-    refuse_other_version("scribe_spark", version, out)
-    for name, digest in world_inputs(config).items():
-        if inputs.get(name) != digest:
-            remedy = f"has changed since {out} was made; use --overwrite or another OUT"
-            raise InputError(name, config.flat()[name], remedy)
+    flat = config.flat()
+    manifest = previous_manifest(names, read, flat, execution, done="world", check=_check_shape)
+    if manifest is not None:
+        refuse_other_inputs(world_inputs(config), manifest["inputs"], flat, execution.out)
     return manifest
+
+
+def _check_shape(manifest: Mapping[str, Any]) -> None:
+    """Raise unless all that is read of a world's manifest later has the form it needs."""
+    check_origin(manifest)
+    saved = manifest["world"]["saved"]
+    if saved is not None:
+        int(saved["number"]), dict(saved["state"]), str(saved["measures"])
 
 
 def world_inputs(config: WorldConfig) -> dict[str, str]:
