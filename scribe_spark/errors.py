@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
-__all__ = ["InputError", "RunError", "check_names", "one_line"]
+__all__ = ["InputError", "RunError", "check_names", "named", "one_line"]
+
+T = TypeVar("T")
 
 _LONGEST = 1000  # characters of a value in a message
 
@@ -36,6 +39,19 @@ def _shown(value: object) -> str:
     except Exception:  # a number of more digits than Python writes; an object that has no repr
         text = f"({type(value).__name__})"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def named(known: Mapping[str, T], name: str, field: str) -> T:
+    """What is known by a name that a field gives.
+
+    Raises
+    ------
+    InputError
+        Nothing is; the message has all names.
+    """
+    if name not in known:
+        raise InputError(field, name, f"is unknown; give one of {', '.join(known)}")
+    return known[name]
 
 
 def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:

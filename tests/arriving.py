@@ -19,7 +19,7 @@ from scribe_spark.pastry.arrivals.contacts import nearest_contacts, random_conta
 from scribe_spark.pastry.arrivals.maintenance import maintenance_draws
 from scribe_spark.pastry.arrivals.messages import count_by_kind
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.arrivals.waves import wave_size
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.underlay.nearest import nearest
@@ -29,7 +29,7 @@ MOST_ROWS = 128
 
 @dataclass(frozen=True)
 class Kernel:
-    """Delays between routers of a random plane (`underlay.protocol.Kernel`)."""
+    """Delays between routers from a matrix (`underlay.protocol.Kernel`)."""
 
     delay_us: np.ndarray
     routers: np.ndarray
@@ -157,13 +157,16 @@ def contacts(case: Arrivals) -> np.ndarray:
     return nearest_contacts(case.known, wave, case.kernel)
 
 
-def as_snapshot(states: States, live: np.ndarray) -> Snapshot:
-    """The kernels' states as the oracle writes its own."""
+def snapshot_parts(states: States, live: np.ndarray) -> tuple[list, list, list, list]:
+    """Live nodes, leaf sets, their sides and cells of states, as the oracle writes its own."""
     number, half = states.known.node, states.half
     nodes = sorted((int(number[states.own[at]]), at) for at in live)
 
     def side(at: int, columns: slice) -> list[int]:
-        return [int(number[p]) for p in states.leaves[at, columns] if p >= 0]
+        row = states.leaves[at, columns]
+        filled = row[row != NONE]
+        assert (row[: len(filled)] == filled).all(), "sides have no gaps"
+        return number[filled].tolist()
 
     sides = [(n, side(at, slice(half, None)), side(at, slice(half))) for n, at in nodes]
     cells = [
@@ -172,9 +175,14 @@ def as_snapshot(states: States, live: np.ndarray) -> Snapshot:
         for row, column in zip(*np.nonzero(states.cells[at] >= 0), strict=True)
     ]
     leaf_sets = [(n, sorted({*smaller, *larger})) for n, smaller, larger in sides]
+    return [n for n, _ in nodes], leaf_sets, sides, cells
+
+
+def as_snapshot(states: States, live: np.ndarray) -> Snapshot:
+    """The kernels' states as the oracle writes its own."""
     counts = count_by_kind(states.messages)
     kept = {kind: count for kind, count in sorted(counts.items()) if count}
-    return Snapshot(0, [n for n, _ in nodes], leaf_sets, sides, cells, kept)
+    return Snapshot(0, *snapshot_parts(states, live), kept)
 
 
 def oracle_snapshot(overlay: Overlay) -> Snapshot:

@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 
 import numpy as np
-from arriving import Kernel
+from arriving import Kernel, snapshot_parts
 from oracle.living.arrival import arrive_all
 from oracle.living.cases import small_events, small_rules
 from oracle.living.draws import Matrix, keyed_draw, random_idents
@@ -21,7 +21,7 @@ from oracle.living.world import LookupResult, Snapshot, step
 
 from scribe_spark import draws
 from scribe_spark.pastry.arrivals.maintenance import row_bits
-from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.living.closeness import Keys
 from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups
@@ -206,29 +206,10 @@ def state_of(case: World) -> OverlayState:
 
 def as_snapshot(state: OverlayState, result: RoundResult) -> Snapshot:
     """The kernels' state as the oracle writes its own."""
-    states, half = state.states, state.states.half
-    number = states.known.node
-    nodes = sorted((int(number[at]), at) for at in state.live())
-
-    def side(at: int, columns: slice) -> list[int]:
-        row = states.leaves[at, columns]
-        filled = row[row != NONE]
-        assert (row[: len(filled)] == filled).all(), "sides have no gaps"
-        return number[filled].tolist()
-
-    sides = [(n, side(at, slice(half, None)), side(at, slice(half))) for n, at in nodes]
-    cells = [
-        (n, int(row), int(column), int(number[states.cells[at, row, column]]))
-        for n, at in nodes
-        for row, column in zip(*np.nonzero(states.cells[at] >= 0), strict=True)
-    ]
-    leaf_sets = [(n, sorted({*smaller, *larger})) for n, smaller, larger in sides]
+    number = state.states.known.node
     return Snapshot(
         result.number,
-        [n for n, _ in nodes],
-        leaf_sets,
-        sides,
-        cells,
+        *snapshot_parts(state.states, state.live()),
         result.messages,
         _lookups(number, result.lookups),
         sorted(number[result.new_leafs].tolist()),

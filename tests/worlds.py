@@ -13,8 +13,8 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar
 
+import arriving
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -32,7 +32,6 @@ from scribe_spark.runtime import blocks
 from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.matrices import MatrixUnderlay
-from scribe_spark.underlay.nearest import nearest
 
 SEEDS = range(240)
 STRIDE = 100  # no case has as many routers, nodes or groups
@@ -88,28 +87,13 @@ def route_matrices(case: Case, tie: str = "delay", seed: int = 1) -> tuple[np.nd
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Kernel(arriving.Kernel):
     """The routes of one case, as the table kernels ask for them (`underlay.protocol.Kernel`)."""
 
-    delay_us: np.ndarray
     pred: np.ndarray
-    routers: np.ndarray
-    all_pairs_limit: ClassVar[int] = 48
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.delay_us, self.pred, self.routers
-
-    def index(self, routers: np.ndarray) -> np.ndarray:
-        return np.searchsorted(self.routers, routers)
-
-    def ids(self, index: np.ndarray) -> np.ndarray:
-        return self.routers[index]
-
-    def nearest(self, queries, candidates, starts) -> np.ndarray:
-        return nearest(self.delay_us, queries, candidates, starts)
-
-    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.delay_us[a, b].astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -127,7 +111,8 @@ class World:
     @functools.cached_property
     def kernel(self) -> Kernel:
         """The case's routes, made by the kernel under test."""
-        return Kernel(*route_matrices(self.case), np.array(self.case.routers) + self.base)
+        delay_us, pred = route_matrices(self.case)
+        return Kernel(delay_us, np.array(self.case.routers) + self.base, pred)
 
     @functools.cached_property
     def grown(self) -> oracle_scribe.Scribe:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, named
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.arrivals.overlay import arrivals
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
@@ -114,11 +114,10 @@ def check_overlay(config: OverlayConfig) -> OverlayKind:
     InputError
         There is no such kind; or it cannot be built with the config's contact.
     """
-    if config.kind not in _KINDS:
-        raise InputError("overlay", config.kind, f"is unknown; give one of {', '.join(_KINDS)}")
+    kind = named(_KINDS, config.kind, "overlay")
     if config.kind == "arrivals":
         check_contact(config)
-    return _KINDS[config.kind]
+    return kind
 
 
 def check_contact(config: OverlayConfig) -> None:

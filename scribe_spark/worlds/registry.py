@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from scribe_spark import schemas
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, named
 from scribe_spark.inputs import is_local
 from scribe_spark.worlds.churn import churn
 from scribe_spark.worlds.events import (
@@ -127,11 +127,7 @@ def unregister_generator(name: str) -> None:
 def _generator(config: WorldConfig) -> Generator | None:
     """The generator that a config names; None if it names none."""
     name = config.world.generator
-    if name is None:
-        return None
-    if name not in _GENERATORS:
-        raise InputError("generator", name, f"is unknown; give one of {', '.join(_GENERATORS)}")
-    return _GENERATORS[name]
+    return None if name is None else named(_GENERATORS, name, "generator")
 
 
 def extent_of(config: WorldConfig) -> Extent:

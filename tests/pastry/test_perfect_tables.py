@@ -83,7 +83,7 @@ def test_both_ways_to_fill_a_table_agree_on_many_classes(monkeypatch):
     rng = np.random.default_rng(1)
     n, routers = 20_000, 7
     delay_us = 1000 * rng.integers(1, 4, (routers, routers), dtype=np.int32)
-    kernel = worlds.Kernel(delay_us, delay_us, np.arange(routers))
+    kernel = worlds.Kernel(delay_us, np.arange(routers), delay_us)
     hi, lo = rng.integers(0, 2**62, (2, n)).view(np.uint64)
     ring = Ring(hi, lo, np.arange(n), rng.integers(0, routers, n)).in_order()
     eight_digits = np.unique(ring.hi >> np.uint64(48), return_counts=True)[1]
