@@ -200,7 +200,7 @@ class _Loop:
             if done.outcomes is inbox:  # materialised already
                 self._keep_inbox = True
             elif done.outcomes is not None:
-                self._begin(self._outcomes_like(done.outcomes), done.outcomes, round.messages)
+                self._add_outcomes(done.outcomes, round.messages)
 
     def _begin(self, table: Table, changes: DataFrame, most: int) -> None:
         change = table.prepare(changes, most)
@@ -212,9 +212,7 @@ class _Loop:
         return self.outcomes
 
     def _add_outcomes(self, frame: DataFrame, most: int) -> None:
-        table = self._outcomes_like(frame)
-        change = table.prepare(frame, most)
-        table.write(change, *materialise(change.frame))
+        self._begin(self._outcomes_like(frame), frame, most)
 
     def close(self) -> None:
         """Write the changes of the last round into the state, free its messages."""
