@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark import draws, ids
-from scribe_spark.pastry.living.leaf_sides import ring_leaves, same_leaves
+from scribe_spark.pastry.living.leaf_sets import ring_leaves, same_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult
 from scribe_spark.pastry.ring import Ring

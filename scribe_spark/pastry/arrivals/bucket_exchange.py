@@ -91,6 +91,6 @@ def _offer_sets(
     for start in range(0, len(letter), _SETS):
         some = slice(start, start + _SETS)
         row, at = values_at(sets.offsets, letter[some])
-        changed |= take_leaves(states, index[some][row], sets.leaves[at])
-    changed |= take_leaves(states, index, letters.knowledge.own[letter])
+        changed[take_leaves(states, index[some][row], sets.leaves[at], only_new=True)] = True
+    changed[take_leaves(states, index, letters.knowledge.own[letter], only_new=True)] = True
     return changed

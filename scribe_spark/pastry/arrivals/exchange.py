@@ -43,11 +43,12 @@ def exchange_leaf_sets(states: States, senders: np.ndarray) -> int:
         sets = states.distinct_leaves(sender)
         at, column = np.nonzero(sets >= 0)
         receiver = sets[at, column].astype(np.int64)
-        senders = _take_sets(states, receiver, sender[at], sets[at])
+        senders[:] = False
+        senders[_take_sets(states, receiver, sender[at], sets[at])] = True
         # 2. answers
         refused = ~holds_leaf(states, receiver, sender[at])
         asked, asker = receiver[refused], sender[at][refused]
-        senders |= _take_sets(states, asker, asked, states.distinct_leaves(asked))
+        senders[_take_sets(states, asker, asked, states.distinct_leaves(asked))] = True
         sent = np.r_[sender[at], asked]
         states.messages[:, Kind.EXCHANGE] += np.bincount(sent, minlength=len(states.own))
     return rounds
@@ -56,4 +57,4 @@ def exchange_leaf_sets(states: States, senders: np.ndarray) -> int:
 def _take_sets(states: States, to: np.ndarray, sender: np.ndarray, sets: np.ndarray) -> np.ndarray:
     """Nodes take senders and their leaf sets; whose leaf set has changed."""
     offered = np.concatenate([sets, sender[:, None].astype(np.int32)], axis=1)
-    return take_leaves(states, to, offered)
+    return take_leaves(states, to, offered, only_new=True)

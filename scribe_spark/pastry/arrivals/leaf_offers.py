@@ -1,4 +1,7 @@
-"""Nodes that are offered to leaf sets: the l/2 nearest on each side are taken.
+"""Nodes that are offered to leaf sets: each side keeps the l/2 nearest.
+
+In a living overlay the sides of a leaf set may differ in length, and name dead nodes.  What is
+offered is offered to both; a side never takes a leaf from the other.
 
 References
 ----------
@@ -12,79 +15,104 @@ import numpy as np
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.ragged import distinct, offsets_of
 
-__all__ = ["holds_leaf", "take_leaves"]
+__all__ = ["LARGER", "SIDES", "SMALLER", "holds_leaf", "places_out", "side_columns", "take_leaves"]
+
+LARGER, SMALLER = SIDES = (0, 1)
 
 _OFFERS = 2**20  # offers looked at together
 _ROWS = 2**13
 
 
-def take_leaves(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Offer nodes to leaf sets; writes `states.leaves`.
+def side_columns(states: States, side: int) -> slice:
+    """The columns of `States.leaves` in which a side is, nearest first."""
+    return slice(0, states.half) if side == LARGER else slice(states.half, 2 * states.half)
 
-    Every offer is made to both sides.  The result does not depend on the order of the offers.
+
+def places_out(
+    states: States, index: np.ndarray, position: np.ndarray, side: int | np.ndarray
+) -> np.ndarray:
+    """How many places of `known` a position lies out from each node on a side; 0 for itself."""
+    larger = np.asarray(side) == LARGER
+    return np.where(larger, position - states.own[index], states.own[index] - position) % len(
+        states.known
+    )
+
+
+def take_leaves(
+    states: States, index: np.ndarray, offers: np.ndarray, *, only_new: bool = False
+) -> np.ndarray:
+    """Offer nodes to leaf sets: each side keeps the l/2 nearest; writes `states.leaves`.
+
+    The result does not depend on the order of the offers.
 
     Parameters
     ----------
     index : ndarray of int64, shape (m,)
-        The node that is offered something, as an index into `states.own`.
-    position : ndarray of int, shape (m,) or (m, k)
-        The node offered, or k nodes, as positions in `states.known`; or `NONE`.
+        The node that is offered something.
+    offers : ndarray of int, shape (m,) or (m, k)
+        Positions of live nodes, or :data:`NONE`; the node itself is passed over.
+    only_new : bool
+        Pass over those that are in the leaf set already, also if on the other side only.
 
     Returns
     -------
-    ndarray of bool, shape (n,)
-        Whose leaf set has changed.
+    ndarray of int64
+        Whose leaf set has changed, ascending.
     """
-    changed = np.zeros(len(states.own), dtype=bool)
-    size, half = len(states.known), states.half
-    larger, smaller = (side.astype(np.int32) for side in states.reach())
-    larger[states.leaves[:, half - 1] < 0] = size
-    smaller[states.leaves[:, -1] < 0] = size
-    own = states.own.astype(np.int32)
-    position = position if position.ndim == 2 else position[:, None]
-    at_once = max(1, _OFFERS // max(1, position.shape[1]))
+    offers = offers if offers.ndim == 2 else offers[:, None]
+    node, offer = _that_enter(states, index, offers, only_new)
+    touched = distinct(node)
+    row = np.searchsorted(touched, node)
+    before = states.leaves[touched]
+    for side in SIDES:
+        _fill_side(states, touched, row, offer, side)
+    return touched[(states.leaves[touched] != before).any(axis=1)]
+
+
+def _that_enter(
+    states: States, index: np.ndarray, offers: np.ndarray, only_new: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The offers that are nearer than the farthest leaf of a side, or find room: int64 pairs."""
+    size, half = np.int32(len(states.known)), states.half
+    pairs = [np.empty(0, dtype=np.int64)]
+    at_once = max(1, _OFFERS // max(1, offers.shape[1]))
     for start in range(0, len(index), at_once):
-        # 1. offers that are nearer than the farthest leaf of a side (or it has room), and are new
         node = index[start : start + at_once]
-        offer = position[start : start + at_once].astype(np.int32)
-        place = offer - own[node, None]
-        place += (place < 0) * np.int32(size)
-        enters = (place < larger[node, None]) | (place > size - smaller[node, None])
+        offer = offers[start : start + at_once].astype(np.int32)
+        own, last = states.own[node].astype(np.int32), states.leaves[node][:, [half - 1, -1]]
+        larger = np.where(last[:, 0] >= 0, (last[:, 0] - own) % size, size)
+        smaller = np.where(last[:, 1] >= 0, (own - last[:, 1]) % size, size)
+        place = offer - own[:, None]
+        place += (place < 0) * size
+        enters = (place < larger[:, None]) | (place > size - smaller[:, None])
         enters &= (place > 0) & (offer >= 0)
         row, column = np.nonzero(enters)
         node, offer = node[row], offer[row, column].astype(np.int64)
-        new = ~holds_leaf(states, node, offer)
-        _take(states, node[new], offer[new], changed)
-    return changed
+        if only_new:
+            new = ~holds_leaf(states, node, offer)
+            node, offer = node[new], offer[new]
+        pairs.append(distinct(node * size + offer))
+    return np.divmod(np.concatenate(pairs), size)
 
 
-def _take(states: States, index: np.ndarray, position: np.ndarray, changed: np.ndarray) -> None:
-    if not len(index):
-        return
-    size, half, leaves = len(states.known), states.half, states.leaves
-    place = states.clockwise(index, position)
-    # 2. these and the leaves of the same nodes, clockwise of each node
-    is_touched = np.zeros(len(states.own), dtype=bool)
-    is_touched[index] = True
-    touched = np.flatnonzero(is_touched)
-    row = (np.cumsum(is_touched) - 1)[index]
-    old = leaves[touched]
-    old_row, _ = np.nonzero(old >= 0)
-    old_place = states.clockwise(touched[old_row], old[old >= 0])
-    keys = distinct(np.r_[row * size + place, old_row * size + old_place])
-    row, place = np.divmod(keys, size)
-    # 3. the first of them are the larger leaves, the last the smaller ones
-    offsets = offsets_of(np.bincount(row, minlength=len(touched)))
-    from_start = np.arange(len(row)) - offsets[row]
-    from_end = offsets[row + 1] - 1 - np.arange(len(row))
-    at = (states.own[touched[row]] + place) % size
-    taken = np.full((len(touched), 2 * half), NONE, dtype=np.int32)
-    near = from_start < half
-    taken[row[near], from_start[near]] = at[near]
-    near = from_end < half
-    taken[row[near], half + from_end[near]] = at[near]
-    leaves[touched] = taken
-    changed[touched] = True
+def _fill_side(
+    states: States, touched: np.ndarray, row: np.ndarray, offer: np.ndarray, side: int
+) -> None:
+    """The l/2 nearest of a side's leaves and what is offered; `row` says which of `touched`."""
+    size, half, columns = len(states.known), states.half, side_columns(states, side)
+    held = states.leaves[touched, columns]
+    held_row, _ = np.nonzero(held >= 0)
+    rows = np.r_[row, held_row]
+    places = places_out(states, touched[rows], np.r_[offer, held[held >= 0]], side)
+    rows, places = np.divmod(distinct(rows * size + places), size)
+    offsets = offsets_of(np.bincount(rows, minlength=len(touched)))
+    order = np.arange(len(rows)) - offsets[rows]
+    near = order < half
+    rows, places, order = rows[near], places[near], order[near]
+    own = states.own[touched[rows]]
+    taken = np.full((len(touched), half), NONE, dtype=np.int32)
+    taken[rows, order] = (own + places if side == LARGER else own - places) % size
+    states.leaves[touched, columns] = taken
 
 
 def holds_leaf(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:

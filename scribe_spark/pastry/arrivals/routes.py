@@ -71,10 +71,9 @@ def _next_hops(states: States, at: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 def _in_span(states: States, at: np.ndarray, key: np.ndarray) -> np.ndarray:
     """Whether each key lies between the farthest smaller and the farthest larger leaf."""
-    larger, smaller = states.reach()
-    low = at - smaller[at]
-    inside = (key - low) % len(states.known) <= larger[at] + smaller[at]
-    return inside | states.covers_ring()[at]
+    larger, smaller = states.reach(at)
+    inside = (key - at + smaller) % len(states.known) <= larger + smaller
+    return inside | states.covers_ring(at)
 
 
 def _closest_of_all(

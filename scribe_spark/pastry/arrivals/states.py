@@ -72,38 +72,42 @@ class States:
         """l / 2."""
         return self.leaves.shape[1] // 2
 
-    def clockwise(self, index: np.ndarray, position: np.ndarray) -> np.ndarray:
-        """How many places in `known` a position is clockwise of each node."""
-        return (position - self.own[index]) % len(self.known)
+    def farthest(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The farthest larger and the farthest smaller leaf of some nodes: positions, int64.
 
-    def reach(self) -> tuple[np.ndarray, np.ndarray]:
-        """Places from each node to its farthest larger leaf, and to its farthest smaller one."""
-        size, half = len(self.known), self.half
-        nodes = np.arange(len(self.own))
-        filled = (self.leaves[:, :half] >= 0).sum(axis=1)  # both sides have as many
-        last = np.maximum(filled, 1) - 1
-        larger = (self.leaves[nodes, last] - self.own) % size
-        smaller = (self.own - self.leaves[nodes, half + last]) % size
-        return np.where(filled, larger, 0), np.where(filled, smaller, 0)
+        The node itself where a side is empty.
+        """
+        sides = self.leaves[index].reshape(-1, 2, self.half)
+        count = (sides >= 0).sum(axis=2, keepdims=True)
+        last = np.take_along_axis(sides, np.maximum(count, 1) - 1, axis=2)
+        larger, smaller = np.where(count > 0, last, self.own[index][:, None, None])[:, :, 0].T
+        return larger, smaller
 
-    def covers_ring(self) -> np.ndarray:
-        """Whether the two sides of each leaf set meet: every key is within its span."""
-        larger, smaller = self.reach()
-        short = self.leaves[:, self.half - 1] < 0
+    def reach(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Places in `known` from some nodes to their farthest leaves, as :meth:`farthest`."""
+        size, own, (larger, smaller) = len(self.known), self.own[index], self.farthest(index)
+        return (larger - own) % size, (own - smaller) % size
+
+    def covers_ring(self, index: np.ndarray) -> np.ndarray:
+        """Whether the two sides of leaf sets meet: every key is within their span."""
+        larger, smaller = self.reach(index)
+        short = self.leaves[index, self.half - 1] < 0
         return short | (larger + smaller >= len(self.known))
 
     def distinct_leaves(self, index: np.ndarray) -> np.ndarray:
         """Leaves of some nodes, int32 of shape (len(index), l); a second mention is `NONE`."""
-        leaves, half = self.leaves[index].copy(), self.half
-        larger, _ = self.reach()
-        places = self.clockwise(index[:, None], leaves[:, half:])
-        leaves[:, half:][places <= larger[index][:, None]] = NONE
+        leaves, half = self.leaves[index], self.half
+        larger, smaller = self.reach(index)
+        meet = np.flatnonzero(larger + smaller >= len(self.known))  # else no leaf is on both sides
+        one, other = leaves[meet, :half], leaves[meet, half:]
+        other[(other[:, :, None] == one[:, None]).any(axis=2)] = NONE
+        leaves[meet, half:] = other
         return leaves
 
     def to_knowledge(self, index: np.ndarray, kernel: Kernel) -> Knowledge:
         """What some of the nodes know, as routing needs it."""
         known, own = self.known, self.own[index]
-        leaves, covers = self.distinct_leaves(index), self.covers_ring()[index]
+        leaves, covers = self.distinct_leaves(index), self.covers_ring(index)
         # clockwise, from the farthest smaller leaf to the farthest larger one
         in_order = np.concatenate([leaves[:, : self.half - 1 : -1], leaves[:, : self.half]], axis=1)
         there = in_order >= 0

@@ -13,13 +13,12 @@ from scribe_spark import draws, ids
 from scribe_spark.pastry.arrivals.announcements import announced_rows, told_nodes
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.first_states import rows_supplied
-from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf
+from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.arrivals.waves import wave_size
 from scribe_spark.pastry.living.closeness import Keys
 from scribe_spark.pastry.living.contacts import contacts
 from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets, live_only
-from scribe_spark.pastry.living.leaf_sides import take_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.routing import Routes, route
 from scribe_spark.pastry.living.rules import WorldRules
@@ -138,5 +137,5 @@ def _announce(
         for to, position, cell in announced_rows(states, arrived):
             take_cells(states, kernel, to, position, cell)
     take_cells(states, kernel, told.to, told.arrived)
-    take_leaves(states, told.to, told.arrived[:, None])
+    take_leaves(states, told.to, told.arrived)
     return told.to[holds_leaf(states, told.to, told.arrived)]

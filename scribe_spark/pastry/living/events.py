@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
-from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf
+from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.living.arrival import arrival_order, arrive, split_in_waves
 from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets, live_only
-from scribe_spark.pastry.living.leaf_sides import distinct_leaves, take_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.tally import Tally
@@ -73,7 +72,7 @@ def play_events(
     # 1. failures are silent, departures are not
     state.exit(events.fail, number, rules.detection)
     state.exit(events.leave, number, 0)
-    goodbyes = distinct_leaves(state.states.leaves[events.leave])
+    goodbyes = state.states.distinct_leaves(events.leave)
     tally.send("goodbye", state.alive[goodbyes[goodbyes >= 0]])
     # 2. recoveries; who knows no live node any more arrives
     waves = [alone[None] for alone in recover(state, events.recover, kernel, tally)]
@@ -109,7 +108,7 @@ def recover(state: OverlayState, nodes: np.ndarray, kernel: Kernel, tally: Tally
     """
     states = state.states
     # 1. the last known leaves are asked for their leaf sets
-    old = distinct_leaves(states.leaves[nodes])
+    old = states.distinct_leaves(nodes)
     states.leaves[nodes] = NONE
     at, column = np.nonzero(old >= 0)
     asked = old[at, column].astype(np.int64)
@@ -123,12 +122,12 @@ def recover(state: OverlayState, nodes: np.ndarray, kernel: Kernel, tally: Tally
     back = nodes[is_back]
     state.enter(back)
     # 2. the new leaf set is told, and takes them as leaves and entries
-    leaves = distinct_leaves(states.leaves[back])
+    leaves = states.distinct_leaves(back)
     at, column = np.nonzero(leaves >= 0)
     to, new = leaves[at, column].astype(np.int64), back[at]
     tally.add("announcement", len(to))
     take_cells(states, kernel, to, new)
-    take_leaves(states, to, new[:, None])
+    take_leaves(states, to, new)
     told = to[holds_leaf(states, to, new)]
     exchange_leaf_sets(state, np.union1d(told, back), tally)
     return nodes[~is_back]

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf
+from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.states import NONE
-from scribe_spark.pastry.living.leaf_sides import distinct_leaves, take_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.tally import Tally
 
@@ -43,7 +42,7 @@ def exchange_leaf_sets(state: OverlayState, senders: np.ndarray, tally: Tally) -
     while len(senders):
         rounds += 1
         # 1. leaf sets are sent as they were before the round
-        sets = distinct_leaves(states.leaves[senders])
+        sets = states.distinct_leaves(senders)
         at, column = np.nonzero(sets >= 0)
         receiver = sets[at, column].astype(np.int64)
         arrives = state.alive[receiver]

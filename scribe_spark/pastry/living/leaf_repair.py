@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.pastry.arrivals.leaf_offers import SIDES, places_out, side_columns
 from scribe_spark.pastry.arrivals.states import NONE, States
-from scribe_spark.pastry.living.leaf_sides import SIDES, places_out, side_columns
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.tally import Tally
 

@@ -12,7 +12,6 @@ import numpy as np
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets
-from scribe_spark.pastry.living.leaf_sides import LARGER, SMALLER, farthest, places_out
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.ragged import offsets_of
 from scribe_spark.pastry.ring import Ring
@@ -37,9 +36,7 @@ def live_knowledge(state: OverlayState, kernel: Kernel) -> Knowledge:
 def _leaf_sets(state: OverlayState, live: np.ndarray) -> LeafSets:
     states, size, half = state.states, len(state.states.known), state.states.half
     # 1. does the span of both sides, dead leaves included, go around the ring?
-    larger, smaller = (
-        places_out(states, live, farthest(states, live, side), side) for side in (LARGER, SMALLER)
-    )
+    larger, smaller = states.reach(live)
     alone = (larger == 0) & (smaller == 0)
     # 2. live leaves by their place clockwise; those up to the farthest larger one come last
     leaves = states.leaves[live]

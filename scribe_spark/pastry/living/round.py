@@ -13,7 +13,7 @@ import numpy as np
 
 from scribe_spark.pastry.living.events import Events, play_events
 from scribe_spark.pastry.living.leaf_repair import detect_failures, repair_leaf_sets
-from scribe_spark.pastry.living.leaf_sides import count_leaves, same_leaves
+from scribe_spark.pastry.living.leaf_sets import same_leaves
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
@@ -88,7 +88,7 @@ def play_round(
 def _mend(
     state: OverlayState, number: int, rules: WorldRules, kernel: Kernel, tally: Tally
 ) -> None:
-    tally.add("keep-alive", count_leaves(state.states, state.live()))
+    tally.add("keep-alive", np.count_nonzero(state.states.distinct_leaves(state.live()) >= 0))
     repair_leaf_sets(state, detect_failures(state, number), tally)
     if rules.repair == "eager":
         find_all_dead(state, number, rules, kernel, tally)

@@ -17,7 +17,6 @@ import numpy as np
 from scribe_spark import ids
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.living.closeness import Keys, clockwise, distances, le
-from scribe_spark.pastry.living.leaf_sides import LARGER, SMALLER, farthest
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.table_repair import Found
 from scribe_spark.pastry.living.tally import Tally
@@ -141,7 +140,7 @@ def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
     """Whether keys lie on the arc from the farthest smaller to the farthest larger leaf."""
     known = states.known
     node = known.take(at)
-    larger, smaller = (known.take(farthest(states, at, side)) for side in (LARGER, SMALLER))
+    larger, smaller = (known.take(leaf) for leaf in states.farthest(at))
     after = clockwise(node.hi, node.lo, keys.hi, keys.lo)
     before = clockwise(keys.hi, keys.lo, node.hi, node.lo)
     inside = le(after, clockwise(node.hi, node.lo, larger.hi, larger.lo))
