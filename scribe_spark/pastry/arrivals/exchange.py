@@ -7,16 +7,30 @@ JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
-from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.arrivals.states import NONE, States
 
-__all__ = ["exchange_leaf_sets"]
+__all__ = ["IsAlive", "exchange_leaf_sets", "live_only"]
+
+#: Which positions, of any shape, are those of live nodes; :data:`NONE` is no node's.
+IsAlive = Callable[[np.ndarray], np.ndarray]
 
 
-def exchange_leaf_sets(states: States, senders: np.ndarray) -> int:
+def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:
+    """Positions, :data:`NONE` in the place of dead nodes: nobody takes them."""
+    return np.where(is_alive(positions), positions, np.int32(NONE))
+
+
+def exchange_leaf_sets(
+    states: States,
+    senders: np.ndarray,
+    is_alive: IsAlive,
+    count: Callable[[np.ndarray, np.ndarray], None],
+) -> int:
     """Rounds of exchange in an overlay that one task has; writes `states.leaves`.
 
     A node that is sent a leaf set by one that it has no place for answers with its own: otherwise
@@ -27,8 +41,11 @@ def exchange_leaf_sets(states: States, senders: np.ndarray) -> int:
     ----------
     states : States
         Of all known nodes: ``own`` is every position.
-    senders : ndarray of bool, shape (n,)
-        Who got a new leaf by the announcements, and who has arrived.
+    senders : ndarray of int64
+        Live nodes, each once: who got a new leaf, and who has arrived.
+    is_alive : callable
+    count : callable
+        Called with the sender of each message, and whether it arrives.
 
     Returns
     -------
@@ -36,25 +53,22 @@ def exchange_leaf_sets(states: States, senders: np.ndarray) -> int:
         How many rounds there were.
     """
     rounds = 0
-    while senders.any():
+    while len(senders):
         rounds += 1
         # 1. leaf sets are sent as they were before the round
-        sender = np.flatnonzero(senders)
-        sets = states.distinct_leaves(sender)
+        sets = states.distinct_leaves(senders)
         at, column = np.nonzero(sets >= 0)
         receiver = sets[at, column].astype(np.int64)
-        senders[:] = False
-        senders[_take_sets(states, receiver, sender[at], sets[at])] = True
+        arrives = is_alive(receiver)
+        count(senders[at], arrives)
+        at, receiver = at[arrives], receiver[arrives]
+        offered = np.c_[live_only(is_alive, sets), senders.astype(np.int32)]
+        gained = take_leaves(states, receiver, offered[at], only_new=True)
         # 2. answers
-        refused = ~holds_leaf(states, receiver, sender[at])
-        asked, asker = receiver[refused], sender[at][refused]
-        senders[_take_sets(states, asker, asked, states.distinct_leaves(asked))] = True
-        sent = np.r_[sender[at], asked]
-        states.messages[:, Kind.EXCHANGE] += np.bincount(sent, minlength=len(states.own))
+        refused = ~holds_leaf(states, receiver, senders[at])
+        asker, asked = senders[at][refused], receiver[refused]
+        count(asked, np.ones(len(asked), dtype=bool))
+        answers = live_only(is_alive, states.leaves[asked])
+        more = take_leaves(states, asker, answers, only_new=True)
+        senders = np.union1d(gained, more)
     return rounds
-
-
-def _take_sets(states: States, to: np.ndarray, sender: np.ndarray, sets: np.ndarray) -> np.ndarray:
-    """Nodes take senders and their leaf sets; whose leaf set has changed."""
-    offered = np.concatenate([sets, sender[:, None].astype(np.int32)], axis=1)
-    return take_leaves(states, to, offered, only_new=True)

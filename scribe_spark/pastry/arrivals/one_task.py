@@ -91,16 +91,23 @@ def _arrive(
     by_node = np.bincount(told.arrived, minlength=len(states.own))
     states.messages[:, Kind.ANNOUNCEMENT] += by_node
     arrived = states.own[told.arrived]
+
+    def count_sent(sender: np.ndarray, arrives: np.ndarray) -> None:
+        states.messages[:, Kind.EXCHANGE] += np.bincount(sender, minlength=len(states.own))
+
     with ThreadPoolExecutor(1) as pool:  # no leaf set depends on a table, nor a table on a leaf set
         tables = pool.submit(_announce_to_tables, states, told, arriving, rules, kernel)
         take_leaves(states, told.to, arrived)
         # 3. leaf sets are exchanged by those that got a new leaf
-        senders = np.zeros(len(states.own), dtype=bool)
-        senders[told.to[holds_leaf(states, told.to, arrived)]] = True
-        senders[arriving] = True
-        rounds = exchange_leaf_sets(states, senders)
+        changed = told.to[holds_leaf(states, told.to, arrived)]
+        rounds = exchange_leaf_sets(states, np.union1d(changed, arriving), _is_node, count_sent)
         tables.result()
     return rounds
+
+
+def _is_node(position: np.ndarray) -> np.ndarray:
+    """Who is known is alive."""
+    return position >= 0
 
 
 def _announce_to_tables(

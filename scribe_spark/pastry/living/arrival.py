@@ -12,13 +12,14 @@ import numpy as np
 from scribe_spark import draws, ids
 from scribe_spark.pastry.arrivals.announcements import announced_rows, told_nodes
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.exchange import live_only
 from scribe_spark.pastry.arrivals.first_states import rows_supplied
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.arrivals.waves import wave_size
 from scribe_spark.pastry.living.closeness import Keys
 from scribe_spark.pastry.living.contacts import contacts
-from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets, live_only
+from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.routing import Routes, route
 from scribe_spark.pastry.living.rules import WorldRules
@@ -113,7 +114,7 @@ def _fill_first_states(
         block, column = np.nonzero(state.is_alive(entries))
         offers.append((message[one[block]], entries[block, column].astype(np.int64)))
     around = np.concatenate([states.leaves[routes.at], routes.at[:, None]], axis=1)
-    around = live_only(state, around)
+    around = live_only(state.is_alive, around)
     tally.add("leaf set", len(arriving))
     message, column = np.nonzero(around >= 0)
     offers.append((message, around[message, column].astype(np.int64)))

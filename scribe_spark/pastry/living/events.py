@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.exchange import live_only
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.living.arrival import arrival_order, arrive, split_in_waves
-from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets, live_only
+from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.tally import Tally
@@ -116,7 +117,7 @@ def recover(state: OverlayState, nodes: np.ndarray, kernel: Kernel, tally: Tally
     tally.send("recovery", answers)
     tally.add("recovery", np.count_nonzero(answers))
     at, asked = at[answers], asked[answers]
-    offers = live_only(state, np.concatenate([states.leaves[asked], asked[:, None]], axis=1))
+    offers = live_only(state.is_alive, np.c_[states.leaves[asked], asked])
     take_leaves(states, nodes[at], offers)
     is_back = (states.leaves[nodes] >= 0).any(axis=1)
     back = nodes[is_back]
