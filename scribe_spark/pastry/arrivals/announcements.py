@@ -14,10 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import ids
+from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.ragged import distinct
+from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Told", "announced_rows", "told_nodes"]
+__all__ = ["Told", "announced_rows", "tell_tables", "told_nodes"]
 
 _CELLS = 2**20  # offers made at once
 
@@ -78,3 +80,21 @@ def announced_rows(
             pairs = told[:, :, None] & (entries >= 0)[:, None, :] & ~np.eye(base, dtype=bool)
             node, column, of = np.nonzero(pairs)
             yield entries[node, column], entries[node, of], row * base + of
+
+
+def tell_tables(
+    states: States, kernel: Kernel, told: Told, arrived: np.ndarray, announce: str
+) -> None:
+    """Routing tables take what arrived nodes announce, in an overlay that one task has.
+
+    Parameters
+    ----------
+    told : Told
+        Of the nodes `arrived`.
+    announce : str
+        ``row`` or ``self``: rows and themselves, or only themselves.
+    """
+    if announce == "row":
+        for to, position, cell in announced_rows(states, arrived):
+            take_cells(states, kernel, to, position, cell)
+    take_cells(states, kernel, told.to, told.arrived)

@@ -12,9 +12,9 @@ import numpy as np
 
 from scribe_spark import ids
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.exchange import IsAlive, live_only
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
-from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["fill_first_states", "rows_supplied"]
@@ -48,8 +48,14 @@ def rows_supplied(shared: np.ndarray, present: np.ndarray, rows: str) -> np.ndar
 
 
 def fill_first_states(
-    states: States, kernel: Kernel, routes: np.ndarray, arriving: np.ndarray, rows: str
-) -> None:
+    states: States,
+    kernel: Kernel,
+    routes: np.ndarray,
+    present: np.ndarray,
+    arriving: np.ndarray,
+    rows: str,
+    is_alive: IsAlive,
+) -> np.ndarray:
     """Fill leaf sets and tables of nodes that arrive, from what the nodes on their routes know.
 
     Parameters
@@ -57,31 +63,38 @@ def fill_first_states(
     states : States
         Of all known nodes; the arriving ones know nobody yet.
     routes : ndarray of int64, shape (longest route, w)
-        See :func:`~scribe_spark.pastry.arrivals.routes.join_routes`.
+        The nodes of each route, :data:`NONE` after its end.
+    present : ndarray of bool, shape (longest route, w)
+        Where there is a node that has not been on the route before.
     arriving : ndarray of int64, shape (w,)
     rows : str
         See :func:`rows_supplied`.
+    is_alive : callable
+
+    Returns
+    -------
+    ndarray of bool, shape (longest route, w)
+        Which nodes of the routes send rows.
     """
-    known, present = states.known, routes >= 0
+    known = states.known
     node, key = known.take(routes), known.take(arriving)
     shared = ids.shared_digits_np(node.hi, node.lo, key.hi, key.lo, states.b)
     first = rows_supplied(shared, present, rows)
     place = np.arange(states.cells.shape[1])
     offers = []
     for at, lowest, highest, there in zip(routes, first, shared, present, strict=True):
-        sends = (place >= lowest[:, None]) & (place <= highest[:, None]) & there[:, None]
-        entries = np.where(sends[:, :, None], states.cells[at], NONE)
-        message, _, _ = np.nonzero(entries >= 0)
-        offers.append((message, entries[entries >= 0]))
-        offers.append((np.flatnonzero(there), at[there]))  # the nodes on the route themselves
-    last = routes[present.sum(axis=0) - 1, np.arange(len(arriving))]
-    around = np.concatenate([states.leaves[last], last[:, None].astype(np.int32)], axis=1)
-    message, _ = np.nonzero(around >= 0)
-    offers.append((message, around[around >= 0]))
-    take_leaves(states, arriving[message], around[around >= 0])
-    messages, entries = (np.concatenate(part) for part in zip(*offers, strict=True))
-    take_cells(states, kernel, arriving[messages], entries)
-    sending = present & (first <= shared)
-    states.messages[arriving, Kind.JOIN] = present.sum(axis=0)
-    states.messages[arriving, Kind.ROWS] = sending.sum(axis=0)
-    states.messages[arriving, Kind.LEAF_SET] = 1
+        message = np.flatnonzero(there)
+        offers.append((message, at[message]))  # the nodes on the route themselves
+        sends = (place >= lowest[message, None]) & (place <= highest[message, None])
+        one, row = np.nonzero(sends)
+        entries = states.cells[at[message[one]], row]
+        block, column = np.nonzero(is_alive(entries))
+        offers.append((message[one[block]], entries[block, column].astype(np.int64)))
+    last = routes[(routes >= 0).sum(axis=0) - 1, np.arange(len(arriving))]
+    around = live_only(is_alive, np.c_[states.leaves[last], last])
+    message, column = np.nonzero(around >= 0)
+    offers.append((message, around[message, column].astype(np.int64)))
+    take_leaves(states, arriving, around)
+    message, entry = (np.concatenate(part) for part in zip(*offers, strict=True))
+    take_cells(states, kernel, arriving[message], entry)
+    return present & (first <= shared)

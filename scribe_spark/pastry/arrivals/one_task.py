@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.pastry.arrivals.announcements import Told, announced_rows, told_nodes
-from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.announcements import tell_tables, told_nodes
 from scribe_spark.pastry.arrivals.exchange import exchange_leaf_sets
 from scribe_spark.pastry.arrivals.first_states import fill_first_states
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
@@ -85,7 +84,11 @@ def _arrive(
     """One wave; the rounds of its exchange."""
     # 1. join messages are routed, and answered
     routes = join_routes(states, contact, arriving)
-    fill_first_states(states, kernel, routes, arriving, rules.rows)
+    present = routes >= 0
+    sending = fill_first_states(states, kernel, routes, present, arriving, rules.rows, _is_node)
+    states.messages[arriving, Kind.JOIN] = present.sum(axis=0)
+    states.messages[arriving, Kind.ROWS] = sending.sum(axis=0)
+    states.messages[arriving, Kind.LEAF_SET] = 1
     # 2. announcements; nobody takes anything that an arrived node still has to tell
     told = told_nodes(states, arriving)
     by_node = np.bincount(told.arrived, minlength=len(states.own))
@@ -96,7 +99,7 @@ def _arrive(
         states.messages[:, Kind.EXCHANGE] += np.bincount(sender, minlength=len(states.own))
 
     with ThreadPoolExecutor(1) as pool:  # no leaf set depends on a table, nor a table on a leaf set
-        tables = pool.submit(_announce_to_tables, states, told, arriving, rules, kernel)
+        tables = pool.submit(tell_tables, states, kernel, told, arriving, rules.announce)
         take_leaves(states, told.to, arrived)
         # 3. leaf sets are exchanged by those that got a new leaf
         changed = told.to[holds_leaf(states, told.to, arrived)]
@@ -108,13 +111,3 @@ def _arrive(
 def _is_node(position: np.ndarray) -> np.ndarray:
     """Who is known is alive."""
     return position >= 0
-
-
-def _announce_to_tables(
-    states: States, told: Told, arriving: np.ndarray, rules: ArrivalRules, kernel: Kernel
-) -> None:
-    """Routing tables take what arrived nodes announce."""
-    if rules.announce == "row":
-        for to, position, cell in announced_rows(states, arriving):
-            take_cells(states, kernel, to, position, cell)
-    take_cells(states, kernel, told.to, states.own[told.arrived])

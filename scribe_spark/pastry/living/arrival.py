@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark import draws, ids
-from scribe_spark.pastry.arrivals.announcements import announced_rows, told_nodes
-from scribe_spark.pastry.arrivals.cell_offers import take_cells
-from scribe_spark.pastry.arrivals.exchange import live_only
-from scribe_spark.pastry.arrivals.first_states import rows_supplied
+from scribe_spark import draws
+from scribe_spark.pastry.arrivals.announcements import tell_tables, told_nodes
+from scribe_spark.pastry.arrivals.first_states import fill_first_states
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.arrivals.waves import wave_size
@@ -96,31 +94,13 @@ def _fill_first_states(
     tally: Tally,
 ) -> None:
     """Fill leaf sets and tables from the nodes of the routes: rows, themselves, Z's leaf set."""
-    states, known = state.states, state.states.known
     present = routes.path >= 0
     present[routes.hops[routes.circled], np.flatnonzero(routes.circled)] = False  # there already
-    node, key = known.take(routes.path), known.take(arriving)
-    shared = ids.shared_digits_np(node.hi, node.lo, key.hi, key.lo, states.b)
-    first = rows_supplied(shared, present, rows)
-    tally.add("rows", np.count_nonzero(present & (first <= shared)))
-    place = np.arange(states.cells.shape[1])
-    offers = []
-    for at, lowest, highest, there in zip(routes.path, first, shared, present, strict=True):
-        message = np.flatnonzero(there)
-        offers.append((message, at[message]))
-        sends = (place >= lowest[message, None]) & (place <= highest[message, None])
-        one, row = np.nonzero(sends)
-        entries = states.cells[at[message[one]], row]
-        block, column = np.nonzero(state.is_alive(entries))
-        offers.append((message[one[block]], entries[block, column].astype(np.int64)))
-    around = np.concatenate([states.leaves[routes.at], routes.at[:, None]], axis=1)
-    around = live_only(state.is_alive, around)
+    sending = fill_first_states(
+        state.states, kernel, routes.path, present, arriving, rows, state.is_alive
+    )
+    tally.add("rows", np.count_nonzero(sending))
     tally.add("leaf set", len(arriving))
-    message, column = np.nonzero(around >= 0)
-    offers.append((message, around[message, column].astype(np.int64)))
-    take_leaves(states, arriving, around)
-    message, entry = (np.concatenate(part) for part in zip(*offers, strict=True))
-    take_cells(states, kernel, arriving[message], entry)
 
 
 def _announce(
@@ -134,9 +114,6 @@ def _announce(
     states = state.states
     told = told_nodes(states, arrived)  # all alive: nobody takes a dead node
     tally.add("announcement", len(told.to))
-    if rules.announce == "row":
-        for to, position, cell in announced_rows(states, arrived):
-            take_cells(states, kernel, to, position, cell)
-    take_cells(states, kernel, told.to, told.arrived)
+    tell_tables(states, kernel, told, arrived, rules.announce)
     take_leaves(states, told.to, told.arrived)
     return told.to[holds_leaf(states, told.to, told.arrived)]
