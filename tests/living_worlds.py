@@ -20,9 +20,9 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import LookupResult, Snapshot, step
 
 from scribe_spark import draws
+from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.maintenance import row_bits
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.living.closeness import Keys
 from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups
 from scribe_spark.pastry.living.overlay_state import OverlayState

@@ -17,9 +17,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, IntegerType, StringType, StructField, StructType
 
 from scribe_spark import schemas
+from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.overlay import arrival_plan, grown
 from scribe_spark.pastry.arrivals.waves import wave_ends
-from scribe_spark.pastry.living.closeness import Keys
 from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.live_knowledge import live_knowledge
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups, try_routes

@@ -11,10 +11,11 @@ from arriving import Arrivals, arrivals, as_snapshot, contacts
 from oracle.living.compare import differences
 
 from scribe_spark.pastry.arrivals import bucket_exchange, bucket_maintenance, bucket_steps
+from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.join_answers import answer_joins, request_letters
 from scribe_spark.pastry.arrivals.letters import LETTER, Content, Letters, read_letters
 from scribe_spark.pastry.arrivals.one_task import waves
-from scribe_spark.pastry.arrivals.routes import join_routes
+from scribe_spark.pastry.arrivals.routes import route
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.ring import Ring
 
@@ -89,7 +90,8 @@ class ByHand:
         depth = own.cells.shape[1]
         states.cells[here, :depth] = np.where(own.cells >= 0, at[own.cells], -1)
         keys = place[np.array(arriving)]
-        routes = join_routes(states, place[[contact[n] for n in arriving]], keys)
+        start, ids = place[[contact[n] for n in arriving]], Keys.of_nodes(known, keys)
+        routes = route(states, lambda position: position >= 0, start, ids).path
         with_ids = Ring(known.hi, known.lo, number, self.case.kernel.ids(known.router))
         asked = request_letters(with_ids, routes, keys, self.case.rules, self.buckets)
         return self.step(answer_joins, [*rows, *_rows(asked)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from arriving import Arrivals, arrivals
 
-from scribe_spark.pastry.living.closeness import Keys, roots
+from scribe_spark.pastry.arrivals.closeness import Keys, roots
 from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.lookups import Lookups
 from scribe_spark.pastry.living.overlay_state import OverlayState

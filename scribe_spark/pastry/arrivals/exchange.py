@@ -12,17 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
-from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.arrivals.states import IsAlive, States, live_only
 
-__all__ = ["IsAlive", "exchange_leaf_sets", "live_only"]
-
-#: Which positions, of any shape, are those of live nodes; :data:`NONE` is no node's.
-IsAlive = Callable[[np.ndarray], np.ndarray]
-
-
-def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:
-    """Positions, :data:`NONE` in the place of dead nodes: nobody takes them."""
-    return np.where(is_alive(positions), positions, np.int32(NONE))
+__all__ = ["exchange_leaf_sets"]
 
 
 def exchange_leaf_sets(

@@ -12,9 +12,8 @@ import numpy as np
 
 from scribe_spark import ids
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
-from scribe_spark.pastry.arrivals.exchange import IsAlive, live_only
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
-from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.arrivals.states import IsAlive, States, live_only
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["fill_first_states", "rows_supplied"]

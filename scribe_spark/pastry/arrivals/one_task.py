@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.pastry.arrivals.announcements import tell_tables, told_nodes
+from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.exchange import exchange_leaf_sets
 from scribe_spark.pastry.arrivals.first_states import fill_first_states
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.maintenance import maintain_tables, maintenance_draws
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.routes import join_routes
+from scribe_spark.pastry.arrivals.routes import route
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.ring import Ring
@@ -83,7 +84,7 @@ def _arrive(
 ) -> int:
     """One wave; the rounds of its exchange."""
     # 1. join messages are routed, and answered
-    routes = join_routes(states, contact, arriving)
+    routes = route(states, _is_node, contact, Keys.of_nodes(states.known, arriving)).path
     present = routes >= 0
     sending = fill_first_states(states, kernel, routes, present, arriving, rules.rows, _is_node)
     states.messages[arriving, Kind.JOIN] = present.sum(axis=0)

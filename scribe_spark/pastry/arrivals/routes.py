@@ -1,112 +1,218 @@
-"""Routes of join messages in an overlay that one task has: Pastry's rule as numpy.
+"""Routes of messages by the tables as they are, around dead nodes.
 
-The same rule as :mod:`scribe_spark.pastry.next_hop`, read from what nodes know and not from its
-layout: to lay out all nodes in every wave costs more than the routes of a small wave.
+A message to a dead node is lost; its sender knows at once, and takes the next candidate of Pastry's
+rule.  The tables are only read: what is dead is dropped when all messages of the round have ended.
 
 References
 ----------
-JSAC 2002, Section II (routing).
+JSAC 2002, Section II; NGC 2001, Section 2.2.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from scribe_spark import ids
-from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.arrivals.closeness import Keys, clockwise, distances, le
+from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
+from scribe_spark.pastry.ragged import distinct
 from scribe_spark.pastry.ring import Ring
 
-__all__ = ["join_routes"]
+__all__ = ["Found", "Routes", "route"]
+
+_MESSAGES = 2**13  # messages that make a hop together
 
 
-def join_routes(states: States, contact: np.ndarray, arriving: np.ndarray) -> np.ndarray:
-    """The nodes that join messages are at, one after the other.
+@dataclass(frozen=True)
+class Found:
+    """Dead nodes that live ones met; a pair may be there more than once.
+
+    Attributes
+    ----------
+    node, dead : ndarray of int64, shape (f,)
+    """
+
+    node: np.ndarray
+    dead: np.ndarray
+
+    @classmethod
+    def nothing(cls) -> Found:
+        """No dead node."""
+        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+    def and_also(self, node: np.ndarray, dead: np.ndarray) -> Found:
+        """These and more."""
+        return Found(np.r_[self.node, node], np.r_[self.dead, dead])
+
+
+@dataclass(frozen=True)
+class Routes:
+    """What became of m messages.
+
+    Attributes
+    ----------
+    path : ndarray of int64, shape (longest path, m)
+        The nodes that each message was at; :data:`NONE` after the end.
+    at : ndarray of int64, shape (m,)
+        The last of them.
+    hops, lost : ndarray of int64, shape (m,)
+        Transmissions that arrived, and that met a dead node.
+    delivered : ndarray of bool, shape (m,)
+        False where no candidate was left, or where a node was reached for the second time.
+    circled : ndarray of bool, shape (m,)
+        The latter; the last node of the path is also an earlier one.
+    found : Found
+        Dead nodes that messages met.
+    """
+
+    path: np.ndarray
+    at: np.ndarray
+    hops: np.ndarray
+    lost: np.ndarray
+    delivered: np.ndarray
+    circled: np.ndarray
+    found: Found
+
+
+def route(states: States, is_alive: IsAlive, start: np.ndarray, keys: Keys) -> Routes:
+    """Route messages to their end.
 
     Parameters
     ----------
     states : States
         Of all known nodes: ``own`` is every position.
-    contact : ndarray of int64, shape (w,)
-        Where each join message begins.
-    arriving : ndarray of int64, shape (w,)
-        The nodes whose nodeIds are the keys; nobody knows them yet.
+    is_alive : callable
+    start : ndarray of int64, shape (m,)
+        Positions of live nodes.
+    """
+    m = len(start)
+    at, hops, lost = start.copy(), np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
+    delivered, circled = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
+    path, found, moving = [start.copy()], Found.nothing(), np.arange(m)
+    while len(moving):
+        onward, met = _hop(states, is_alive, at[moving], keys.take(moving))
+        lost[moving] += np.bincount(met.message, minlength=len(moving))
+        found = found.and_also(at[moving][met.message], met.dead)
+        delivered[moving] = onward == at[moving]
+        goes = (onward >= 0) & ~delivered[moving]
+        moving, onward = moving[goes], onward[goes]
+        if not len(moving):
+            break
+        circled[moving] = (np.stack(path)[:, moving] == onward).any(axis=0)
+        at[moving] = onward
+        hops[moving] += 1
+        path.append(np.full(m, NONE, dtype=np.int64))
+        path[-1][moving] = onward
+        moving = moving[~circled[moving]]
+    return Routes(np.stack(path), at, hops, lost, delivered, circled, found)
+
+
+@dataclass(frozen=True)
+class _Met:
+    """Dead nodes that messages met in one hop, each once: message, dead node."""
+
+    message: np.ndarray
+    dead: np.ndarray
+
+
+def _hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, _Met]:
+    """Where messages go next: the node itself delivers, :data:`NONE` is left; whom they met."""
+    size, onward, met = len(states.known), [], []
+    for start in range(0, len(at), _MESSAGES):
+        some = np.arange(start, min(start + _MESSAGES, len(at)))
+        next_, message, dead = _hop_of_some(states, is_alive, at[some], keys.take(some))
+        onward.append(next_)
+        met.append((start + message) * size + dead)
+    message, dead = np.divmod(distinct(np.concatenate(met)), size)
+    return np.concatenate(onward), _Met(message, dead)
+
+
+def _hop_of_some(
+    states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    onward = np.full(len(at), NONE, dtype=np.int64)
+    # 1. key within the span of the leaf set: leaf set and the node itself
+    inside = _in_span(states, at, keys)
+    near = np.flatnonzero(inside)
+    around = np.concatenate([states.leaves[at[near]], at[near, None].astype(np.int32)], axis=1)
+    onward[near], message, dead = _closest_alive(
+        states.known, is_alive, keys.take(near), around, around >= 0
+    )
+    met = [(near[message], dead)]
+    # 2. else the routing table's cell for the key
+    far = np.flatnonzero(~inside)
+    entry, shared = _entry(states, at[far], keys.take(far))
+    usable = is_alive(entry)
+    onward[far[usable]] = entry[usable]
+    lost = (entry >= 0) & ~usable
+    met.append((far[lost], entry[lost]))
+    # 3. else whoever shares as long a prefix with the key and is closer to it
+    rare, shared = far[~usable], shared[~usable]
+    if len(rare):
+        onward[rare], message, dead = _rare_case(
+            states, is_alive, at[rare], keys.take(rare), shared
+        )
+        met.append((rare[message], dead))
+    message, dead = (np.concatenate(part) for part in zip(*met, strict=True))
+    return onward, message, dead.astype(np.int64)
+
+
+def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
+    """Whether keys lie on the arc from the farthest smaller to the farthest larger leaf."""
+    known = states.known
+    node = known.take(at)
+    larger, smaller = (known.take(leaf) for leaf in states.farthest(at))
+    after = clockwise(node.hi, node.lo, keys.hi, keys.lo)
+    before = clockwise(keys.hi, keys.lo, node.hi, node.lo)
+    inside = le(after, clockwise(node.hi, node.lo, larger.hi, larger.lo))
+    inside |= le(before, clockwise(smaller.hi, smaller.lo, node.hi, node.lo))
+    alone = (states.leaves[at][:, [0, states.half]] < 0).all(axis=1)
+    return inside | alone
+
+
+def _entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
+    """The entry of each node's cell for a key, or :data:`NONE`; and the digits that they share."""
+    known, b, rows = states.known, states.b, states.cells.shape[1]
+    shared = ids.shared_digits_np(known.hi[at], known.lo[at], keys.hi, keys.lo, b)
+    row = np.minimum(shared, rows - 1)
+    column = ids.digit_at_np(keys.hi, keys.lo, row, b)
+    entry = states.cells[at, row, column].astype(np.int64)
+    return np.where(shared < rows, entry, NONE), shared
+
+
+def _rare_case(
+    states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys, shared: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    known = states.known
+    tables = states.cells[at].reshape(len(at), -1)
+    everybody = np.concatenate([states.leaves[at], tables], axis=1)
+    row, column = np.nonzero(everybody >= 0)
+    one, key = known.take(everybody[row, column]), keys.take(row)
+    fits = ids.shared_digits_np(one.hi, one.lo, key.hi, key.lo, states.b) >= shared[row]
+    among = np.zeros(everybody.shape, dtype=bool)
+    among[row[fits], column[fits]] = True
+    own = distances(known, keys, at[:, None])
+    among &= distances(known, keys, everybody).closer_than(own)
+    return _closest_alive(known, is_alive, keys, everybody, among)
+
+
+def _closest_alive(
+    known: Ring, is_alive: IsAlive, keys: Keys, candidates: np.ndarray, among: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The closest live candidate, :data:`NONE` if none; and dead ones tried before it.
 
     Returns
     -------
-    ndarray of int64, shape (longest route, w)
-        :data:`NONE` after the end of a route.
+    onward : ndarray of int64, shape (m,)
+    message, dead : ndarray of int64
+        A dead candidate may be there twice.
     """
-    at, hops = contact.copy(), [contact.copy()]
-    moving = np.arange(len(contact))
-    while len(moving):
-        onward = _next_hops(states, at[moving], arriving[moving])
-        moving, onward = moving[onward != at[moving]], onward[onward != at[moving]]
-        if not len(moving):
-            break
-        at[moving] = onward
-        hops.append(np.full(len(contact), NONE, dtype=np.int64))
-        hops[-1][moving] = onward
-    return np.stack(hops)
-
-
-def _next_hops(states: States, at: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Where messages go next; a node itself where it is the root of the key."""
-    known, b = states.known, states.b
-    # 1. the leaf set and the node itself, where the key is within its span
-    around = np.concatenate([states.leaves[at], at[:, None]], axis=1)
-    onward = _closest(known, key, around)
-    # 2. else the routing table
-    beyond = np.flatnonzero(~_in_span(states, at, key))
-    node, target = known.take(at[beyond]), known.take(key[beyond])
-    shared = ids.shared_digits_np(node.hi, node.lo, target.hi, target.lo, b)
-    column = ids.digit_at_np(target.hi, target.lo, shared, b)
-    entry = states.cells[at[beyond], shared, column]
-    onward[beyond] = entry
-    # 3. else who shares a prefix at least as long and is closer
-    rare = beyond[entry < 0]
-    if len(rare):
-        onward[rare] = _closest_of_all(states, at[rare], key[rare], around[rare])
-    return onward
-
-
-def _in_span(states: States, at: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Whether each key lies between the farthest smaller and the farthest larger leaf."""
-    larger, smaller = states.reach(at)
-    inside = (key - at + smaller) % len(states.known) <= larger + smaller
-    return inside | states.covers_ring(at)
-
-
-def _closest_of_all(
-    states: States, at: np.ndarray, key: np.ndarray, around: np.ndarray
-) -> np.ndarray:
-    """The numerically closest known node that shares no fewer digits with the key than the node."""
-    known, b = states.known, states.b
-    everybody = np.concatenate([around, states.cells[at].reshape(len(at), -1)], axis=1)
-    node, target = known.take(at), known.take(key)
-    least = ids.shared_digits_np(node.hi, node.lo, target.hi, target.lo, b)
-    row, column = np.nonzero(everybody >= 0)
-    one, of = known.take(everybody[row, column]), target.take(row)
-    short = ids.shared_digits_np(one.hi, one.lo, of.hi, of.lo, b) < least[row]
-    everybody[row[short], column[short]] = NONE
-    return _closest(known, key, everybody)
-
-
-def _closest(known: Ring, key: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """Of each row of candidates (or `NONE`) the numerically closest to a key, none of them."""
-    size = len(known)
-    place = (candidates - key[:, None]) % size
-    there = candidates >= 0
-    after = (key + np.where(there, place, size).min(axis=1)) % size
-    before = (key + np.where(there, place, -1).max(axis=1)) % size
-    a, c, k = known.take(before), known.take(after), known.take(key)
-    middle = ids.midpoint_np(a.hi, a.lo, c.hi, c.lo)
-    # the last key that goes to the one before the key: is the key after it, clockwise?
-    passed = ids.lt_np(*_minus(*middle, a.hi, a.lo), *_minus(k.hi, k.lo, a.hi, a.lo))
-    return np.where(passed & (before != after), after, before)
-
-
-def _minus(
-    a_hi: np.ndarray, a_lo: np.ndarray, b_hi: np.ndarray, b_lo: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """a - b modulo 2**128 (uint64 halves)."""
-    return a_hi - b_hi - (a_lo < b_lo).astype(np.uint64), a_lo - b_lo
+    distance = distances(known, keys, candidates)
+    alive = is_alive(candidates)
+    best = distance.closest(among & alive)
+    onward = np.where(best >= 0, candidates[np.arange(len(best)), best], NONE)
+    tried = distance.closer_than(distance.column(np.maximum(best, 0))) | (best < 0)[:, None]
+    message, column = np.nonzero(tried & among & ~alive)
+    return onward, message, candidates[message, column]

@@ -6,6 +6,7 @@ smaller nodeId is the smaller number, and places on the ring are compared withou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +20,13 @@ from scribe_spark.pastry.ring import Ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["NONE", "States", "table_rows"]
+__all__ = ["NONE", "IsAlive", "States", "live_only", "table_rows"]
 
 #: No leaf, no entry.
 NONE = -1
+
+#: Which positions, of any shape, are those of live nodes; :data:`NONE` is no node's.
+IsAlive = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,11 @@ class States:
             ),
             RoutingTables.of_dense(self.cells[index]),
         )
+
+
+def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:
+    """Positions, :data:`NONE` in the place of dead nodes: nobody takes them."""
+    return np.where(is_alive(positions), positions, np.int32(NONE))
 
 
 def table_rows(known: Ring, b: int) -> int:

@@ -11,15 +11,15 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.pastry.arrivals.announcements import tell_tables, told_nodes
+from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.first_states import fill_first_states
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
+from scribe_spark.pastry.arrivals.routes import Routes, route
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.arrivals.waves import wave_size
-from scribe_spark.pastry.living.closeness import Keys
 from scribe_spark.pastry.living.contacts import contacts
 from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets
 from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.routing import Routes, route
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.table_maintenance import maintain_tables
 from scribe_spark.pastry.living.table_repair import drop_and_repair
@@ -71,7 +71,8 @@ def arrive(
         contact = contacts(state, arriving, number, rules, kernel, tally)
         tally.add("join", len(arriving))
         keys = Keys.of_nodes(states.known, arriving)
-        routes = route(state, contact, keys, "join", tally)
+        routes = route(states, state.is_alive, contact, keys)
+        tally.add_routes("join", routes)
         _fill_first_states(state, arriving, routes, rules.rows, kernel, tally)
         drop_and_repair(state, routes.found, rules, kernel, tally)
         state.enter(arriving)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
-from scribe_spark.pastry.arrivals.exchange import live_only
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
-from scribe_spark.pastry.arrivals.states import NONE
+from scribe_spark.pastry.arrivals.states import NONE, live_only
 from scribe_spark.pastry.living.arrival import arrival_order, arrive, split_in_waves
 from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets
 from scribe_spark.pastry.living.overlay_state import OverlayState

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.pastry.living.closeness import Keys, roots
+from scribe_spark.pastry.arrivals.closeness import Keys, roots
+from scribe_spark.pastry.arrivals.routes import Routes, route
 from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.routing import Routes, route
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.table_repair import drop_and_repair
 from scribe_spark.pastry.living.tally import Tally
@@ -80,7 +80,8 @@ def look_up(
 
     Writes `States.cells`.
     """
-    routes = route(state, lookups.source, lookups.keys, "lookup", tally)
+    routes = route(state.states, state.is_alive, lookups.source, lookups.keys)
+    tally.add_routes("lookup", routes)
     drop_and_repair(state, routes.found, rules, kernel, tally)
     return _results(state, lookups, routes)
 
@@ -92,7 +93,7 @@ def try_routes(state: OverlayState, lookups: Lookups) -> LookupResults:
     """
     alive = np.flatnonzero(state.alive[lookups.source])
     some = Lookups(lookups.source[alive], lookups.keys.take(alive))
-    found = _results(state, some, route(state, some.source, some.keys, "lookup", Tally()))
+    found = _results(state, some, route(state.states, state.is_alive, some.source, some.keys))
     m = len(lookups.source)
     results = LookupResults(
         lookups.source,

@@ -14,9 +14,10 @@ import numpy as np
 from scribe_spark import ids
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
 from scribe_spark.pastry.arrivals.maintenance import questions, row_bits
+from scribe_spark.pastry.arrivals.routes import Found
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
-from scribe_spark.pastry.living.table_repair import Found, drop_and_repair
+from scribe_spark.pastry.living.table_repair import drop_and_repair
 from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 

@@ -8,42 +8,19 @@ entry of the cell, then those of the next row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
+from scribe_spark.pastry.arrivals.routes import Found
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.pastry.ragged import distinct
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Found", "drop_and_repair", "find_all_dead"]
+__all__ = ["drop_and_repair", "find_all_dead"]
 
 _ROWS = 2**14  # nodes whose tables are searched together
-
-
-@dataclass(frozen=True)
-class Found:
-    """Dead nodes that live ones met; a pair may be there more than once.
-
-    Attributes
-    ----------
-    node, dead : ndarray of int64, shape (f,)
-    """
-
-    node: np.ndarray
-    dead: np.ndarray
-
-    @classmethod
-    def nothing(cls) -> Found:
-        """No dead node."""
-        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-
-    def and_also(self, node: np.ndarray, dead: np.ndarray) -> Found:
-        """These and more."""
-        return Found(np.r_[self.node, node], np.r_[self.dead, dead])
 
 
 def drop_and_repair(

@@ -6,6 +6,8 @@ from collections import Counter
 
 import numpy as np
 
+from scribe_spark.pastry.arrivals.routes import Routes
+
 __all__ = ["Tally"]
 
 
@@ -29,6 +31,11 @@ class Tally:
     def send(self, kind: str, arrives: np.ndarray) -> None:
         """Count a message for each element; False where it was lost."""
         self.add(kind, arrives.size, arrives.size - np.count_nonzero(arrives))
+
+    def add_routes(self, kind: str, routes: Routes) -> None:
+        """Count the transmissions of messages that were routed."""
+        lost = routes.lost.sum()
+        self.add(kind, routes.hops.sum() + lost, lost)
 
     def by_kind(self) -> dict[str, int]:
         """Messages by kind, without the kinds that did not occur."""
