@@ -16,7 +16,7 @@ from scribe_spark.experiments.previous import previous_manifest, refuse_other_in
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.pastry.living.rules import WorldRules
-from scribe_spark.pastry.registry import check_overlay
+from scribe_spark.pastry.registry import arrival_rules, check_overlay
 from scribe_spark.topology import check_routable, load, needs_spark
 from scribe_spark.worlds import World, check_world, extent_of, world_events
 
@@ -74,16 +74,9 @@ def network_of(config: WorldConfig) -> RunConfig:
 
 def rules_of(config: WorldConfig) -> WorldRules:
     """The rules of a config's world."""
-    overlay, world = config.overlay, config.world
+    world = config.world
     return WorldRules(
-        b=overlay.b,
-        leaf_set=overlay.leaf_set,
-        growth=overlay.growth,
-        contact=overlay.contact,
-        rows=overlay.rows,
-        announce=overlay.announce,
-        maintenance=overlay.maintenance,
-        seed=config.seed,
+        **vars(arrival_rules(config.overlay, config.seed)),
         detection=world.detection,
         repair=world.repair,
         maintenance_period=world.maintenance_period,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # not on executors
 
 __all__ = [
     "OverlayKind",
+    "arrival_rules",
     "build_overlay",
     "check_contact",
     "check_overlay",
@@ -69,7 +70,12 @@ def _arrivals(
     seed: int,
     progress: Progress | None,
 ) -> PastryOverlay:
-    rules = ArrivalRules(
+    return arrivals(nodes, underlay, arrival_rules(config, seed), progress)
+
+
+def arrival_rules(config: OverlayConfig, seed: int) -> ArrivalRules:
+    """The rules by which nodes arrive."""
+    return ArrivalRules(
         b=config.b,
         leaf_set=config.leaf_set,
         growth=config.growth,
@@ -79,7 +85,6 @@ def _arrivals(
         maintenance=config.maintenance,
         seed=seed,
     )
-    return arrivals(nodes, underlay, rules, progress)
 
 
 _KINDS: dict[str, OverlayKind] = {

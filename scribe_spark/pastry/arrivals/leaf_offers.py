@@ -15,7 +15,7 @@ import numpy as np
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.ragged import distinct, offsets_of
 
-__all__ = ["LARGER", "SIDES", "SMALLER", "holds_leaf", "places_out", "side_columns", "take_leaves"]
+__all__ = ["SIDES", "holds_leaf", "places_out", "side_columns", "take_leaves"]
 
 LARGER, SMALLER = SIDES = (0, 1)
 

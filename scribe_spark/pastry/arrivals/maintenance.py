@@ -60,6 +60,9 @@ def questions(states: States, live: np.ndarray, drawn: np.ndarray) -> np.ndarray
 def maintain_tables(states: States, kernel: Kernel, live: np.ndarray, drawn: np.ndarray) -> None:
     """One maintenance in an overlay that one task has; writes `states.cells`.
 
+    A world has its own: there, questions may meet dead nodes, and cells are repaired before any
+    answer is taken.
+
     All answers are rows from before it.  Parameters are those of :func:`questions`.
     """
     asked = questions(states, live, drawn)
