@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.reference_tree.buckets import Buckets, bucket_of_key
 from scribe_spark.reference_tree.packing import pack, pack_rings
-from scribe_spark.reference_tree.rings import Rings, contains
+from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.rows import SEARCH_ROWS
 from scribe_spark.reference_tree.search import (
     NOBODY,
@@ -51,7 +51,7 @@ _AT_ONCE = 2**13
 def first_answers(
     buckets: Buckets, bucket: int, hi: np.ndarray, lo: np.ndarray, node: np.ndarray
 ) -> Iterator[pa.RecordBatch]:
-    """Places of the hosts whose topmost key is in a bucket; letters; and its keysets.
+    """Places of the hosts whose id is in a bucket; letters; and its keysets.
 
     Parameters
     ----------
@@ -64,17 +64,11 @@ def first_answers(
     """
     rings = buckets.rings(bucket, hi, lo, node)
     yield _rows(KEYSETS, bucket=np.array([bucket]), data=[pack_rings(rings)])
-    home = np.flatnonzero(contains(*_range(rings), rings.topmost))
-    # (a host that has a bucket's last key is there twice)
-    if len(home) > 1 and rings.node[home[-1]] == rings.node[home[-2]]:
-        home = home[:-1]
+    # (a host may be there twice: as the owner of the bucket's last key, too)
+    _, once = np.unique(rings.node, return_index=True)
+    home = np.sort(once[np.isin(rings.node[once], node)])
     for start in range(0, len(home), _AT_ONCE):
         yield from _places(buckets, rings, home[start : start + _AT_ONCE])
-
-
-def _range(rings: Rings) -> tuple[Numbers, Numbers]:
-    assert rings.answers is not None
-    return rings.answers
 
 
 def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[pa.RecordBatch]:

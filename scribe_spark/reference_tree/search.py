@@ -216,6 +216,7 @@ def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Foun
     children: list[tuple] = []
     counts: list[tuple] = []
     away: list[Branches] = []
+    known: list[Branches] = []
     while len(branches):
         # 1. the node of each subtree, and who owns it
         node = tree.node(branches.subtree)
@@ -257,20 +258,22 @@ def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Foun
         # 4. between two keysets that are known there is nobody to be found
         between = branches.unknown_last < branches.unknown_first
         if between.any():
-            known = branches[between]
-            counts.append((known.asker, *[_between(tree, known)] * 2))
+            known.append(branches[between])
             branches = branches[~between]
+    if known:
+        counts.append(_between(tree, Branches.join(known)))
     found = [_columns(children, 3), _columns(counts, 3)]
     return Found(*found[0], *found[1]), (Branches.join(away) if away else branches)
 
 
-def _between(tree: ReferenceTree, branches: Branches) -> np.ndarray:
-    """Look-ups in subtrees that lie in two known keysets."""
+def _between(tree: ReferenceTree, branches: Branches) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Who asks in subtrees that lie in two known keysets, how often, and how often again."""
     own = [
         contains(branches.own_first, branches.own_last, key)
         for key in (branches.unknown_last, branches.unknown_first)
     ]
-    return lookups_between(tree, branches.subtree, branches.unknown_last, ~own[0], ~own[1])
+    lookups = lookups_between(tree, branches.subtree, branches.unknown_last, ~own[0], ~own[1])
+    return branches.asker, lookups, lookups
 
 
 def _unknown_part(

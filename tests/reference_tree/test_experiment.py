@@ -63,8 +63,14 @@ def test_the_pipeline_adds_up_its_tasks(spark):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"sizes": (16,), "bits": 4}, {"sizes": (0,)}, {"children": 1}, {"bits": 3}, {"events": 0}]
-    + [{"assignment": "can"}],
+    [
+        {"sizes": (16,), "bits": 4},
+        {"sizes": (0,)},
+        {"children": 1},
+        {"bits": 3},
+        {"events": 0},
+        {"assignment": "can"},
+    ],
 )
 def test_parameters_out_of_range_are_refused(wrong):
     with pytest.raises(InputError):
