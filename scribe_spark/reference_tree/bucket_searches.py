@@ -83,7 +83,6 @@ def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[pa.Rec
     parent[parents.asker], lookups[parents.asker] = parents.parent, parents.lookups
     ended = np.ones(n, dtype=bool)
     ended[climbing.asker] = ended[exploring.asker] = False
-    asked, again = found.totals(n)
     topmost_hi, topmost_lo = halves(topmost)
     yield _rows(
         PLACE,
@@ -93,8 +92,7 @@ def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[pa.Rec
         depth=depth,
         parent=_or_null(parent),
         parent_lookups=lookups,
-        child_lookups=asked,
-        repeated_lookups=again,
+        child_lookups=np.bincount(found.lookups, minlength=n),
         ended=ended,
     )
     climbing = replace(climbing, asker=node[climbing.asker])
@@ -116,18 +114,15 @@ def answer_letters(
             parent=_or_null(parents.parent),
             parent_lookups=parents.lookups,
             child_lookups=none,
-            repeated_lookups=none,
         )
     if branches:
         found, exploring = explore(tree, rings, Branches.join(branches))
-        node, back = np.unique(found.counted, return_inverse=True)
-        asked, again = replace(found, counted=back).totals(len(node))
+        node, asked = np.unique(found.lookups, return_counts=True)
         yield _rows(
             ANSWER,
             node=node,
             parent_lookups=np.zeros(len(node), dtype=np.int64),
             child_lookups=asked,
-            repeated_lookups=again,
         )
     yield from _letters(buckets, climbing, exploring)
 

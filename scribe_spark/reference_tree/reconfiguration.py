@@ -16,7 +16,7 @@ from scribe_spark.reference_tree.search import NOBODY, Climbs, climb, explore, f
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = ["Links", "Neighbours", "Rounds", "neighbours", "reconfigure"]
+__all__ = ["Links", "Neighbours", "Rounds", "first_to_compute", "neighbours", "reconfigure"]
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Neighbours:
     links : Links
     parent : ndarray of int64, shape (n,)
         The parent of each host that asked; `NOBODY` at the root.
-    lookups : ndarray of int64, shape (n, 3)
-        Look-ups: for the parent, for children, and of the latter those that were repeated.
+    lookups : ndarray of int64, shape (n, 2)
+        Look-ups: for the parent, and for children.
     """
 
     links: Links
@@ -100,7 +100,7 @@ def neighbours(tree: ReferenceTree, rings: Rings, some: np.ndarray, hosts: int) 
     has_parent = up.parent != NOBODY
     host = np.concatenate([some[up.asker[has_parent]], some[down.asker]])
     other = np.concatenate([up.parent[has_parent], down.child])
-    lookups = np.stack([up.lookups, *down.totals(n)], axis=1)
+    lookups = np.stack([up.lookups, np.bincount(down.lookups, minlength=n)], axis=1)
     return Neighbours(Links.of(host, other, hosts), up.parent, lookups)
 
 
@@ -116,7 +116,7 @@ class Rounds:
         Rounds in which hosts computed anew, how often they did together, and notices sent.
     computed : ndarray of bool, shape (hosts,)
         The hosts that computed anew.
-    lookups : ndarray of int64, shape (R, 3)
+    lookups : ndarray of int64, shape (R, 2)
         As of `Neighbours`.
     """
 
@@ -126,6 +126,31 @@ class Rounds:
     notices: np.ndarray
     computed: np.ndarray
     lookups: np.ndarray
+
+
+def first_to_compute(
+    before: Rings, after: Rings, links: Links, joined: np.ndarray, gone: np.ndarray
+) -> np.ndarray:
+    """Who computes anew in round 0: int64, ascending.
+
+    The hosts that joined, the neighbours of those that are gone, and those whose topmost key is
+    another one than before.
+
+    Parameters
+    ----------
+    before, after : Rings
+        The hash table.
+    links : Links
+        The links before the events.
+    joined, gone : ndarray of int64
+        Numbers of hosts.
+    """
+    was, now = (np.full(links.hosts, NOBODY) for _ in range(2))
+    was[before.node], now[after.node] = np.arange(len(before)), np.arange(len(after))
+    both = np.flatnonzero((was != NOBODY) & (now != NOBODY))
+    changed = both[before.topmost[was[both]] != after.topmost[now[both]]]
+    first = np.unique(np.concatenate([joined, links.around(gone), changed]))
+    return first[now[first] != NOBODY]
 
 
 def reconfigure(
@@ -138,17 +163,18 @@ def reconfigure(
     rings : Rings
         The hash table after the event.
     links : Links
-        The links before it; those that hosts that are gone had of their own are left out.
+        The links before it.
     first : ndarray of int64
-        The hosts that compute anew in round 0.
+        The hosts that compute anew in round 0: see :func:`first_to_compute`.
     ring_of : ndarray of int64, shape (hosts,)
         The ring of each host number.
     """
     hosts, count = links.hosts, len(rings.starts) - 1
     here = np.zeros(hosts, dtype=bool)
     here[rings.node] = True
+    links = Links(links.pairs[here[links.host]], hosts)
     rounds, notices, computations = np.zeros((3, count), dtype=np.int64)
-    lookups = np.zeros((count, 3), dtype=np.int64)
+    lookups = np.zeros((count, 2), dtype=np.int64)
     computed = np.zeros(hosts, dtype=bool)
     computing = np.unique(first)
     while len(computing):

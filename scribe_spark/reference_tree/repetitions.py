@@ -17,7 +17,12 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.reference_tree.area import areas, depths, links_changed
-from scribe_spark.reference_tree.reconfiguration import Links, Rounds, neighbours, reconfigure
+from scribe_spark.reference_tree.reconfiguration import (
+    Links,
+    first_to_compute,
+    neighbours,
+    reconfigure,
+)
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.search import NOBODY
 from scribe_spark.reference_tree.tree import ReferenceTree
@@ -55,7 +60,7 @@ def repeat_events(
         Of each event, by value: ``degree``, ``depth`` (of all hosts afterwards, in the tree of
         hosts), ``area`` and ``area_without`` (the host that came or went), ``links`` (created or
         removed), ``hosts`` (that computed anew), ``computations``, ``notices``, ``rounds``,
-        ``parent_lookups``, ``child_lookups``, ``repeated_lookups``, and ``faults``: trees that are
+        ``parent_lookups``, ``child_lookups``, and ``faults``: trees that are
         none, or not those computed from nothing.
     """
     world = _World.of(tree, assignment, hosts, pairs, rings, seed)
@@ -76,6 +81,8 @@ class _World:
         Of the host in each slot; each ring has one slot more than hosts.
     here : ndarray of bool, shape (R * slots,)
         Whether there is a host in it.
+    rings : Rings
+        The hash table.
     links : Links
         What hosts know of one another.
     parent : ndarray of int64, shape (R * slots,)
@@ -89,6 +96,7 @@ class _World:
     slots: int
     ids: Numbers
     here: np.ndarray
+    rings: Rings
     links: Links
     parent: np.ndarray
     raw: np.ndarray
@@ -114,25 +122,27 @@ class _World:
         here = np.tile(np.arange(hosts + 1) < hosts, len(rings))
         nothing = np.zeros(0, dtype=np.int64)
         links = Links(nothing, len(here))
-        world = cls(tree, assignment, hosts + 1, ids, here, links, nothing, raw)
-        world.links, world.parent = world.from_nothing(world.rings())
+        none = Rings.of(tree, assignment, ids[:0], nothing, nothing, len(rings))
+        world = cls(tree, assignment, hosts + 1, ids, here, none, links, nothing, raw)
+        world.rings = world.keysets()
+        world.links, world.parent = world.from_nothing()
         return world
 
     @property
     def ring_of(self) -> np.ndarray:
         return np.repeat(np.arange(len(self.raw)), self.slots)
 
-    def rings(self) -> Rings:
-        """The hash table."""
+    def keysets(self) -> Rings:
+        """The hash table of the hosts that are there now."""
         there = np.flatnonzero(self.here)
         ring = self.ring_of[there]
         return Rings.of(self.tree, self.assignment, self.ids[there], ring, there, len(self.raw))
 
-    def from_nothing(self, rings: Rings) -> tuple[Links, np.ndarray]:
+    def from_nothing(self) -> tuple[Links, np.ndarray]:
         """All links as they have to be, and the parent of each slot."""
         there = np.flatnonzero(self.here)
         parent = np.full(len(self.here), NOBODY)
-        parent[there] = neighbours(self.tree, rings, there, len(self.here)).parent
+        parent[there] = neighbours(self.tree, self.rings, there, len(self.here)).parent
         child = np.flatnonzero(parent != NOBODY)
         ends = np.concatenate([child, parent[child]]), np.concatenate([parent[child], child])
         return Links.of(*ends, len(self.here)), parent
@@ -143,9 +153,7 @@ class _World:
         self.ids[free] = _free_key(self.tree, self._matrix(), self.raw[:, pair, :2])
         self.here[free] = True
         before = self.parent
-        rings = self.rings()
-        done = reconfigure(self.tree, rings, self.links, free, self.ring_of)
-        self._settle(CONNECTION, done, rings, found)
+        self._settle(CONNECTION, free, free[:0], found)
         self._areas(CONNECTION, before, self.parent, self.parent, found)
 
     def disconnect(self, pair: int, found: Histograms) -> None:
@@ -154,12 +162,8 @@ class _World:
         slot = (self.raw[:, pair, 2] % np.uint64(self.slots)).astype(np.int64)
         gone = np.arange(n) * self.slots + slot
         self.here[gone] = False
-        left = self.links.around(gone)
-        links = Links(self.links.pairs[~self.links.of_hosts(gone)], self.links.hosts)
         before = self.parent
-        rings = self.rings()
-        done = reconfigure(self.tree, rings, links, left, self.ring_of)
-        self._settle(DISCONNECTION, done, rings, found)
+        self._settle(DISCONNECTION, gone[:0], gone, found)
         self._areas(DISCONNECTION, before, self.parent, before, found)
 
     def _matrix(self) -> tuple[np.ndarray, np.ndarray]:
@@ -169,9 +173,13 @@ class _World:
         order = np.lexsort((lo, hi), axis=1)
         return np.take_along_axis(hi, order, 1), np.take_along_axis(lo, order, 1)
 
-    def _settle(self, event: str, done: Rounds, rings: Rings, found: Histograms) -> None:
-        """Check the new tree, and count what it took."""
-        links, self.parent = self.from_nothing(rings)
+    def _settle(self, event: str, joined: np.ndarray, gone: np.ndarray, found: Histograms) -> None:
+        """The rounds after an event: check the new tree, and count what it took."""
+        rings = self.keysets()
+        first = first_to_compute(self.rings, rings, self.links, joined, gone)
+        done = reconfigure(self.tree, rings, self.links, first, self.ring_of)
+        self.rings = rings
+        links, self.parent = self.from_nothing()
         depth = depths(self.parent, self.here)
         n, there = len(self.raw), self.here
         roots = np.bincount(self.ring_of[there & (self.parent == NOBODY)], minlength=n)
@@ -191,7 +199,6 @@ class _World:
             "rounds": done.rounds,
             "parent_lookups": done.lookups[:, 0],
             "child_lookups": done.lookups[:, 1],
-            "repeated_lookups": done.lookups[:, 2],
         }
         for measure, numbers in values.items():
             _count(found, event, measure, numbers)

@@ -22,9 +22,8 @@ def schema(**columns: DataType) -> StructType:
 
 _INT, _LONG = IntegerType(), LongType()
 
-#: Look-ups of a host: for its parent, for its children, and of the latter those for keys in
-#: keysets that it knew already.
-COUNTS = ("parent_lookups", "child_lookups", "repeated_lookups")
+#: Look-ups of a host: for its parent, and for its children.
+COUNTS = ("parent_lookups", "child_lookups")
 
 #: A row for each host.  ``topmost_hi, topmost_lo`` is its topmost key and ``depth`` that key's
 #: depth; ``parent`` is NULL at the root.

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from scribe_spark.reference_tree.between import lookups_between
 from scribe_spark.reference_tree.rings import Rings, contains
 from scribe_spark.reference_tree.tree import ReferenceTree, Subtrees
 from scribe_spark.reference_tree.wide import Numbers, concatenate, maximum, minimum, where
@@ -175,26 +174,14 @@ class Found:
     ----------
     asker, ring, child : ndarray of int64, shape (k,)
         Children, one a row.
-    counted : ndarray of int64, shape (n,)
-        Who asked, perhaps in several rows.
-    asked, again : ndarray of int64, shape (n,)
-        How often it asked for the key of a subtree's node, and how often that key was in a keyset
-        that it knew from the node's ancestors.
+    lookups : ndarray of int64, shape (n,)
+        Who asked, one row for each look-up.
     """
 
     asker: np.ndarray
     ring: np.ndarray
     child: np.ndarray
-    counted: np.ndarray
-    asked: np.ndarray
-    again: np.ndarray
-
-    def totals(self, askers: int) -> tuple[np.ndarray, np.ndarray]:
-        """`asked` and `again` by asker, where these are numbered from 0: int64, shape (askers,)."""
-        return tuple(  # type: ignore[return-value]
-            np.bincount(self.counted, which, askers).astype(np.int64)
-            for which in (self.asked, self.again)
-        )
+    lookups: np.ndarray
 
 
 def first_branches(
@@ -216,7 +203,6 @@ def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Foun
     children: list[tuple] = []
     counts: list[tuple] = []
     away: list[Branches] = []
-    known: list[Branches] = []
     while len(branches):
         # 1. the node of each subtree, and who owns it
         node = tree.node(branches.subtree)
@@ -229,8 +215,7 @@ def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Foun
             here = ~outside
             branches, node, own, new = branches[here], node[here], own[here], new[here]
             before, after = before[here], after[here]
-        again = (before | after) & ~own
-        counts.append((branches.asker, (~own).astype(np.int64), again.astype(np.int64)))
+        counts.append((branches.asker[new],))
         # 2. the keys around it that its owner has, too
         first, last = branches.own_first[:], branches.own_last[:]
         asked = np.flatnonzero(new)
@@ -258,22 +243,9 @@ def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Foun
         # 4. between two keysets that are known there is nobody to be found
         between = branches.unknown_last < branches.unknown_first
         if between.any():
-            known.append(branches[between])
             branches = branches[~between]
-    if known:
-        counts.append(_between(tree, Branches.join(known)))
-    found = [_columns(children, 3), _columns(counts, 3)]
+    found = [_columns(children, 3), _columns(counts, 1)]
     return Found(*found[0], *found[1]), (Branches.join(away) if away else branches)
-
-
-def _between(tree: ReferenceTree, branches: Branches) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Who asks in subtrees that lie in two known keysets, how often, and how often again."""
-    own = [
-        contains(branches.own_first, branches.own_last, key)
-        for key in (branches.unknown_last, branches.unknown_first)
-    ]
-    lookups = lookups_between(tree, branches.subtree, branches.unknown_last, ~own[0], ~own[1])
-    return branches.asker, lookups, lookups
 
 
 def _unknown_part(

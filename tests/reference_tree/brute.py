@@ -73,7 +73,6 @@ class Place:
     parent_lookups: int
     children: frozenset[int]
     child_lookups: int
-    repeated_lookups: int
 
 
 def place_of_hosts(tree: Tree, ids: list[int], assignment: str) -> dict[int, Place]:
@@ -90,7 +89,7 @@ def place_of_hosts(tree: Tree, ids: list[int], assignment: str) -> dict[int, Pla
             key = tree.parent[key]
         parent = None if key is None else owner[key]
         lookups += parent is not None and parent not in known
-        found, asked, again = set(), 0, 0
+        found, asked = set(), 0
         front: list[tuple[int, tuple[int, ...]]]
         front = [(child, (host,)) for child in tree.children[topmost[host]]]
         while front:
@@ -100,13 +99,12 @@ def place_of_hosts(tree: Tree, ids: list[int], assignment: str) -> dict[int, Pla
                 if any(keysets[one].issuperset(range(first, last + 1)) for one in path):
                     continue
                 there = owner[node]
-                if there != host:
+                if there not in path:
                     asked += 1
-                    again += there in path
                     if topmost[there] == node:
                         found.add(there)
                         continue
                 deeper += [(child, (*path, there)) for child in tree.children[node]]
             front = deeper
-        places[host] = Place(topmost[host], parent, lookups, frozenset(found), asked, again)
+        places[host] = Place(topmost[host], parent, lookups, frozenset(found), asked)
     return places

@@ -38,13 +38,13 @@ def at_once(ids: list[int], bits: int, children: int, assignment: str) -> list[t
     subtree = topmost_keys(tree, rings.first, rings.last).subtree
     begun = first_branches(rings.node, rings.ring, rings.first, rings.last, subtree)
     children_found, _ = explore(tree, rings, begun)
-    asked, again = children_found.totals(n)
+    asked = np.bincount(children_found.lookups, minlength=n)
     high, low = halves(rings.topmost)
     rows = []
     for place in range(n):
         node, parent = int(rings.node[place]), int(found.parent[place])
         key = (signed(int(high[place])), signed(int(low[place])))
-        counts = (int(found.lookups[place]), int(asked[node]), int(again[node]))
+        counts = (int(found.lookups[place]), int(asked[node]))
         parents = None if parent < 0 else parent
         rows.append((node, *key, int(rings.depth[place]), parents, *counts))
     return sorted(rows)

@@ -63,7 +63,7 @@ def test_places_on_several_rings_at_once(width, seed):
     begun = first_branches(known.node, known.ring, known.first, known.last, subtree)
     found, _ = explore(tree, known, begun)
 
-    asked, again = found.totals(len(ids))
+    asked = np.bincount(found.lookups, minlength=len(ids))
     topmost = dict(zip(known.node.tolist(), low_halves(known.topmost), strict=True))
     children_of: dict[int, list[int]] = {node: [] for node in range(len(ids))}
     for asker, child in zip(found.asker.tolist(), found.child.tolist(), strict=True):
@@ -79,7 +79,6 @@ def test_places_on_several_rings_at_once(width, seed):
             lookups,
             frozenset(children_of[node]),
             int(asked[node]),
-            int(again[node]),
         )
     nodes = iter(range(len(ids)))
     for one in rings:
