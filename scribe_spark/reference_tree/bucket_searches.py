@@ -30,17 +30,22 @@ from scribe_spark.reference_tree.wide import Numbers, halves
 
 __all__ = [
     "ANSWER",
+    "ASK",
+    "CHILD",
     "CHILDREN",
     "KEYSETS",
     "PARENTS",
     "PLACE",
     "answer_letters",
     "first_answers",
+    "keysets_and_places",
+    "search_places",
 ]
 
-#: Values of ``what``: a host's place, its part of a search that went on elsewhere, letters with
-#: searches for parents and for children, the keysets of a bucket.
-PLACE, ANSWER, PARENTS, CHILDREN, KEYSETS = range(5)
+#: Values of ``what``: a host's place, its part of a search that went on elsewhere, a child that it
+#: has found, letters with searches for parents and for children, a host that is to search, the
+#: keysets of a bucket.
+PLACE, ANSWER, CHILD, PARENTS, CHILDREN, ASK, KEYSETS = range(7)
 
 _ARROW = to_arrow_schema(SEARCH_ROWS)
 
@@ -64,11 +69,40 @@ def first_answers(
     """
     rings = buckets.rings(bucket, hi, lo, node)
     yield _rows(KEYSETS, bucket=np.array([bucket]), data=[pack_rings(rings)])
-    # (a host may be there twice: as the owner of the bucket's last key, too)
+    yield from search_places(buckets, rings, node)
+
+
+def keysets_and_places(
+    buckets: Buckets, bucket: int, hi: np.ndarray, lo: np.ndarray, node: np.ndarray
+) -> Iterator[pa.RecordBatch]:
+    """As :func:`first_answers`, without searches: places have topmost keys and depths only."""
+    rings = buckets.rings(bucket, hi, lo, node)
+    yield _rows(KEYSETS, bucket=np.array([bucket]), data=[pack_rings(rings)])
+    home = _of_nodes(rings, node)
+    yield _rows(PLACE, bucket=np.full(len(home), bucket), **_topmost(rings, home))
+
+
+def _of_nodes(rings: Rings, node: np.ndarray) -> np.ndarray:
+    """Where some hosts are, each once: the owner of a bucket's last key may be there twice."""
     _, once = np.unique(rings.node, return_index=True)
-    home = np.sort(once[np.isin(rings.node[once], node)])
-    for start in range(0, len(home), _AT_ONCE):
-        yield from _places(buckets, rings, home[start : start + _AT_ONCE])
+    return np.sort(once[np.isin(rings.node[once], node)])
+
+
+def _topmost(rings: Rings, rows: np.ndarray) -> dict[str, np.ndarray]:
+    hi, lo = (half[rows].view(np.int64) for half in halves(rings.topmost))
+    return {
+        "node": rings.node[rows],
+        "topmost_hi": hi,
+        "topmost_lo": lo,
+        "depth": rings.depth[rows],
+    }
+
+
+def search_places(buckets: Buckets, rings: Rings, node: np.ndarray) -> Iterator[pa.RecordBatch]:
+    """The places of some hosts of a bucket, as far as their searches go there, and letters."""
+    rows = _of_nodes(rings, node)
+    for start in range(0, len(rows), _AT_ONCE):
+        yield from _places(buckets, rings, rows[start : start + _AT_ONCE])
 
 
 def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
@@ -83,18 +117,16 @@ def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[pa.Rec
     parent[parents.asker], lookups[parents.asker] = parents.parent, parents.lookups
     ended = np.ones(n, dtype=bool)
     ended[climbing.asker] = ended[exploring.asker] = False
-    topmost_hi, topmost_lo = halves(topmost)
     yield _rows(
         PLACE,
-        node=node,
-        topmost_hi=topmost_hi.view(np.int64),
-        topmost_lo=topmost_lo.view(np.int64),
-        depth=depth,
+        **_topmost(rings, rows),
         parent=_or_null(parent),
         parent_lookups=lookups,
         child_lookups=np.bincount(found.lookups, minlength=n),
         ended=ended,
     )
+    if buckets.name_children:
+        yield _rows(CHILD, node=node[found.asker], child=found.child)
     climbing = replace(climbing, asker=node[climbing.asker])
     exploring = replace(exploring, asker=node[exploring.asker])
     yield from _letters(buckets, climbing, exploring)
@@ -124,6 +156,8 @@ def answer_letters(
             parent_lookups=np.zeros(len(node), dtype=np.int64),
             child_lookups=asked,
         )
+        if buckets.name_children:
+            yield _rows(CHILD, node=found.asker, child=found.child)
     yield from _letters(buckets, climbing, exploring)
 
 

@@ -99,12 +99,15 @@ class Buckets:
     bits : int
         First bits of a key that say which bucket it is in.
     ends : Ends
+    name_children : bool
+        Whether searches tell the children that they find, besides their look-ups.
     """
 
     tree: ReferenceTree
     assignment: str
     bits: int
     ends: Ends
+    name_children: bool = False
 
     def range(self, bucket: int) -> tuple[Numbers, Numbers]:
         """The first and the last key of a bucket."""

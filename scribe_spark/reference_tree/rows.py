@@ -37,11 +37,12 @@ PLACES = schema(
 )
 
 #: Everything that a bucket makes in a superstep, ``what`` says which of it.  ``ended`` says that
-#: all searches of the host have.
+#: all searches of the host have; ``child`` is one of its children.
 SEARCH_ROWS = StructType(
     [
         *schema(what=_INT, bucket=_INT, data=BinaryType()).fields,
         *PLACES.fields,
         StructField("ended", BooleanType(), True),
+        StructField("child", _LONG, True),
     ]
 )
