@@ -196,7 +196,7 @@ class HostTree:
             # 2. what they find, and what they knew
             rows = finished.outcomes()
             assert rows is not None
-            known = state["neighbours"].rows()
+            known = state["neighbours"].at(computing.select("node").repartition("node"), ["node"])
             found = _found(rows)
             if known is None:
                 known = found.select("node", none.alias("neighbours")).limit(0)
@@ -252,8 +252,8 @@ def _asks(computing: DataFrame) -> DataFrame:
 def _found(rows: DataFrame) -> DataFrame:
     """``node, neighbours, parent_lookups, child_lookups`` of hosts whose searches have ended."""
     places = put_together(rows)
-    children = rows.where(F.col("what") == CHILD).groupBy("node")
-    children = children.agg(F.collect_list("child").alias("children"))
+    of_each = rows.where(F.col("what") == CHILD).groupBy("node")
+    children = of_each.agg(F.collect_list("child").alias("children"))
     both = places.join(children, "node", "left")
     everyone = F.concat(F.coalesce("children", F.array().cast("array<bigint>")), F.array("parent"))
     neighbours = F.array_sort(F.filter(everyone, lambda one: one.isNotNull()))
