@@ -12,11 +12,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.search import NOBODY, Climbs, climb, explore, first_branches
+from scribe_spark.reference_tree.search import (
+    NOBODY,
+    Climbs,
+    Parents,
+    climb,
+    explore,
+    first_branches,
+)
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = ["Links", "Neighbours", "Rounds", "first_to_compute", "neighbours", "reconfigure"]
+__all__ = [
+    "Links",
+    "Neighbours",
+    "Rounds",
+    "all_parents",
+    "first_to_compute",
+    "neighbours",
+    "reconfigure",
+]
 
 
 @dataclass(frozen=True)
@@ -36,8 +51,8 @@ class Links:
 
     @classmethod
     def of(cls, host: np.ndarray, neighbour: np.ndarray, hosts: int) -> Links:
-        """Links that are given in any order."""
-        return cls(np.unique(host * hosts + neighbour), hosts)
+        """Links that are given in any order, each once."""
+        return cls(np.sort(host * hosts + neighbour), hosts)
 
     @property
     def host(self) -> np.ndarray:
@@ -88,12 +103,9 @@ def neighbours(tree: ReferenceTree, rings: Rings, some: np.ndarray, hosts: int) 
     hosts : int
         Numbers of hosts are below this.
     """
-    n = len(some)
-    place_of = np.full(hosts, NOBODY)
-    place_of[rings.node] = np.arange(len(rings))
-    place, asker = place_of[some], np.arange(n)
-    ring, topmost = rings.ring[place], rings.topmost[place]
-    up, _ = climb(tree, rings, Climbs.of(asker, ring, topmost, rings.depth[place]))
+    n, place = len(some), _places(rings, hosts)[some]
+    asker, ring = np.arange(n), rings.ring[place]
+    up = _parents(tree, rings, place)
     first, last = rings.first[place], rings.last[place]
     subtree = topmost_keys(tree, first, last).subtree
     down, _ = explore(tree, rings, first_branches(asker, ring, first, last, subtree))
@@ -102,6 +114,28 @@ def neighbours(tree: ReferenceTree, rings: Rings, some: np.ndarray, hosts: int) 
     other = np.concatenate([up.parent[has_parent], down.child])
     lookups = np.stack([up.lookups, np.bincount(down.lookups, minlength=n)], axis=1)
     return Neighbours(Links.of(host, other, hosts), up.parent, lookups)
+
+
+def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:
+    """The parent of every host: int64, shape (hosts,); `NOBODY` at roots and where nobody is."""
+    parent = np.full(hosts, NOBODY)
+    parent[rings.node] = _parents(tree, rings, np.arange(len(rings))).parent
+    return parent
+
+
+def _places(rings: Rings, hosts: int) -> np.ndarray:
+    """Where each host number is in the hash table; `NOBODY` for a host that is not."""
+    place = np.full(hosts, NOBODY)
+    place[rings.node] = np.arange(len(rings))
+    return place
+
+
+def _parents(tree: ReferenceTree, rings: Rings, place: np.ndarray) -> Parents:
+    """The parents of the hosts at some places of the hash table, in that order."""
+    asker, ring = np.arange(len(place)), rings.ring[place]
+    depth = rings.depth[place]
+    found, _ = climb(tree, rings, Climbs.of(asker, ring, rings.topmost[place], depth))
+    return found
 
 
 @dataclass(frozen=True)
@@ -145,8 +179,7 @@ def first_to_compute(
     joined, gone : ndarray of int64
         Numbers of hosts.
     """
-    was, now = (np.full(links.hosts, NOBODY) for _ in range(2))
-    was[before.node], now[after.node] = np.arange(len(before)), np.arange(len(after))
+    was, now = _places(before, links.hosts), _places(after, links.hosts)
     both = np.flatnonzero((was != NOBODY) & (now != NOBODY))
     changed = both[before.topmost[was[both]] != after.topmost[now[both]]]
     first = np.unique(np.concatenate([joined, links.around(gone), changed]))
@@ -189,6 +222,6 @@ def reconfigure(
         told = different % hosts
         told = told[here[told]]
         notices += np.bincount(ring_of[told], minlength=count)
-        links = Links(np.union1d(links.pairs[~own], found.links.pairs), hosts)
+        links = Links(np.sort(np.concatenate([links.pairs[~own], found.links.pairs])), hosts)
         computing = np.unique(told)
     return Rounds(links, rounds, computations, notices, computed, lookups)

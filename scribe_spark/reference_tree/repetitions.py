@@ -19,8 +19,8 @@ from scribe_spark import draws
 from scribe_spark.reference_tree.area import areas, depths, links_changed
 from scribe_spark.reference_tree.reconfiguration import (
     Links,
+    all_parents,
     first_to_compute,
-    neighbours,
     reconfigure,
 )
 from scribe_spark.reference_tree.rings import Rings
@@ -140,9 +140,7 @@ class _World:
 
     def from_nothing(self) -> tuple[Links, np.ndarray]:
         """All links as they have to be, and the parent of each slot."""
-        there = np.flatnonzero(self.here)
-        parent = np.full(len(self.here), NOBODY)
-        parent[there] = neighbours(self.tree, self.rings, there, len(self.here)).parent
+        parent = all_parents(self.tree, self.rings, len(self.here))
         child = np.flatnonzero(parent != NOBODY)
         ends = np.concatenate([child, parent[child]]), np.concatenate([parent[child], child])
         return Links.of(*ends, len(self.here)), parent

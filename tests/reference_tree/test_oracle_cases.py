@@ -20,8 +20,8 @@ from scribe_spark.reference_tree.reconfiguration import (
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.wide import from_halves, halves
 
-#: Seeds of the cases.
-SEEDS = range(300)
+#: Seeds of the cases: all of them in `make test-slow`, the first ones always.
+SEEDS = [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 300))]
 
 
 def keysets(case: Case, hosts: list[int], number: dict[int, int]) -> Rings:
