@@ -239,7 +239,9 @@ def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Foun
             rest &= on & ~(before if below else after)
             rows = np.flatnonzero(rest)
             some = branches[rows]
-            unknown = (some.unknown_first, bound[rows]) if below else (bound[rows], some.unknown_last)
+            unknown = (
+                (some.unknown_first, bound[rows]) if below else (bound[rows], some.unknown_last)
+            )
             onward.append(_parts(tree, some, node[rows], unknown, below))
         branches = Branches.join(onward)
     found = [_columns(children, 3), _columns(counts, 3)]

@@ -8,7 +8,7 @@ has a function and not an operator, there is one here that takes both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -101,7 +101,7 @@ class Wide:
 
 
 #: Numbers of one column: uint64 up to :data:`NARROW_BITS`, else `Wide`.
-Numbers: TypeAlias = Union[np.ndarray, Wide]
+Numbers: TypeAlias = np.ndarray | Wide
 
 
 def constant(value: int, bits: int) -> Any:

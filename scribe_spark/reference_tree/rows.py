@@ -1,0 +1,48 @@
+"""Tables of the reference tree: their columns."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+__all__ = ["COUNTS", "PLACES", "SEARCH_ROWS", "schema"]
+
+
+def schema(**columns: DataType) -> StructType:
+    """Columns that may be NULL."""
+    return StructType([StructField(name, kind, True) for name, kind in columns.items()])
+
+
+_INT, _LONG = IntegerType(), LongType()
+
+#: Look-ups of a host: for its parent, for its children, and of the latter those for keys in
+#: keysets that it knew already.
+COUNTS = ("parent_lookups", "child_lookups", "repeated_lookups")
+
+#: A row for each host.  ``topmost_hi, topmost_lo`` is its topmost key and ``depth`` that key's
+#: depth; ``parent`` is NULL at the root.
+PLACES = schema(
+    node=_LONG,
+    topmost_hi=_LONG,
+    topmost_lo=_LONG,
+    depth=_INT,
+    parent=_LONG,
+    **dict.fromkeys(COUNTS, _LONG),
+)
+
+#: Everything that a bucket makes in a superstep, ``what`` says which of it.  ``ended`` says that
+#: all searches of the host have.
+SEARCH_ROWS = StructType(
+    [
+        *schema(what=_INT, bucket=_INT, data=BinaryType()).fields,
+        *PLACES.fields,
+        StructField("ended", BooleanType(), True),
+    ]
+)
