@@ -21,7 +21,6 @@ from scribe_spark.reference_tree.search import (
     NOBODY,
     Branches,
     Climbs,
-    Found,
     climb,
     explore,
     first_branches,
@@ -90,7 +89,7 @@ def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[pa.Rec
     parent[parents.asker], lookups[parents.asker] = parents.parent, parents.lookups
     ended = np.ones(n, dtype=bool)
     ended[climbing.asker] = ended[exploring.asker] = False
-    asked, again = _counts(found, n)
+    asked, again = found.totals(n)
     topmost_hi, topmost_lo = halves(topmost)
     yield _rows(
         PLACE,
@@ -128,7 +127,7 @@ def answer_letters(
     if branches:
         found, exploring = explore(tree, rings, Branches.join(branches))
         node, back = np.unique(found.counted, return_inverse=True)
-        asked, again = _counts(replace(found, counted=back), len(node))
+        asked, again = replace(found, counted=back).totals(len(node))
         yield _rows(
             ANSWER,
             node=node,
@@ -137,14 +136,6 @@ def answer_letters(
             repeated_lookups=again,
         )
     yield from _letters(buckets, climbing, exploring)
-
-
-def _counts(found: Found, askers: int) -> tuple[np.ndarray, np.ndarray]:
-    """Look-ups of each asker, and those of them that asked for what it knew: int64."""
-    asked, again = (
-        np.bincount(found.counted[which], minlength=askers) for which in (found.asked, found.again)
-    )
-    return asked, again
 
 
 def _letters(

@@ -124,7 +124,7 @@ class Buckets:
         full = Rings.of(
             self.tree, self.assignment, ids, np.zeros(len(node) + others.sum(), int), numbers, 1
         )
-        # 2. those whose keysets meet the bucket; the last of them also has the keys after all others
+        # 2. those whose keysets meet the bucket; the last one also has the keys after all others
         first, last = self.range(bucket)
         inside = np.flatnonzero((full.last >= first) & (full.last <= last))
         rows = np.append(inside, full.owner(np.zeros(1, int), last + self.tree.rows(0, 1)))

@@ -76,4 +76,6 @@ def unpack_rings(data: bytes, answers: tuple[Numbers, Numbers], bits: int) -> Ri
     columns = list(np.frombuffer(data, np.int64).reshape(8, -1))
     read = [_read(name, columns, bits) for name in _RINGS]
     beyond = len(read[-1]) - 1
-    return Rings(np.array([0, beyond]), np.array([beyond]), *read, answers)
+    first, last, topmost, depth, node = read
+    starts = np.array([0, beyond])
+    return Rings(starts, starts[1:], first, last, topmost, depth, node, answers)

@@ -179,7 +179,7 @@ def _answer(buckets: Buckets):
 
 
 def _put_together(pieces: DataFrame) -> DataFrame:
-    """One row of :data:`PLACES` for each host; of other columns than counts one piece has a value."""
+    """One row of `PLACES` for each host; of columns that are no counts one piece has a value."""
     one = [F.max(n).alias(n) for n in PLACES.names if n not in ("node", *COUNTS)]
     sums = [F.sum(name).alias(name) for name in COUNTS]
     return pieces.groupBy("node").agg(*one, *sums).select(PLACES.names)

@@ -154,11 +154,11 @@ class Rings:
         low, high = self.starts[ring], self.starts[ring + 1]
         end = high
         if len(self.starts) == 2 and isinstance(key, Wide):
-            known = self.last.hi[: self.starts[1]]  # type: ignore[union-attr]
+            known = self.last.hi[: self.starts[1]]
             low = np.searchsorted(known, key.hi, side="left")
             high = np.searchsorted(known, key.hi, side="right")
         elif len(self.starts) == 2:
-            low = high = np.searchsorted(self.last[: self.starts[1]], key)  # type: ignore[arg-type]
+            low = high = np.searchsorted(self.last[: self.starts[1]], key)
         last = len(self.node) - 1
         while (low < high).any():
             middle = (low + high) >> 1

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from scribe_spark.reference_tree.between import lookups_between
 from scribe_spark.reference_tree.rings import Rings, contains
 from scribe_spark.reference_tree.tree import ReferenceTree, Subtrees
 from scribe_spark.reference_tree.wide import Numbers, concatenate, maximum, minimum, where
@@ -175,9 +176,9 @@ class Found:
     asker, ring, child : ndarray of int64, shape (k,)
         Children, one a row.
     counted : ndarray of int64, shape (n,)
-        Who asked, one row for each subtree visited;
-    asked, again : ndarray of bool, shape (n,)
-        whether it asked for the key of the subtree's node, and whether that key was in a keyset
+        Who asked, perhaps in several rows.
+    asked, again : ndarray of int64, shape (n,)
+        How often it asked for the key of a subtree's node, and how often that key was in a keyset
         that it knew from the node's ancestors.
     """
 
@@ -187,6 +188,13 @@ class Found:
     counted: np.ndarray
     asked: np.ndarray
     again: np.ndarray
+
+    def totals(self, askers: int) -> tuple[np.ndarray, np.ndarray]:
+        """`asked` and `again` by asker, where these are numbered from 0: int64, shape (askers,)."""
+        return tuple(  # type: ignore[return-value]
+            np.bincount(self.counted, which, askers).astype(np.int64)
+            for which in (self.asked, self.again)
+        )
 
 
 def first_branches(
@@ -205,8 +213,9 @@ def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Foun
     Branches
         Those at a key whose owner is not known here.
     """
-    children, counts, away = [], [], []
-    one = tree.number(1)
+    children: list[tuple] = []
+    counts: list[tuple] = []
+    away: list[Branches] = []
     while len(branches):
         # 1. the node of each subtree, and who owns it
         node = tree.node(branches.subtree)
@@ -219,7 +228,8 @@ def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Foun
             here = ~outside
             branches, node, own, new = branches[here], node[here], own[here], new[here]
             before, after = before[here], after[here]
-        counts.append((branches.asker, ~own, (before | after) & ~own))
+        again = (before | after) & ~own
+        counts.append((branches.asker, (~own).astype(np.int64), again.astype(np.int64)))
         # 2. the keys around it that its owner has, too
         first, last = branches.own_first[:], branches.own_last[:]
         asked = np.flatnonzero(new)
@@ -244,8 +254,23 @@ def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Foun
             )
             onward.append(_parts(tree, some, node[rows], unknown, below))
         branches = Branches.join(onward)
+        # 4. between two keysets that are known there is nobody to be found
+        between = branches.unknown_last < branches.unknown_first
+        if between.any():
+            known = branches[between]
+            counts.append((known.asker, *[_between(tree, known)] * 2))
+            branches = branches[~between]
     found = [_columns(children, 3), _columns(counts, 3)]
     return Found(*found[0], *found[1]), (Branches.join(away) if away else branches)
+
+
+def _between(tree: ReferenceTree, branches: Branches) -> np.ndarray:
+    """Look-ups in subtrees that lie in two known keysets."""
+    own = [
+        contains(branches.own_first, branches.own_last, key)
+        for key in (branches.unknown_last, branches.unknown_first)
+    ]
+    return lookups_between(tree, branches.subtree, branches.unknown_last, ~own[0], ~own[1])
 
 
 def _unknown_part(
@@ -312,11 +337,11 @@ def _parts(
 def _put(numbers: Numbers, rows: np.ndarray, values: Numbers) -> Numbers:
     """A copy with other values in some rows."""
     copied = where(np.ones(len(numbers), dtype=bool), numbers, numbers)
-    copied[rows] = values  # type: ignore[index]
+    copied[rows] = values
     return copied
 
 
-def _columns(parts: list[tuple[np.ndarray, ...]], count: int) -> list[np.ndarray]:
+def _columns(parts: list[tuple], count: int) -> list[np.ndarray]:
     """Columns of several pieces, put together."""
     if not parts:
         return [np.zeros(0, dtype=np.int64)] * count

@@ -52,10 +52,10 @@ def topmost_keys(tree: ReferenceTree, first: Numbers, last: Numbers) -> Topmost:
 
 
 def _take(found: Topmost, rows: np.ndarray, key: Numbers, depth: int, subtree: Subtrees) -> None:
-    found.key[rows] = key  # type: ignore[index]
+    found.key[rows] = key
     found.depth[rows] = depth
-    found.subtree.first[rows] = subtree.first  # type: ignore[index]
-    found.subtree.last[rows] = subtree.last  # type: ignore[index]
+    found.subtree.first[rows] = subtree.first
+    found.subtree.last[rows] = subtree.last
     found.subtree.kind[rows] = subtree.kind
 
 

@@ -212,7 +212,7 @@ class ReferenceTree:
         while len(rows):
             node = self.node(here)
             level = self.rows(0, n)
-            level[rows] = node  # type: ignore[index]
+            level[rows] = node
             levels.append(level)
             key = keys[rows]
             onward = node != key

@@ -100,8 +100,9 @@ class Wide:
     __hash__ = None  # type: ignore[assignment]
 
 
-#: Numbers of one column: uint64 up to :data:`NARROW_BITS`, else `Wide`.
-Numbers: TypeAlias = np.ndarray | Wide
+#: Numbers of one column: an array of uint64 up to :data:`NARROW_BITS`, else `Wide`.  (To a type
+#: checker these two have no operators in common.)
+Numbers: TypeAlias = Any
 
 
 def constant(value: int, bits: int) -> Any:
@@ -135,7 +136,7 @@ def where(condition: np.ndarray, a: Numbers, b: Numbers) -> Numbers:
     if isinstance(a, Wide):
         assert isinstance(b, Wide)
         return Wide(np.where(condition, a.hi, b.hi), np.where(condition, a.lo, b.lo))
-    return np.where(condition, a, b)  # type: ignore[arg-type]
+    return np.where(condition, a, b)
 
 
 def minimum(a: Numbers, b: Numbers) -> Numbers:
@@ -154,7 +155,7 @@ def concatenate(parts: Sequence[Numbers]) -> Numbers:
         columns = [halves(part) for part in parts]
         hi, lo = (np.concatenate(column) for column in zip(*columns, strict=True))
         return Wide(hi, lo)
-    return np.concatenate(parts)  # type: ignore[arg-type]
+    return np.concatenate(parts)
 
 
 def lexsort(numbers: Numbers, ring: np.ndarray) -> np.ndarray:

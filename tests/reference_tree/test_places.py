@@ -38,19 +38,15 @@ def at_once(ids: list[int], bits: int, children: int, assignment: str) -> list[t
     subtree = topmost_keys(tree, rings.first, rings.last).subtree
     begun = first_branches(rings.node, rings.ring, rings.first, rings.last, subtree)
     children_found, _ = explore(tree, rings, begun)
-    asked, again = (
-        np.bincount(children_found.counted[which], minlength=n)
-        for which in (children_found.asked, children_found.again)
-    )
+    asked, again = children_found.totals(n)
     high, low = halves(rings.topmost)
     rows = []
     for place in range(n):
         node, parent = int(rings.node[place]), int(found.parent[place])
         key = (signed(int(high[place])), signed(int(low[place])))
-        rows.append(
-            (node, *key, int(rings.depth[place]), None if parent < 0 else parent)
-            + (int(found.lookups[place]), int(asked[node]), int(again[node]))
-        )
+        counts = (int(found.lookups[place]), int(asked[node]), int(again[node]))
+        parents = None if parent < 0 else parent
+        rows.append((node, *key, int(rings.depth[place]), parents, *counts))
     return sorted(rows)
 
 
