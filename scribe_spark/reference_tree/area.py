@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.reference_tree.search import NOBODY
+from scribe_spark.reference_tree.searches import NOBODY
 
 __all__ = ["areas", "depths", "links_changed"]
 

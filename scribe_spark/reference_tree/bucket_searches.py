@@ -14,17 +14,12 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.reference_tree.buckets import Buckets, bucket_of_key
+from scribe_spark.reference_tree.climb import climb
+from scribe_spark.reference_tree.explore import explore
 from scribe_spark.reference_tree.packing import pack, pack_rings
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.rows import SEARCH_ROWS
-from scribe_spark.reference_tree.search import (
-    NOBODY,
-    Branches,
-    Climbs,
-    climb,
-    explore,
-    first_branches,
-)
+from scribe_spark.reference_tree.searches import NOBODY, Branches, Climbs, first_branches
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.wide import Numbers, halves
 

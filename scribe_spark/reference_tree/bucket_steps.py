@@ -25,7 +25,7 @@ from scribe_spark.reference_tree.buckets import Buckets, bucket_bits, find_ends,
 from scribe_spark.reference_tree.packing import unpack, unpack_rings
 from scribe_spark.reference_tree.rings import Rings, check_assignment
 from scribe_spark.reference_tree.rows import SEARCH_ROWS
-from scribe_spark.reference_tree.search import Branches, Climbs
+from scribe_spark.reference_tree.searches import Branches, Climbs
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.superstep import Finished, Round, Step, Table

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.search import Branches, Climbs
+from scribe_spark.reference_tree.searches import Branches, Climbs
 from scribe_spark.reference_tree.tree import Subtrees
 from scribe_spark.reference_tree.wide import Numbers, from_halves, halves
 

@@ -11,15 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.reference_tree.climb import climb
+from scribe_spark.reference_tree.explore import explore
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.search import (
-    NOBODY,
-    Climbs,
-    Parents,
-    climb,
-    explore,
-    first_branches,
-)
+from scribe_spark.reference_tree.searches import NOBODY, Climbs, Parents, first_branches
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 

@@ -24,7 +24,7 @@ from scribe_spark.reference_tree.reconfiguration import (
     reconfigure,
 )
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.search import NOBODY
+from scribe_spark.reference_tree.searches import NOBODY
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.reference_tree.wide import Numbers, from_halves, halves
 

@@ -9,8 +9,10 @@ import pytest
 
 from scribe_spark.errors import InputError
 from scribe_spark.reference_tree import ReferenceTree, places
+from scribe_spark.reference_tree.climb import climb
+from scribe_spark.reference_tree.explore import explore
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.search import Climbs, climb, explore, first_branches
+from scribe_spark.reference_tree.searches import Climbs, first_branches
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.wide import from_halves, halves
 from scribe_spark.runtime.blocks import release

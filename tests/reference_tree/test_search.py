@@ -9,8 +9,10 @@ import pytest
 
 from reference_tree.brute import Place, Tree, place_of_hosts
 from scribe_spark.reference_tree import ReferenceTree, wide
+from scribe_spark.reference_tree.climb import climb
+from scribe_spark.reference_tree.explore import explore
 from scribe_spark.reference_tree.rings import ASSIGNMENTS, Rings
-from scribe_spark.reference_tree.search import Climbs, climb, explore, first_branches
+from scribe_spark.reference_tree.searches import Climbs, first_branches
 from scribe_spark.reference_tree.topmost import topmost_keys
 
 

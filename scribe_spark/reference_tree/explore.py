@@ -1,7 +1,6 @@
-"""How hosts find their parents and their children: by asking who owns keys of the reference tree.
+"""How hosts find their children: by asking who owns the keys below their topmost keys.
 
-Both searches stop at a key whose owner is not known here (`Rings.answers`) and go on elsewhere, so
-what they need besides the hash table is all in their rows.
+A search stops at a key whose owner is not known here (`Rings.answers`) and goes on elsewhere.
 
 References
 ----------
@@ -10,160 +9,16 @@ Costa and Frey, Section 3.4; ``docs/reference_tree.md`` (look-ups).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.reference_tree.rings import Rings, contains
-from scribe_spark.reference_tree.tree import ReferenceTree, Subtrees
-from scribe_spark.reference_tree.wide import Numbers, concatenate, maximum, minimum, where
+from scribe_spark.reference_tree.searches import Branches
+from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.reference_tree.wide import Numbers, maximum, minimum, where
 
-__all__ = ["Branches", "Climbs", "Found", "Parents", "climb", "explore", "first_branches"]
-
-#: No host.
-NOBODY = -1
-
-_Rows = TypeVar("_Rows", bound="_Columns")
-
-
-class _Columns:
-    """Rows of searches, as a dataclass of columns."""
-
-    def __getitem__(self: _Rows, rows: Any) -> _Rows:
-        columns = [getattr(self, field.name)[rows] for field in fields(self)]  # type: ignore[arg-type]
-        return type(self)(*columns)
-
-    @classmethod
-    def join(cls: type[_Rows], parts: list[_Rows]) -> _Rows:
-        """Rows after one another; at least one part."""
-        columns = []
-        for field in fields(cls):  # type: ignore[arg-type]
-            cells = [getattr(part, field.name) for part in parts]
-            columns.append(_join(cells))
-        return cls(*columns)
-
-
-def _join(cells: list[Any]) -> Any:
-    if isinstance(cells[0], Subtrees):
-        first, last = (concatenate([getattr(c, n) for c in cells]) for n in ("first", "last"))
-        return Subtrees(first, last, np.concatenate([c.kind for c in cells]))
-    return concatenate(cells)
-
-
-@dataclass(frozen=True)
-class Climbs(_Columns):
-    """Searches for parents, on their way from a topmost key to the root.
-
-    Attributes
-    ----------
-    asker, ring : ndarray of int64, shape (n,)
-        Who asks, and on which ring.
-    topmost : Numbers
-        Its topmost key.
-    level : ndarray of int64
-        The depth of the ancestor that is next; -1 for the root's search.
-    above, below : ndarray of int64
-        The owners last found of ancestors above and below the topmost key; `NOBODY` at first.  A
-        key in any keyset that was named before is in one of these two.
-    lookups : ndarray of int64
-    """
-
-    asker: np.ndarray
-    ring: np.ndarray
-    topmost: Numbers
-    level: np.ndarray
-    above: np.ndarray
-    below: np.ndarray
-    lookups: np.ndarray
-
-    @classmethod
-    def of(cls, asker: np.ndarray, ring: np.ndarray, topmost: Numbers, depth: np.ndarray) -> Climbs:
-        """Searches that begin."""
-        nobody = np.full(len(asker), NOBODY, dtype=np.int64)
-        return cls(asker, ring, topmost, depth - 1, nobody, nobody, np.zeros_like(nobody))
-
-    def __len__(self) -> int:
-        return len(self.asker)
-
-
-@dataclass(frozen=True)
-class Parents(_Columns):
-    """Parents that were found; `parent` is `NOBODY` for the root.
-
-    All are ndarray of int64, shape (n,).
-    """
-
-    asker: np.ndarray
-    ring: np.ndarray
-    parent: np.ndarray
-    lookups: np.ndarray
-
-
-def climb(tree: ReferenceTree, rings: Rings, searches: Climbs) -> tuple[Parents, Climbs]:
-    """Ask for ancestors until a key is its owner's topmost key.
-
-    Returns
-    -------
-    Parents
-        Of the searches that have ended.
-    Climbs
-        Those that are at a key whose owner is not known here.
-    """
-    n = len(searches)
-    paths, _ = tree.paths(searches.topmost)
-    level, above, below, lookups = (
-        column.copy()
-        for column in (searches.level, searches.above, searches.below, searches.lookups)
-    )
-    parent = np.full(n, NOBODY, dtype=np.int64)
-    away = np.zeros(n, dtype=bool)
-    rows = np.flatnonzero(level >= 0)
-    while len(rows):
-        key = paths[level[rows] * n + rows]
-        known_here = rings.is_known(key)
-        away[rows[~known_here]] = True
-        rows, key = rows[known_here], key[known_here]
-        place = rings.owner(searches.ring[rows], key)
-        owner = rings.node[place]
-        lookups[rows] += (owner != above[rows]) & (owner != below[rows])
-        is_above = key > searches.topmost[rows]
-        above[rows[is_above]], below[rows[~is_above]] = owner[is_above], owner[~is_above]
-        found = rings.topmost[place] == key
-        parent[rows[found]] = owner[found]
-        rows = rows[~found]
-        level[rows] -= 1
-    ended = ~away
-    after = Climbs(searches.asker, searches.ring, searches.topmost, level, above, below, lookups)
-    return Parents(searches.asker, searches.ring, parent, lookups)[ended], after[away]
-
-
-@dataclass(frozen=True)
-class Branches(_Columns):
-    """Searches for children, each at a subtree that has to be visited.
-
-    Attributes
-    ----------
-    asker, ring : ndarray of int64, shape (n,)
-    own_first, own_last : Numbers
-        The keyset of who asks.
-    subtree : Subtrees
-    unknown_first, unknown_last : Numbers
-        The keys of the subtree before and after these lie in keysets that are known from the
-        subtree's ancestors: those of the nearest ancestors on both sides.  Where the first is one
-        more than the last, both together have all keys of the subtree.
-    """
-
-    asker: np.ndarray
-    ring: np.ndarray
-    own_first: Numbers
-    own_last: Numbers
-    subtree: Subtrees
-    unknown_first: Numbers
-    unknown_last: Numbers
-
-    def __len__(self) -> int:
-        return len(self.asker)
+__all__ = ["Found", "explore"]
 
 
 @dataclass(frozen=True)
@@ -182,13 +37,6 @@ class Found:
     ring: np.ndarray
     child: np.ndarray
     lookups: np.ndarray
-
-
-def first_branches(
-    asker: np.ndarray, ring: np.ndarray, first: Numbers, last: Numbers, subtree: Subtrees
-) -> Branches:
-    """Searches that begin: each at the subtree of a topmost key, with the host's keyset."""
-    return Branches(asker, ring, first, last, subtree, subtree.first, subtree.last)
 
 
 def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Found, Branches]:
