@@ -19,7 +19,13 @@ from scribe_spark.reference_tree.explore import explore
 from scribe_spark.reference_tree.packing import pack, pack_rings
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.rows import SEARCH_ROWS
-from scribe_spark.reference_tree.searches import NOBODY, Branches, Climbs, first_branches
+from scribe_spark.reference_tree.searches import (
+    NOBODY,
+    Asked,
+    Branches,
+    Climbs,
+    first_branches,
+)
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.wide import Numbers, halves
 
@@ -29,6 +35,7 @@ __all__ = [
     "CHILD",
     "CHILDREN",
     "KEYSETS",
+    "LOOKUP",
     "PARENTS",
     "PLACE",
     "answer_letters",
@@ -38,9 +45,12 @@ __all__ = [
 ]
 
 #: Values of ``what``: a host's place, its part of a search that went on elsewhere, a child that it
-#: has found, letters with searches for parents and for children, a host that is to search, the
-#: keysets of a bucket.
-PLACE, ANSWER, CHILD, PARENTS, CHILDREN, ASK, KEYSETS = range(7)
+#: has found, a look-up of it, letters with searches for parents and for children, a host that is to
+#: search, the keysets of a bucket.
+PLACE, ANSWER, CHILD, LOOKUP, PARENTS, CHILDREN, ASK, KEYSETS = range(8)
+
+#: What a look-up is for.
+PARENT, CHILDREN_OF = "parent", "children"
 
 _ARROW = to_arrow_schema(SEARCH_ROWS)
 
@@ -105,9 +115,10 @@ def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[pa.Rec
     asker, ring = np.arange(n), np.zeros(n, dtype=np.int64)
     first, last, topmost = rings.first[rows], rings.last[rows], rings.topmost[rows]
     node, depth = rings.node[rows], rings.depth[rows]
-    parents, climbing = climb(tree, rings, Climbs.of(asker, ring, topmost, depth))
+    up, down = _asked(buckets), _asked(buckets)
+    parents, climbing = climb(tree, rings, Climbs.of(asker, ring, topmost, depth), up)
     branches = first_branches(asker, ring, first, last, topmost_keys(tree, first, last).subtree)
-    found, exploring = explore(tree, rings, branches)
+    found, exploring = explore(tree, rings, branches, down)
     parent, lookups = np.full(n, NOBODY), np.zeros(n, dtype=np.int64)
     parent[parents.asker], lookups[parents.asker] = parents.parent, parents.lookups
     ended = np.ones(n, dtype=bool)
@@ -122,6 +133,8 @@ def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[pa.Rec
     )
     if buckets.name_children:
         yield _rows(CHILD, node=node[found.asker], child=found.child)
+    for asked, purpose in ((up, PARENT), (down, CHILDREN_OF)):
+        yield from _lookups(asked, purpose, node)
     climbing = replace(climbing, asker=node[climbing.asker])
     exploring = replace(exploring, asker=node[exploring.asker])
     yield from _letters(buckets, climbing, exploring)
@@ -132,8 +145,9 @@ def answer_letters(
 ) -> Iterator[pa.RecordBatch]:
     """Answers to the searches in the letters to a bucket, and letters of those that go on."""
     tree, climbing, exploring = buckets.tree, None, None
+    up, down = _asked(buckets), _asked(buckets)
     if climbs:
-        parents, climbing = climb(tree, rings, Climbs.join(climbs))
+        parents, climbing = climb(tree, rings, Climbs.join(climbs), up)
         none = np.zeros(len(parents.asker), dtype=np.int64)
         yield _rows(
             ANSWER,
@@ -143,7 +157,7 @@ def answer_letters(
             child_lookups=none,
         )
     if branches:
-        found, exploring = explore(tree, rings, Branches.join(branches))
+        found, exploring = explore(tree, rings, Branches.join(branches), down)
         node, asked = np.unique(found.lookups, return_counts=True)
         yield _rows(
             ANSWER,
@@ -153,7 +167,30 @@ def answer_letters(
         )
         if buckets.name_children:
             yield _rows(CHILD, node=found.asker, child=found.child)
+    for asked_keys, purpose in ((up, PARENT), (down, CHILDREN_OF)):
+        yield from _lookups(asked_keys, purpose)
     yield from _letters(buckets, climbing, exploring)
+
+
+def _asked(buckets: Buckets) -> list[Asked] | None:
+    return [] if buckets.name_lookups else None
+
+
+def _lookups(
+    asked: list[Asked] | None, purpose: str, node: np.ndarray | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of look-ups; `node` has the numbers of askers that are known by their places in it."""
+    if asked:
+        each = Asked.join(asked)
+        hi, lo = (half.view(np.int64) for half in halves(each.key))
+        yield _rows(
+            LOOKUP,
+            node=each.asker if node is None else node[each.asker],
+            key_hi=hi,
+            key_lo=lo,
+            owner=each.owner,
+            purpose=pa.array([purpose] * len(each.owner), pa.string()),
+        )
 
 
 def _letters(

@@ -30,7 +30,7 @@ from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.superstep import Finished, Round, Step, Table
 
-__all__ = ["cut_ring", "each_bucket", "is_letter", "keysets_of", "search"]
+__all__ = ["bucket_rings", "cut_ring", "each_bucket", "is_letter", "keysets_of", "search"]
 
 _ARROW = to_arrow_schema(SEARCH_ROWS)
 
@@ -128,7 +128,7 @@ def _answer(buckets: Buckets) -> Callable[[pa.Table, pa.Table], pa.Table]:
     def run(letters: pa.Table, keysets: pa.Table) -> pa.Table:
         batches: list[pa.RecordBatch] = []
         if letters.num_rows:
-            rings = _rings(buckets, letters.column("bucket")[0].as_py(), keysets)
+            rings = bucket_rings(buckets, letters.column("bucket")[0].as_py(), keysets)
             what = letters.column("what").to_numpy()
             asking = letters.column("node").to_numpy()[what == ASK].astype(np.int64)
             batches.extend(search_places(buckets, rings, asking))
@@ -143,7 +143,8 @@ def _answer(buckets: Buckets) -> Callable[[pa.Table, pa.Table], pa.Table]:
     return run
 
 
-def _rings(buckets: Buckets, bucket: int, keysets: pa.Table) -> Rings:
+def bucket_rings(buckets: Buckets, bucket: int, keysets: pa.Table) -> Rings:
+    """The keysets of a bucket, from its row of :func:`keysets_of`, if there is one."""
     if keysets.num_rows:
         data = keysets.column("keysets")[0].as_py()
         return unpack_rings(data, buckets.range(bucket), buckets.tree.bits)

@@ -19,12 +19,21 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.errors import InputError
+from scribe_spark.ids import halves
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.reference_tree.wide import Numbers, Wide, from_halves
 from scribe_spark.runtime.blocks import read_partition
 
-__all__ = ["Buckets", "Ends", "bucket_bits", "bucket_of_key", "find_ends", "in_buckets"]
+__all__ = [
+    "Buckets",
+    "Ends",
+    "bucket_bits",
+    "bucket_column",
+    "bucket_of_key",
+    "find_ends",
+    "in_buckets",
+]
 
 #: Hosts of a bucket, about, and buckets at the most.
 _HOSTS, _MOST_BITS = 2**15, 12
@@ -40,18 +49,19 @@ def bucket_bits(tree: ReferenceTree, hosts: int, buckets: int | None) -> int:
     return min(max(wanted, 0).bit_length(), _MOST_BITS, tree.bits)
 
 
-def bucket_of_id(tree: ReferenceTree, bits: int) -> Column:
-    """The bucket (INT) of ``id_hi, id_lo``: its first `bits` of the tree's bits."""
+def bucket_column(tree: ReferenceTree, bits: int, name: str) -> Column:
+    """The bucket (INT) of ``NAME_hi, NAME_lo``: its first `bits` of the tree's bits."""
+    hi, lo = halves(name)
     if bits == 0:
         return F.lit(0).cast("int")
     high = tree.bits - 64
     if high >= bits:
-        return F.call_function("shiftrightunsigned", "id_hi", F.lit(high - bits)).cast("int")
+        return F.call_function("shiftrightunsigned", hi, F.lit(high - bits)).cast("int")
     from_low = bits - max(high, 0)
     width = 64 if high > 0 else tree.bits
-    low = F.call_function("shiftrightunsigned", "id_lo", F.lit(width - from_low))
+    low = F.call_function("shiftrightunsigned", lo, F.lit(width - from_low))
     if high > 0:
-        low = F.call_function("shiftleft", "id_hi", F.lit(from_low)).bitwiseOR(low)
+        low = F.call_function("shiftleft", hi, F.lit(from_low)).bitwiseOR(low)
     # (ids that are too large are refused; until then they are in some bucket)
     return F.pmod(low, F.lit(2**bits).cast("bigint")).cast("int")
 
@@ -68,7 +78,7 @@ def bucket_of_key(tree: ReferenceTree, bits: int, key: Numbers) -> np.ndarray:
 
 def in_buckets(nodes: DataFrame, tree: ReferenceTree, bits: int) -> DataFrame:
     """``bucket, node, id_hi, id_lo``, partitioned by bucket."""
-    rows = nodes.select(bucket_of_id(tree, bits).alias("bucket"), "node", "id_hi", "id_lo")
+    rows = nodes.select(bucket_column(tree, bits, "id").alias("bucket"), "node", "id_hi", "id_lo")
     tasks = min(2**bits, max(64, 4 * nodes.sparkSession.sparkContext.defaultParallelism))
     return rows.repartitionById(tasks, F.pmod("bucket", F.lit(tasks)).cast("int"))
 
@@ -100,7 +110,9 @@ class Buckets:
         First bits of a key that say which bucket it is in.
     ends : Ends
     name_children : bool
-        Whether searches tell the children that they find, besides their look-ups.
+        Whether searches tell the children that they find.
+    name_lookups : bool
+        Whether they tell what they ask for.
     """
 
     tree: ReferenceTree
@@ -108,6 +120,7 @@ class Buckets:
     bits: int
     ends: Ends
     name_children: bool = False
+    name_lookups: bool = False
 
     def range(self, bucket: int) -> tuple[Numbers, Numbers]:
         """The first and the last key of a bucket."""

@@ -10,14 +10,21 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.searches import NOBODY, Climbs, Parents
+from scribe_spark.reference_tree.searches import NOBODY, Asked, Climbs, Parents
 from scribe_spark.reference_tree.tree import ReferenceTree
 
 __all__ = ["climb"]
 
 
-def climb(tree: ReferenceTree, rings: Rings, searches: Climbs) -> tuple[Parents, Climbs]:
+def climb(
+    tree: ReferenceTree, rings: Rings, searches: Climbs, asked: list[Asked] | None = None
+) -> tuple[Parents, Climbs]:
     """Ask for ancestors until a key is its owner's topmost key.
+
+    Parameters
+    ----------
+    asked : list of Asked, optional
+        What is asked is added to it.
 
     Returns
     -------
@@ -42,7 +49,10 @@ def climb(tree: ReferenceTree, rings: Rings, searches: Climbs) -> tuple[Parents,
         rows, key = rows[known_here], key[known_here]
         place = rings.owner(searches.ring[rows], key)
         owner = rings.node[place]
-        lookups[rows] += (owner != above[rows]) & (owner != below[rows])
+        new = (owner != above[rows]) & (owner != below[rows])
+        lookups[rows] += new
+        if asked is not None:
+            asked.append(Asked(searches.asker[rows[new]], key[new], owner[new]))
         is_above = key > searches.topmost[rows]
         above[rows[is_above]], below[rows[~is_above]] = owner[is_above], owner[~is_above]
         found = rings.topmost[place] == key

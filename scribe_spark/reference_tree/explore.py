@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.reference_tree.rings import Rings, contains
-from scribe_spark.reference_tree.searches import Branches
+from scribe_spark.reference_tree.searches import Asked, Branches
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.reference_tree.wide import Numbers, maximum, minimum, where
 
@@ -39,8 +39,15 @@ class Found:
     lookups: np.ndarray
 
 
-def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Found, Branches]:
+def explore(
+    tree: ReferenceTree, rings: Rings, branches: Branches, told: list[Asked] | None = None
+) -> tuple[Found, Branches]:
     """Visit subtrees level by level, and ask for the keys of their nodes.
+
+    Parameters
+    ----------
+    told : list of Asked, optional
+        What is asked is added to it.
 
     Returns
     -------
@@ -68,6 +75,8 @@ def explore(tree: ReferenceTree, rings: Rings, branches: Branches) -> tuple[Foun
         first, last = branches.own_first[:], branches.own_last[:]
         asked = np.flatnonzero(new)
         place = rings.owner(branches.ring[asked], node[asked])
+        if told is not None:
+            told.append(Asked(branches.asker[asked], node[asked], rings.node[place]))
         is_child = rings.topmost[place] == node[asked]
         first = _put(first, asked, rings.first[place])
         last = _put(last, asked, rings.last[place])

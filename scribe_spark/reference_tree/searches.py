@@ -15,7 +15,7 @@ import numpy as np
 from scribe_spark.reference_tree.tree import Subtrees
 from scribe_spark.reference_tree.wide import Numbers, concatenate
 
-__all__ = ["NOBODY", "Branches", "Climbs", "Parents", "first_branches"]
+__all__ = ["NOBODY", "Asked", "Branches", "Climbs", "Parents", "first_branches"]
 
 #: No host.
 NOBODY = -1
@@ -94,6 +94,15 @@ class Parents(_Columns):
     ring: np.ndarray
     parent: np.ndarray
     lookups: np.ndarray
+
+
+@dataclass(frozen=True)
+class Asked(_Columns):
+    """Look-ups: who asked, for which key, and who owns it."""
+
+    asker: np.ndarray
+    key: Numbers
+    owner: np.ndarray
 
 
 @dataclass(frozen=True)
