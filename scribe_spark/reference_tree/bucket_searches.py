@@ -41,6 +41,7 @@ __all__ = [
     "answer_letters",
     "first_answers",
     "keysets_and_places",
+    "places_of",
     "search_places",
 ]
 
@@ -83,11 +84,11 @@ def keysets_and_places(
     """As :func:`first_answers`, without searches: places have topmost keys and depths only."""
     rings = buckets.rings(bucket, hi, lo, node)
     yield _rows(KEYSETS, bucket=np.array([bucket]), data=[pack_rings(rings)])
-    home = _of_nodes(rings, node)
+    home = places_of(rings, node)
     yield _rows(PLACE, bucket=np.full(len(home), bucket), **_topmost(rings, home))
 
 
-def _of_nodes(rings: Rings, node: np.ndarray) -> np.ndarray:
+def places_of(rings: Rings, node: np.ndarray) -> np.ndarray:
     """Where some hosts are, each once: the owner of a bucket's last key may be there twice."""
     _, once = np.unique(rings.node, return_index=True)
     return np.sort(once[np.isin(rings.node[once], node)])
@@ -105,7 +106,7 @@ def _topmost(rings: Rings, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 def search_places(buckets: Buckets, rings: Rings, node: np.ndarray) -> Iterator[pa.RecordBatch]:
     """The places of some hosts of a bucket, as far as their searches go there, and letters."""
-    rows = _of_nodes(rings, node)
+    rows = places_of(rings, node)
     for start in range(0, len(rows), _AT_ONCE):
         yield from _places(buckets, rings, rows[start : start + _AT_ONCE])
 

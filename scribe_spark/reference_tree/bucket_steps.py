@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from scribe_spark import superstep
 from scribe_spark.errors import InputError
@@ -66,8 +67,10 @@ def cut_ring(
     return Buckets(tree, assignment, bits, find_ends(hosts, tree)), hosts
 
 
-def each_bucket(hosts: DataFrame, buckets: Buckets, kernel: _Kernel) -> DataFrame:
-    """:data:`SEARCH_ROWS` that a kernel makes of each bucket that has hosts."""
+def each_bucket(
+    hosts: DataFrame, buckets: Buckets, kernel: _Kernel, columns: StructType = SEARCH_ROWS
+) -> DataFrame:
+    """Rows that a kernel makes of each bucket that has hosts."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
@@ -79,7 +82,7 @@ def each_bucket(hosts: DataFrame, buckets: Buckets, kernel: _Kernel) -> DataFram
             here = bucket == one
             yield from kernel(buckets, int(one), hi[here], lo[here], node[here])
 
-    return hosts.mapInArrow(run, SEARCH_ROWS)
+    return hosts.mapInArrow(run, columns)
 
 
 def keysets_of(found: DataFrame) -> DataFrame:

@@ -19,7 +19,14 @@ HOSTS = 120
 
 @pytest.fixture(scope="module")
 def simulation(spark):
-    made = Simulation(spark, RunConfig(nodes=HOSTS, groups=0, topology="power-law:50"))
+    config = RunConfig(
+        nodes=HOSTS,
+        groups=0,
+        topology="power-law",
+        power_law_routers=100,
+        power_law_links=300,
+    )
+    made = Simulation(spark, config)
     yield made
     made.release()
 
