@@ -7,12 +7,14 @@ Costa and Frey, Section 4.1: "an abstract component with the ability to map keys
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas
@@ -65,7 +67,7 @@ class AbstractDht(Overlay):
     keysets: DataFrame
     owned: Sequence[DataFrame] = ()
 
-    reserved_columns = frozenset({"bucket", "keysets", "owner"})
+    reserved_columns = frozenset({"bucket", "key_owner"})
 
     @classmethod
     def of(
@@ -92,13 +94,13 @@ class AbstractDht(Overlay):
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""
         bucket = bucket_column(self.buckets.tree, self.buckets.bits, "key").alias("bucket")
-        found = StructType([*messages.schema.fields, StructField("owner", LongType())])
+        found = StructType([*messages.schema.fields, StructField("key_owner", LongType())])
         both = messages.select(*messages.columns, bucket).groupBy("bucket")
         owned = both.cogroup(self.keysets.groupBy("bucket")).applyInArrow(
-            _owners(self.buckets, messages.columns), found
+            _owners(self.buckets, found), found
         )
         here = owned.hint("shuffle_hash").join(self.nodes, "node", "inner")
-        following = F.nullif(F.col("owner"), F.col("node")).alias("next")
+        following = F.nullif(F.col("key_owner"), F.col("node")).alias("next")
         return here.select(*messages.columns, "router", following)
 
     def routing_table(self) -> DataFrame:
@@ -107,17 +109,18 @@ class AbstractDht(Overlay):
         return schemas.local_table(spark, [], schemas.ROUTING_TABLE)
 
 
-def _owners(buckets: Buckets, columns: list[str]):
+def _owners(buckets: Buckets, columns: StructType) -> Callable[[pa.Table, pa.Table], pa.Table]:
     """The kernel of a hop: messages of a bucket of keys, with the owners of the keys."""
+    nothing = to_arrow_schema(columns).empty_table()
 
     def run(messages: pa.Table, keysets: pa.Table) -> pa.Table:
         if not messages.num_rows:
-            return messages.select(columns).append_column("owner", pa.nulls(0, pa.int64()))
+            return nothing
         rings = bucket_rings(buckets, messages.column("bucket")[0].as_py(), keysets)
         hi, lo = (messages.column(name).to_numpy() for name in ("key_hi", "key_lo"))
         key = from_halves(hi, lo, buckets.tree.bits)
-        owner = rings.node[rings.owner(hi * 0, key)]
-        return messages.select(columns).append_column("owner", pa.array(owner))
+        owner = rings.node[rings.owner(np.zeros(len(hi), dtype=np.int64), key)]
+        return messages.drop_columns("bucket").append_column("key_owner", pa.array(owner))
 
     return run
 

@@ -219,8 +219,9 @@ class HostTree:
             sums = [F.sum(name).alias(name) for name in ("parent_lookups", "child_lookups")]
             outcome = both.agg(F.count("*").alias("hosts"), *sums)
             # (a round's messages are the notices of the round before)
+            numbers = {"round": round.number, "messages": round.messages}
             sent = outcome.select(
-                F.lit(round.number).alias("round"), F.lit(round.messages).alias("messages"), "*"
+                *[F.lit(value).cast("bigint").alias(name) for name, value in numbers.items()], "*"
             )
             return Step(
                 None if first_build else told.repartition("node"),
