@@ -62,12 +62,12 @@ def play(spark, seed: int, most: int) -> None:
     tree.release()
 
 
-@pytest.mark.parametrize("seed", [3, 14])
+@pytest.mark.parametrize("seed", [14])
 def test_rounds_are_the_oracle_s(spark, seed):
     play(spark, seed, most=2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20, 32))
+@pytest.mark.parametrize("seed", [3, *range(20, 31)])
 def test_rounds_of_more_cases_are_the_oracle_s(spark, seed):
     play(spark, seed, most=5)
