@@ -1,0 +1,64 @@
+"""How hosts find their parents: by asking who owns the ancestors of their topmost keys.
+
+References
+----------
+Costa and Frey, Section 3.4; ``docs/reference_tree.md`` (look-ups).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.reference_tree.rings import Rings
+from scribe_spark.reference_tree.searches import NOBODY, Asked, Climbs, Parents
+from scribe_spark.reference_tree.tree import ReferenceTree
+
+__all__ = ["climb"]
+
+
+def climb(
+    tree: ReferenceTree, rings: Rings, searches: Climbs, asked: list[Asked] | None = None
+) -> tuple[Parents, Climbs]:
+    """Ask for ancestors until a key is its owner's topmost key.
+
+    Parameters
+    ----------
+    asked : list of Asked, optional
+        What is asked is added to it.
+
+    Returns
+    -------
+    Parents
+        Of the searches that have ended.
+    Climbs
+        Those that are at a key whose owner is not known here.
+    """
+    n = len(searches)
+    paths, _ = tree.paths(searches.topmost)
+    level, above, below, lookups = (
+        column.copy()
+        for column in (searches.level, searches.above, searches.below, searches.lookups)
+    )
+    parent = np.full(n, NOBODY, dtype=np.int64)
+    away = np.zeros(n, dtype=bool)
+    rows = np.flatnonzero(level >= 0)
+    while len(rows):
+        key = paths[level[rows] * n + rows]
+        known_here = rings.is_known(key)
+        away[rows[~known_here]] = True
+        rows, key = rows[known_here], key[known_here]
+        place = rings.owner(searches.ring[rows], key)
+        owner = rings.node[place]
+        new = (owner != above[rows]) & (owner != below[rows])
+        lookups[rows] += new
+        if asked is not None:
+            asked.append(Asked(searches.asker[rows[new]], key[new], owner[new]))
+        is_above = key > searches.topmost[rows]
+        above[rows[is_above]], below[rows[~is_above]] = owner[is_above], owner[~is_above]
+        found = rings.topmost[place] == key
+        parent[rows[found]] = owner[found]
+        rows = rows[~found]
+        level[rows] -= 1
+    ended = ~away
+    after = Climbs(searches.asker, searches.ring, searches.topmost, level, above, below, lookups)
+    return Parents(searches.asker, searches.ring, parent, lookups)[ended], after[away]

@@ -1,0 +1,131 @@
+"""The paper's experiment as a pipeline: a task for each size and block of repetitions.
+
+References
+----------
+Costa and Frey, Section 4: 256 keys, 10 to 120 hosts, a connection and then a disconnection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType
+
+from scribe_spark.errors import InputError
+from scribe_spark.reference_tree.repetitions import repeat_events
+from scribe_spark.reference_tree.rings import CHORD, check_assignment
+from scribe_spark.reference_tree.rows import schema
+from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.runtime.blocks import read_partition
+from scribe_spark.schemas import local_table
+
+__all__ = ["MEASURED", "Experiment", "event_measures"]
+
+#: How often a measure had a value: over all events of one kind at one size (`degree` and `depth`:
+#: over all hosts after each of them).
+MEASURED = schema(
+    hosts=IntegerType(),
+    event=StringType(),
+    measure=StringType(),
+    value=LongType(),
+    count=LongType(),
+)
+
+_TASK = schema(hosts=IntegerType(), first=LongType(), rings=LongType())
+
+#: Hosts of all rings of a task, about: their columns stay in the processor's cache.
+_HOSTS_AT_ONCE = 2**14
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is repeated.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Numbers of hosts, each before a connection.
+    events : int
+        Connections of each size, and disconnections.
+    pairs : int
+        Connections of one ring; ``events / pairs`` rings, rounded up, are independent.
+    bits, children : int
+        Of the reference tree.  A key has at most ``children + 1`` neighbours, the node degree.
+    assignment : str
+        ``chord`` or ``pastry``.
+    seed : int
+
+    Raises
+    ------
+    InputError
+        A size for which there are not enough keys; another value out of range.
+    """
+
+    sizes: tuple[int, ...] = tuple(range(10, 130, 10))
+    events: int = 2000
+    pairs: int = 8
+    bits: int = 8
+    children: int = 2
+    assignment: str = CHORD
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        ReferenceTree(self.bits, self.children)
+        check_assignment(self.assignment)
+        for field in ("events", "pairs"):
+            if getattr(self, field) < 1:
+                raise InputError(field, getattr(self, field), "is at least 1")
+        for size in self.sizes:
+            if not 1 <= size < 2**self.bits:
+                remedy = f"is from 1 to {2**self.bits - 1}: with one host more each has a key"
+                raise InputError("sizes", size, remedy)
+
+    @property
+    def rings(self) -> int:
+        """Independent repetitions of each size."""
+        return -(-self.events // self.pairs)
+
+
+def event_measures(spark: SparkSession, experiment: Experiment) -> DataFrame:
+    """:data:`MEASURED`, lazily: see :func:`.repetitions.repeat_events`.
+
+    The tasks are blocks of repetitions, the largest networks first.  What is drawn is keyed by the
+    size and the number of the repetition, so the blocks do not matter.
+    """
+    tree = ReferenceTree(experiment.bits, experiment.children)
+    blocks = []
+    for size in sorted(experiment.sizes, reverse=True):
+        step = max(1, _HOSTS_AT_ONCE // (size + 1))
+        for first in range(0, experiment.rings, step):
+            blocks.append((size, first, min(step, experiment.rings - first)))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        for block in [] if rows is None else rows.to_pylist():
+            yield _measured(tree, experiment, **block)
+
+    tasks = local_table(spark, blocks, _TASK).repartitionByRange(
+        min(len(blocks), 16 * spark.sparkContext.defaultParallelism), F.desc("hosts"), "first"
+    )
+    found = tasks.mapInArrow(run, MEASURED)
+    keys = ["hosts", "event", "measure", "value"]
+    return found.groupBy(keys).agg(F.sum("count").alias("count")).select(MEASURED.names)
+
+
+def _measured(
+    tree: ReferenceTree, experiment: Experiment, hosts: int, first: int, rings: int
+) -> pa.RecordBatch:
+    numbers = np.arange(first, first + rings)
+    found = repeat_events(
+        tree, experiment.assignment, hosts, experiment.pairs, numbers, experiment.seed
+    )
+    rows = [(hosts, *key, count) for key, count in found.items()]
+    names = MEASURED.names
+    types = [pa.int32(), pa.string(), pa.string(), pa.int64(), pa.int64()]
+    columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, names)

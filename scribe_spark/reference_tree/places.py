@@ -1,0 +1,96 @@
+"""Places of all hosts in the reference tree: topmost keys, parents, and what finding them takes.
+
+References
+----------
+Costa and Frey, Sections 3.3 and 3.4.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.progress import Progress
+from scribe_spark.reference_tree.bucket_searches import ANSWER, PLACE, first_answers
+from scribe_spark.reference_tree.bucket_steps import (
+    cut_ring,
+    each_bucket,
+    is_letter,
+    keysets_of,
+    search,
+)
+from scribe_spark.reference_tree.rings import CHORD
+from scribe_spark.reference_tree.rows import COUNTS, PLACES
+from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.runtime.blocks import describe_jobs, materialise, release
+
+__all__ = ["places", "put_together"]
+
+
+def places(
+    nodes: DataFrame,
+    *,
+    bits: int = 128,
+    children: int = 2,
+    assignment: str = CHORD,
+    buckets: int | None = None,
+    progress: Progress | None = None,
+) -> DataFrame:
+    """The place of every host in the reference tree, found by look-ups of keys.
+
+    A look-up is one message to the key's owner (``dht = abstract``).  In a superstep all hosts ask,
+    and go on asking as long as the keys are in the same bucket of the ring; so there are few.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        ``node, id_hi, id_lo``: hosts, and their ids below 2**bits.
+    bits : int
+        Bits m of a key, 4 to 128.
+    children : int
+        The most children c of a key, from 2.
+    assignment : str
+        Which keys a host has: ``chord`` or ``pastry``.
+    buckets : int, optional
+        Into how many buckets of keys the ring is cut, about; places do not depend on it.
+    progress : Progress, optional
+
+    Returns
+    -------
+    DataFrame
+        `rows.PLACES`, materialised; to be freed with
+        :func:`scribe_spark.runtime.blocks.release`.
+
+    Raises
+    ------
+    InputError
+        A parameter out of range, no hosts, more hosts than keys, ids that are equal or too large.
+    """
+    tree = ReferenceTree(bits, children)
+    context = nodes.sparkSession.sparkContext
+    with describe_jobs(context, "reference tree: keysets"):
+        cut, hosts = cut_ring(nodes, tree, assignment, buckets)
+        # 1. keysets, and the searches as far as they go in the bucket of the host's id
+        found, _ = materialise(each_bucket(hosts, cut, first_answers))
+    # 2. they go on in other buckets
+    finished = search(cut, keysets_of(found), found.where(is_letter()), progress)
+    # 3. hosts whose searches went to other buckets put their parts together
+    first, late = found.where(F.col("what") == PLACE), finished.outcomes()
+    complete = first.where("ended").select(PLACES.names)
+    if late is not None:
+        pieces = first.where("NOT ended").unionByName(late)
+        complete = complete.unionByName(put_together(pieces))
+    with describe_jobs(context, "reference tree: places"):
+        result, _ = materialise(complete)
+    finished.release()
+    release(found)
+    return result
+
+
+def put_together(pieces: DataFrame) -> DataFrame:
+    """`rows.PLACES`, a row for each host, of the parts of its searches (`rows.SEARCH_ROWS`)."""
+    parts = pieces.where(F.col("what").isin(PLACE, ANSWER))
+    # of columns that are no counts, one part has a value
+    one = [F.max(name).alias(name) for name in PLACES.names if name not in ("node", *COUNTS)]
+    sums = [F.sum(name).alias(name) for name in COUNTS]
+    return parts.groupBy("node").agg(*one, *sums).select(PLACES.names)

@@ -1,0 +1,264 @@
+"""The paper's experiment on many rings at once: connections and disconnections, and measures.
+
+All rings are independent repetitions with the same number of hosts.  Every ring has one event at a
+time, all rings together; what is drawn for a ring depends on its own number only.
+
+References
+----------
+Costa and Frey, Section 4.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark import draws
+from scribe_spark.reference_tree.area import areas, depths, links_changed
+from scribe_spark.reference_tree.reconfiguration import (
+    Links,
+    all_parents,
+    first_to_compute,
+    reconfigure,
+)
+from scribe_spark.reference_tree.rings import Rings
+from scribe_spark.reference_tree.searches import NOBODY
+from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.reference_tree.wide import Numbers, from_halves, halves
+
+__all__ = ["CONNECTION", "DISCONNECTION", "Histograms", "repeat_events"]
+
+CONNECTION, DISCONNECTION = "connection", "disconnection"
+
+#: Up to so many bits the free keys are counted; beyond, a key that is drawn twice is improbable.
+_COUNTED_BITS = 32
+
+#: How often each value was measured: (event, measure, value) -> count.
+Histograms = Counter
+
+
+def repeat_events(
+    tree: ReferenceTree, assignment: str, hosts: int, pairs: int, rings: np.ndarray, seed: int
+) -> Histograms:
+    """Connections, each followed by a disconnection, on rings of `hosts` hosts.
+
+    Parameters
+    ----------
+    hosts : int
+        Hosts before each connection.
+    pairs : int
+        How many connections each ring has, and disconnections.
+    rings : ndarray of int64, shape (R,)
+        Numbers of the repetitions.
+    seed : int
+
+    Returns
+    -------
+    Counter
+        Of each event, by value: ``degree``, ``depth`` (of all hosts afterwards, in the tree of
+        hosts), ``area`` and ``area_without`` (the host that came or went), ``links`` (created or
+        removed), ``hosts`` (that computed anew), ``computations``, ``notices``, ``rounds``,
+        ``parent_lookups``, ``child_lookups``, and ``faults``: trees that are
+        none, or not those computed from nothing.
+    """
+    world = _World.of(tree, assignment, hosts, pairs, rings, seed)
+    found: Histograms = Counter()
+    for pair in range(pairs):
+        world.connect(pair, found)
+        world.disconnect(pair, found)
+    return found
+
+
+@dataclass
+class _World:
+    """The rings between two events.
+
+    Attributes
+    ----------
+    ids : Numbers, shape (R * slots,)
+        Of the host in each slot; each ring has one slot more than hosts.
+    here : ndarray of bool, shape (R * slots,)
+        Whether there is a host in it.
+    rings : Rings
+        The hash table.
+    links : Links
+        What hosts know of one another.
+    parent : ndarray of int64, shape (R * slots,)
+        Parents in the trees.
+    raw : ndarray of uint64, shape (R, pairs, 4)
+        Random bits of each ring's events.
+    """
+
+    tree: ReferenceTree
+    assignment: str
+    slots: int
+    ids: Numbers
+    here: np.ndarray
+    rings: Rings
+    links: Links
+    parent: np.ndarray
+    raw: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        tree: ReferenceTree,
+        assignment: str,
+        hosts: int,
+        pairs: int,
+        rings: np.ndarray,
+        seed: int,
+    ) -> _World:
+        purpose = f"reference tree of {hosts} hosts"
+        hi, lo = np.zeros((2, len(rings), hosts + 1), dtype=np.uint64)
+        raw = np.empty((len(rings), pairs, 4), dtype=np.uint64)
+        for row, ring in enumerate(rings.tolist()):
+            hi[row, :hosts], lo[row, :hosts] = _first_ids(tree.bits, hosts, seed, purpose, ring)
+            bits = draws.stream(seed, f"{purpose}: events", ring)
+            raw[row] = bits.random_raw(pairs * 4).reshape(pairs, 4)
+        ids = from_halves(hi.reshape(-1), lo.reshape(-1), tree.bits)
+        here = np.tile(np.arange(hosts + 1) < hosts, len(rings))
+        nothing = np.zeros(0, dtype=np.int64)
+        links = Links(nothing, len(here))
+        none = Rings.of(tree, assignment, ids[:0], nothing, nothing, len(rings))
+        world = cls(tree, assignment, hosts + 1, ids, here, none, links, nothing, raw)
+        world.rings = world.keysets()
+        world.links, world.parent = world.from_nothing()
+        return world
+
+    @property
+    def ring_of(self) -> np.ndarray:
+        return np.repeat(np.arange(len(self.raw)), self.slots)
+
+    def keysets(self) -> Rings:
+        """The hash table of the hosts that are there now."""
+        there = np.flatnonzero(self.here)
+        ring = self.ring_of[there]
+        return Rings.of(self.tree, self.assignment, self.ids[there], ring, there, len(self.raw))
+
+    def from_nothing(self) -> tuple[Links, np.ndarray]:
+        """All links as they have to be, and the parent of each slot."""
+        parent = all_parents(self.tree, self.rings, len(self.here))
+        child = np.flatnonzero(parent != NOBODY)
+        ends = np.concatenate([child, parent[child]]), np.concatenate([parent[child], child])
+        return Links.of(*ends, len(self.here)), parent
+
+    def connect(self, pair: int, found: Histograms) -> None:
+        """A host that comes to each ring."""
+        free = np.flatnonzero(~self.here)
+        self.ids[free] = _free_key(self.tree, self._matrix(), self.raw[:, pair, :2])
+        self.here[free] = True
+        before = self.parent
+        self._settle(CONNECTION, free, free[:0], found)
+        self._areas(CONNECTION, before, self.parent, self.parent, found)
+
+    def disconnect(self, pair: int, found: Histograms) -> None:
+        """A host that goes from each ring: any of them."""
+        n = len(self.raw)
+        slot = (self.raw[:, pair, 2] % np.uint64(self.slots)).astype(np.int64)
+        gone = np.arange(n) * self.slots + slot
+        self.here[gone] = False
+        before = self.parent
+        self._settle(DISCONNECTION, gone[:0], gone, found)
+        self._areas(DISCONNECTION, before, self.parent, before, found)
+
+    def _matrix(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of each ring, ascending: halves of shape (R, hosts)."""
+        there = np.flatnonzero(self.here)
+        hi, lo = (half[there].reshape(len(self.raw), -1) for half in halves(self.ids))
+        order = np.lexsort((lo, hi), axis=1)
+        return np.take_along_axis(hi, order, 1), np.take_along_axis(lo, order, 1)
+
+    def _settle(self, event: str, joined: np.ndarray, gone: np.ndarray, found: Histograms) -> None:
+        """The rounds after an event: check the new tree, and count what it took."""
+        rings = self.keysets()
+        first = first_to_compute(self.rings, rings, self.links, joined, gone)
+        done = reconfigure(self.tree, rings, self.links, first, self.ring_of)
+        self.rings = rings
+        links, self.parent = self.from_nothing()
+        depth = depths(self.parent, self.here)
+        n, there = len(self.raw), self.here
+        roots = np.bincount(self.ring_of[there & (self.parent == NOBODY)], minlength=n)
+        same = np.setxor1d(links.pairs, done.links.pairs, assume_unique=True) // len(there)
+        wrong = roots != 1
+        wrong[self.ring_of[there & (depth < 0)]] = wrong[self.ring_of[same]] = True
+        self.links = done.links
+        degree = np.bincount(done.links.host, minlength=len(there))
+        hosts = np.bincount(self.ring_of[done.computed], minlength=n)
+        values = {
+            "faults": wrong.astype(np.int64),
+            "degree": degree[there],
+            "depth": depth[there],
+            "hosts": hosts,
+            "computations": done.computations,
+            "notices": done.notices,
+            "rounds": done.rounds,
+            "parent_lookups": done.lookups[:, 0],
+            "child_lookups": done.lookups[:, 1],
+        }
+        for measure, numbers in values.items():
+            _count(found, event, measure, numbers)
+
+    def _areas(
+        self,
+        event: str,
+        before: np.ndarray,
+        after: np.ndarray,
+        tree: np.ndarray,
+        found: Histograms,
+    ) -> None:
+        """Areas in the tree that has the host that came or went."""
+        n = len(self.raw)
+        ends = links_changed(before, after)
+        # (all slots are taken in that tree)
+        area = areas(tree, depths(tree, np.ones_like(self.here)), ends.ravel(), self.ring_of, n)
+        _count(found, event, "links", np.bincount(self.ring_of[ends[:, 0]], minlength=n))
+        _count(found, event, "area", area)
+        _count(found, event, "area_without", area - 1)  # a host that comes or goes has links
+
+
+def _count(found: Histograms, event: str, measure: str, numbers: np.ndarray) -> None:
+    for value, count in zip(*np.unique(numbers, return_counts=True), strict=True):
+        found[event, measure, int(value)] += int(count)
+
+
+def _first_ids(
+    bits: int, hosts: int, seed: int, purpose: str, ring: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Halves of different random keys."""
+    if bits <= _COUNTED_BITS:
+        keys = draws.distinct_below(2**bits, hosts, seed, purpose, ring).astype(np.uint64)
+        return np.zeros_like(keys), keys
+    raw = draws.stream(seed, purpose, ring)
+    found: np.ndarray = np.zeros((0, 2), dtype=np.uint64)
+    while len(found) < hosts:
+        more = np.stack(_cut(bits, raw.random_raw(2 * hosts).reshape(2, -1)), axis=1)
+        both = np.concatenate([found, more])
+        _, first = np.unique(both, axis=0, return_index=True)
+        found = both[np.sort(first)]
+    return found[:hosts, 0], found[:hosts, 1]
+
+
+def _cut(bits: int, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Halves of keys of `bits` bits, from 128 random bits each: raw has shape (2, n)."""
+    if bits <= 64:
+        return np.zeros_like(raw[1]), raw[1] >> np.uint64(64 - bits)
+    return raw[0] >> np.uint64(128 - bits), raw[1]
+
+
+def _free_key(tree: ReferenceTree, ids: tuple[np.ndarray, np.ndarray], raw: np.ndarray) -> Numbers:
+    """A random key of each ring that is nobody's id; raw has shape (R, 2)."""
+    hi, lo = ids
+    if tree.bits <= _COUNTED_BITS:
+        free = np.uint64(2**tree.bits - lo.shape[1])
+        rank = (raw[:, 0] % free)[:, None]
+        # the key with `rank` free keys before it: ids up to it have no more free keys before them
+        passed = (lo - np.arange(lo.shape[1], dtype=np.uint64) <= rank).sum(axis=1)
+        return from_halves(hi[:, 0], rank[:, 0] + passed.astype(np.uint64), tree.bits)
+    key_hi, key_lo = _cut(tree.bits, raw.T)
+    taken = ((hi == key_hi[:, None]) & (lo == key_lo[:, None])).any(axis=1)
+    if taken.any():
+        raise RuntimeError(f"a key of {tree.bits} bits was drawn twice: take another seed")
+    return from_halves(key_hi, key_lo, tree.bits)

@@ -1,0 +1,179 @@
+"""Keysets: which keys the hash table assigns to which host, for many independent rings at once.
+
+A keyset is an interval of keys that ends where its host's keys end; so hosts in the order of their
+last keys answer who owns a key.
+
+References
+----------
+Costa and Frey, Section 3 (the three properties of the hash table) and Definition 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.errors import InputError
+from scribe_spark.reference_tree.topmost import topmost_keys
+from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.reference_tree.wide import Numbers, Wide, divide, lexsort, number, where
+
+__all__ = ["ASSIGNMENTS", "CHORD", "PASTRY", "Rings", "check_assignment", "contains", "last_keys"]
+
+#: A host has the keys after its predecessor's id up to its own id; or the keys numerically closest
+#: to its id.
+ASSIGNMENTS = CHORD, PASTRY = ("chord", "pastry")
+
+
+def check_assignment(assignment: str) -> None:
+    """Refuse an assignment of keys that there is not.
+
+    Raises
+    ------
+    InputError
+    """
+    if assignment not in ASSIGNMENTS:
+        raise InputError("assignment", assignment, f"is one of {', '.join(ASSIGNMENTS)}")
+
+
+def last_keys(tree: ReferenceTree, assignment: str, own: Numbers, following: Numbers) -> Numbers:
+    """The last key of each host.
+
+    Parameters
+    ----------
+    tree : ReferenceTree
+    assignment : str
+        One of :data:`ASSIGNMENTS`.
+    own, following : Numbers, shape (n,)
+        The ids of the hosts, and of those that follow them clockwise; equal for a single host.
+    """
+    if assignment == CHORD:
+        return own
+    one = number(np.ones(len(own)), own)
+    # Of two hosts equally close to a key, the one with the smaller id has it: where the ring wraps
+    # between them that is the following one.
+    gap = (following - own) & tree.greatest
+    wraps = following <= own
+    half, _ = divide(where(wraps, (gap - one) & tree.greatest, gap), 2)
+    single = following == own
+    half = where(single, half + one, half)  # (2**bits - 1) / 2 rounded down, and one
+    return (own + half) & tree.greatest
+
+
+def contains(first: Numbers, last: Numbers, key: Numbers) -> np.ndarray:
+    """Whether a key is in the keyset from `first` to `last`, which may wrap."""
+    after, before = first <= key, key <= last
+    return np.where(last < first, after | before, after & before)
+
+
+@dataclass(frozen=True)
+class Rings:
+    """Keysets of hosts, in the order of rings and last keys.
+
+    Attributes
+    ----------
+    starts : ndarray of int64, shape (R + 1,)
+        Where the hosts of each ring begin.
+    beyond : ndarray of int64, shape (R,)
+        The host that has the keys after the last key of the last host of a ring.
+    first, last, topmost : Numbers, shape (n,)
+        The keyset and its topmost key.
+    depth : ndarray of int64, shape (n,)
+        Depth of the topmost key.
+    node : ndarray of int64, shape (n,)
+        Numbers of the hosts.
+    answers : tuple of Numbers, optional
+        The first and the last key whose owners are known here; None: all are.
+    """
+
+    starts: np.ndarray
+    beyond: np.ndarray
+    first: Numbers
+    last: Numbers
+    topmost: Numbers
+    depth: np.ndarray
+    node: np.ndarray
+    answers: tuple[Numbers, Numbers] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        tree: ReferenceTree,
+        assignment: str,
+        ids: Numbers,
+        ring: np.ndarray,
+        node: np.ndarray,
+        rings: int,
+    ) -> Rings:
+        """All hosts of all rings.
+
+        Parameters
+        ----------
+        ids : Numbers, shape (n,)
+            Ids of the hosts, in any order; those of one ring differ.
+        ring : ndarray of int64, shape (n,)
+            The ring of each host, from 0.
+        node : ndarray of int64, shape (n,)
+            Its number.
+        rings : int
+            How many rings.
+        """
+        order = lexsort(ids, ring)
+        ids, ring, node = ids[order], ring[order], node[order]
+        starts = np.searchsorted(ring, np.arange(rings + 1))
+        own = last_keys(tree, assignment, ids, ids[_following(starts, ring)])
+        order = lexsort(own, ring)  # the last one's last key may have wrapped
+        last, node = own[order], node[order]
+        first = last[_preceding(starts, ring)] + number(np.ones(len(ring)), last)
+        first = first & tree.greatest
+        found = topmost_keys(tree, first, last)
+        return cls(starts, starts[:-1], first, last, found.key, found.depth, node)
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    @property
+    def ring(self) -> np.ndarray:
+        """The ring of each host: int64, shape (n,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def is_known(self, key: Numbers) -> np.ndarray:
+        """Whether the owner of each key is known here."""
+        if self.answers is None:
+            return np.ones(len(key), dtype=bool)
+        return (self.answers[0] <= key) & (key <= self.answers[1])
+
+    def owner(self, ring: np.ndarray, key: Numbers) -> np.ndarray:
+        """The place of each key's owner: the first host of the ring whose last key is not before.
+
+        Returns
+        -------
+        ndarray of int64
+        """
+        low, high = self.starts[ring], self.starts[ring + 1]
+        end = high
+        if len(self.starts) == 2 and isinstance(key, Wide):
+            known = self.last.hi[: self.starts[1]]
+            low = np.searchsorted(known, key.hi, side="left")
+            high = np.searchsorted(known, key.hi, side="right")
+        elif len(self.starts) == 2:
+            low = high = np.searchsorted(self.last[: self.starts[1]], key)
+        last = len(self.node) - 1
+        while (low < high).any():
+            middle = (low + high) >> 1
+            before = (self.last[np.minimum(middle, last)] < key) & (low < high)
+            low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
+        return np.where(low == end, self.beyond[ring], low)
+
+
+def _following(starts: np.ndarray, ring: np.ndarray) -> np.ndarray:
+    """The place after each, around its ring."""
+    place = np.arange(1, len(ring) + 1)
+    return np.where(place == starts[ring + 1], starts[ring], place)
+
+
+def _preceding(starts: np.ndarray, ring: np.ndarray) -> np.ndarray:
+    """The place before each, around its ring."""
+    place = np.arange(len(ring))
+    return np.where(place == starts[ring], starts[ring + 1], place) - 1

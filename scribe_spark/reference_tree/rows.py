@@ -1,0 +1,57 @@
+"""Tables of the reference tree: their columns."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+__all__ = ["COUNTS", "KEYSETS", "LOOKUPS", "PLACES", "SEARCH_ROWS", "schema"]
+
+
+def schema(**columns: DataType) -> StructType:
+    """Columns that may be NULL."""
+    return StructType([StructField(name, kind, True) for name, kind in columns.items()])
+
+
+_INT, _LONG = IntegerType(), LongType()
+
+#: Look-ups of a host: for its parent, and for its children.
+COUNTS = ("parent_lookups", "child_lookups")
+
+#: A row for each host.  ``topmost_hi, topmost_lo`` is its topmost key and ``depth`` that key's
+#: depth; ``parent`` is NULL at the root.
+PLACES = schema(
+    node=_LONG,
+    topmost_hi=_LONG,
+    topmost_lo=_LONG,
+    depth=_INT,
+    parent=_LONG,
+    **dict.fromkeys(COUNTS, _LONG),
+)
+
+#: Everything that a bucket makes in a superstep, ``what`` says which of it.  ``ended`` says that
+#: all searches of the host have; ``child`` is one of its children; the last four are of a look-up.
+SEARCH_ROWS = StructType(
+    [
+        *schema(what=_INT, bucket=_INT, data=BinaryType()).fields,
+        *PLACES.fields,
+        StructField("ended", BooleanType(), True),
+        StructField("child", _LONG, True),
+        *schema(key_hi=_LONG, key_lo=_LONG, owner=_LONG, purpose=StringType()).fields,
+    ]
+)
+
+#: A row for each host: the interval of its keys, which may wrap around 0.
+KEYSETS = schema(node=_LONG, first_hi=_LONG, first_lo=_LONG, last_hi=_LONG, last_lo=_LONG)
+
+#: A row for each look-up: who asked for which key, who owns it, and whether the asker was looking
+#: for its ``parent`` or for ``children``.
+LOOKUPS = schema(node=_LONG, key_hi=_LONG, key_lo=_LONG, owner=_LONG, purpose=StringType())

@@ -1,0 +1,140 @@
+"""Searches on their way, as rows: what a host needs, besides the hash table, to go on with one.
+
+References
+----------
+Costa and Frey, Section 3.4; ``docs/reference_tree.md`` (look-ups).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from scribe_spark.reference_tree.tree import Subtrees
+from scribe_spark.reference_tree.wide import Numbers, concatenate
+
+__all__ = ["NOBODY", "Asked", "Branches", "Climbs", "Parents", "first_branches"]
+
+#: No host.
+NOBODY = -1
+
+_Rows = TypeVar("_Rows", bound="_Columns")
+
+
+class _Columns:
+    """Rows of searches, as a dataclass of columns."""
+
+    def __getitem__(self: _Rows, rows: Any) -> _Rows:
+        columns = [getattr(self, field.name)[rows] for field in fields(self)]  # type: ignore[arg-type]
+        return type(self)(*columns)
+
+    @classmethod
+    def join(cls: type[_Rows], parts: list[_Rows]) -> _Rows:
+        """Rows after one another; at least one part."""
+        columns = []
+        for field in fields(cls):  # type: ignore[arg-type]
+            cells = [getattr(part, field.name) for part in parts]
+            columns.append(_join(cells))
+        return cls(*columns)
+
+
+def _join(cells: list[Any]) -> Any:
+    if isinstance(cells[0], Subtrees):
+        first, last = (concatenate([getattr(c, n) for c in cells]) for n in ("first", "last"))
+        return Subtrees(first, last, np.concatenate([c.kind for c in cells]))
+    return concatenate(cells)
+
+
+@dataclass(frozen=True)
+class Climbs(_Columns):
+    """Searches for parents, on their way from a topmost key to the root.
+
+    Attributes
+    ----------
+    asker, ring : ndarray of int64, shape (n,)
+        Who asks, and on which ring.
+    topmost : Numbers
+        Its topmost key.
+    level : ndarray of int64
+        The depth of the ancestor that is next; -1 for the root's search.
+    above, below : ndarray of int64
+        The owners last found of ancestors above and below the topmost key; `NOBODY` at first.  A
+        key in any keyset that was named before is in one of these two.
+    lookups : ndarray of int64
+    """
+
+    asker: np.ndarray
+    ring: np.ndarray
+    topmost: Numbers
+    level: np.ndarray
+    above: np.ndarray
+    below: np.ndarray
+    lookups: np.ndarray
+
+    @classmethod
+    def of(cls, asker: np.ndarray, ring: np.ndarray, topmost: Numbers, depth: np.ndarray) -> Climbs:
+        """Searches that begin."""
+        nobody = np.full(len(asker), NOBODY, dtype=np.int64)
+        return cls(asker, ring, topmost, depth - 1, nobody, nobody, np.zeros_like(nobody))
+
+    def __len__(self) -> int:
+        return len(self.asker)
+
+
+@dataclass(frozen=True)
+class Parents(_Columns):
+    """Parents that were found; `parent` is `NOBODY` for the root.
+
+    All are ndarray of int64, shape (n,).
+    """
+
+    asker: np.ndarray
+    ring: np.ndarray
+    parent: np.ndarray
+    lookups: np.ndarray
+
+
+@dataclass(frozen=True)
+class Asked(_Columns):
+    """Look-ups: who asked, for which key, and who owns it."""
+
+    asker: np.ndarray
+    key: Numbers
+    owner: np.ndarray
+
+
+@dataclass(frozen=True)
+class Branches(_Columns):
+    """Searches for children, each at a subtree that has to be visited.
+
+    Attributes
+    ----------
+    asker, ring : ndarray of int64, shape (n,)
+    own_first, own_last : Numbers
+        The keyset of who asks.
+    subtree : Subtrees
+    unknown_first, unknown_last : Numbers
+        The keys of the subtree before and after these lie in keysets that are known from the
+        subtree's ancestors: those of the nearest ancestors on both sides.  Where the first is one
+        more than the last, both together have all keys of the subtree.
+    """
+
+    asker: np.ndarray
+    ring: np.ndarray
+    own_first: Numbers
+    own_last: Numbers
+    subtree: Subtrees
+    unknown_first: Numbers
+    unknown_last: Numbers
+
+    def __len__(self) -> int:
+        return len(self.asker)
+
+
+def first_branches(
+    asker: np.ndarray, ring: np.ndarray, first: Numbers, last: Numbers, subtree: Subtrees
+) -> Branches:
+    """Searches that begin: each at the subtree of a topmost key, with the host's keyset."""
+    return Branches(asker, ring, first, last, subtree, subtree.first, subtree.last)

@@ -1,0 +1,223 @@
+"""The reference tree: which key is whose parent, by arithmetic; the tree itself is never made.
+
+A subtree is an interval of keys.  The node of the interval splits the other keys in two parts,
+those below it and those above it, and each part is shared by a number of subtrees.
+
+References
+----------
+Costa and Frey, Section 3.2 and Figure 1; ``docs/reference_tree.md`` for any number of children.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.errors import InputError
+from scribe_spark.reference_tree.wide import (
+    Numbers,
+    concatenate,
+    constant,
+    divide,
+    number,
+    times,
+    to_float,
+    where,
+)
+
+__all__ = ["Part", "ReferenceTree", "Subtrees"]
+
+#: Where the parent of a subtree lies; the entire tree has none.
+PARENT_ABOVE, PARENT_BELOW, ENTIRE = np.int8(0), np.int8(1), np.int8(2)
+
+#: Bits of a key; most children of a key (a division is by less than 2**32).
+BITS, MOST_CHILDREN = (4, 128), 2**20
+
+
+@dataclass(frozen=True)
+class Subtrees:
+    """Subtrees, one a row.
+
+    Attributes
+    ----------
+    first, last : Numbers, shape (n,)
+        The interval of keys.
+    kind : ndarray of int8, shape (n,)
+        `PARENT_ABOVE`, `PARENT_BELOW` or `ENTIRE`.
+    """
+
+    first: Numbers
+    last: Numbers
+    kind: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def __getitem__(self, rows: np.ndarray | slice) -> Subtrees:
+        return Subtrees(self.first[rows], self.last[rows], self.kind[rows])
+
+
+@dataclass(frozen=True)
+class Part:
+    """The keys of a subtree on one side of its node, and the subtrees that share them.
+
+    Attributes
+    ----------
+    first : Numbers, shape (n,)
+        The first key.
+    shares : ndarray of int64 or None
+        How many subtrees share the keys; None where one has them all.
+    share, longer
+        Of the subtrees, the first `longer` have ``share + 1`` keys, the others `share`.
+    last : Numbers
+        The last key; a part that has no keys is not asked for anything.
+    kind : ndarray of int8
+        The kind of these subtrees.
+    """
+
+    first: Numbers
+    last: Numbers
+    shares: np.ndarray | None
+    share: Numbers
+    longer: np.ndarray
+    kind: np.ndarray
+
+    def index(self, key: Numbers) -> np.ndarray:
+        """The number (int64, from 0) of the subtree with each key; keys are in the part."""
+        if self.shares is None:
+            return np.zeros(len(self.kind), dtype=np.int64)
+        offset = key - self.first
+        before = self._start(self.longer)  # keys of the longer subtrees
+        in_longer = offset < before
+        share = to_float(self.share)
+        # by floats, off by one at most, as there are fewer than 2**20 subtrees; made exact below
+        within = np.where(in_longer, to_float(offset), to_float(offset - before))
+        size = np.maximum(np.where(in_longer, share + 1, share), 1)
+        guess = np.where(in_longer, 0, self.longer) + (within / size).astype(np.int64)
+        guess = guess - (self._start(guess) > offset)
+        return guess + (self._start(guess + 1) <= offset)
+
+    def subtree(self, index: np.ndarray) -> Subtrees:
+        """The subtree of that number in each row."""
+        if self.shares is None:
+            return Subtrees(self.first, self.last, self.kind)
+        first = self.first + self._start(index)
+        # (the next one's first key may be one more than the greatest number)
+        size = self._start(index + 1) - self._start(index)
+        return Subtrees(first, first + (size - number(np.ones_like(index), size)), self.kind)
+
+    def last_index(self) -> np.ndarray:
+        """The number of the last subtree that has a key."""
+        if self.shares is None:
+            return np.zeros(len(self.kind), dtype=np.int64)
+        empty = self.share == number(np.zeros_like(self.longer), self.share)
+        return np.where(empty, self.longer, self.shares) - 1
+
+    def __getitem__(self, rows: np.ndarray) -> Part:
+        shares = None if self.shares is None else self.shares[rows]
+        some = (self.share[rows], self.longer[rows], self.kind[rows])
+        return Part(self.first[rows], self.last[rows], shares, *some)
+
+    def _start(self, index: np.ndarray) -> Numbers:
+        """How many keys the subtrees before that number have."""
+        longer = number(np.minimum(index, self.longer), self.share)
+        return times(self.share, index) + longer
+
+
+@dataclass(frozen=True)
+class ReferenceTree:
+    """The tree of all keys of `bits` bits, of which each has at most `children` children.
+
+    Raises
+    ------
+    InputError
+        `bits` is not from 4 to 128, or `children` is less than 2 or more than 2**20.
+    """
+
+    bits: int = 128
+    children: int = 2
+
+    def __post_init__(self) -> None:
+        if not BITS[0] <= self.bits <= BITS[1]:
+            raise InputError("bits", self.bits, f"keys have from {BITS[0]} to {BITS[1]} bits")
+        if not 2 <= self.children <= MOST_CHILDREN:
+            remedy = f"a key has from 2 to {MOST_CHILDREN} children (node degree: one more)"
+            raise InputError("children", self.children, remedy)
+
+    def number(self, value: int) -> Numbers:
+        """A constant of the kind of this tree's keys."""
+        return constant(value, self.bits)
+
+    @property
+    def root(self) -> Numbers:
+        """The root's key."""
+        return self.number(2 ** (self.bits - 1))
+
+    @property
+    def greatest(self) -> Numbers:
+        """The greatest key."""
+        return self.number(2**self.bits - 1)
+
+    def rows(self, value: int, count: int) -> Numbers:
+        """One number in each of `count` rows."""
+        zeros = np.zeros(count, dtype=np.uint64)
+        return number(zeros, self.root) + self.number(value)
+
+    def entire(self, count: int) -> Subtrees:
+        """The entire tree, in each of `count` rows."""
+        kind = np.full(count, ENTIRE)
+        return Subtrees(self.rows(0, count), self.rows(2**self.bits - 1, count), kind)
+
+    def node(self, subtrees: Subtrees) -> Numbers:
+        """The key of each subtree's node."""
+        width = subtrees.last - subtrees.first  # keys other than the node
+        away, rest = divide(width, self.children)
+        away = away + number((rest != 0).astype(np.uint64), away)
+        above = subtrees.kind == PARENT_ABOVE
+        node = where(above, subtrees.first + away, subtrees.last - away)
+        entire = subtrees.kind == ENTIRE
+        return where(entire, self.rows(2 ** (self.bits - 1), len(subtrees)), node)
+
+    def part(self, subtrees: Subtrees, node: Numbers, below: np.ndarray) -> Part:
+        """The part below or above the node of each subtree; it has keys."""
+        one = self.number(1)
+        first = where(below, subtrees.first, node + one)
+        last = where(below, node - one, subtrees.last)
+        kind = np.where(below, PARENT_ABOVE, PARENT_BELOW)
+        if self.children == 2:  # each part is one subtree
+            return Part(first, last, None, first, np.zeros(len(kind), dtype=np.int64), kind)
+        c = self.children
+        at_root = np.where(below, (c + 1) // 2, c // 2)
+        towards_parent = below == (subtrees.kind == PARENT_BELOW)
+        shares = np.where(subtrees.kind == ENTIRE, at_root, np.where(towards_parent, c - 1, 1))
+        # (last - first + 1 keys: at most 2**127, the entire tree has a node)
+        share, longer = divide(last - first + one, shares)
+        return Part(first, last, shares, share, longer.astype(np.int64), kind)
+
+    def paths(self, keys: Numbers) -> tuple[Numbers, np.ndarray]:
+        """The keys on the way from the root to each key, and the key's depth.
+
+        Returns
+        -------
+        Numbers, shape (d * n,)
+            Level after level: the ancestor of row i at depth k is at ``k * n + i``, the key itself
+            at its own depth; beyond that the numbers mean nothing.
+        ndarray of int64, shape (n,)
+            Depths.
+        """
+        n = len(keys)
+        depth = np.zeros(n, dtype=np.int64)
+        rows, here, levels = np.arange(n), self.entire(n), []
+        while len(rows):
+            node = self.node(here)
+            level = self.rows(0, n)
+            level[rows] = node
+            levels.append(level)
+            key = keys[rows]
+            onward = node != key
+            rows, here, node, key = rows[onward], here[onward], node[onward], key[onward]
+            part = self.part(here, node, key < node)
+            here = part.subtree(part.index(key))
+            depth[rows] += 1
+        return (concatenate(levels) if levels else keys), depth

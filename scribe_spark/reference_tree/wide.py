@@ -1,0 +1,211 @@
+"""Unsigned numbers of up to 128 bits as arrays, with the operators of numpy.
+
+Keys of at most 63 bits are arrays of uint64.  Longer ones are `Wide`: two such arrays, with the
+operators that the kernels of this package use.  A kernel is written once, for either; where numpy
+has a function and not an operator, there is one here that takes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from scribe_spark.ids import lt_np
+
+__all__ = [
+    "Numbers",
+    "Wide",
+    "concatenate",
+    "constant",
+    "divide",
+    "from_halves",
+    "halves",
+    "lexsort",
+    "maximum",
+    "minimum",
+    "number",
+    "times",
+    "to_float",
+    "where",
+]
+
+#: Keys of more bits than this are `Wide`: a difference or a sum of two shorter ones is a uint64.
+NARROW_BITS = 63
+
+_LOW = np.uint64(2**32 - 1)
+_HALF = np.uint64(32)
+
+
+class Wide:
+    """Unsigned 128-bit numbers, modulo 2**128.
+
+    Attributes
+    ----------
+    hi, lo : ndarray of uint64, same shape
+    """
+
+    __slots__ = ("hi", "lo")
+
+    def __init__(self, hi: np.ndarray, lo: np.ndarray) -> None:
+        self.hi, self.lo = hi, lo
+
+    def __len__(self) -> int:
+        return len(self.lo)
+
+    def __getitem__(self, index: Any) -> Wide:
+        return Wide(self.hi[index], self.lo[index])
+
+    def __setitem__(self, index: Any, value: Wide) -> None:
+        self.hi[index], self.lo[index] = value.hi, value.lo
+
+    def __add__(self, other: Wide) -> Wide:
+        lo = self.lo + other.lo
+        return Wide(self.hi + other.hi + (lo < self.lo), lo)
+
+    def __sub__(self, other: Wide) -> Wide:
+        return Wide(self.hi - other.hi - (self.lo < other.lo), self.lo - other.lo)
+
+    def __and__(self, other: Wide) -> Wide:
+        return Wide(self.hi & other.hi, self.lo & other.lo)
+
+    def __rshift__(self, by: int) -> Wide:
+        """Shifted by 0 to 127."""
+        if by == 0:
+            return self
+        if by >= 64:
+            return Wide(np.zeros_like(self.hi), self.hi >> np.uint64(by - 64))
+        down, up = np.uint64(by), np.uint64(64 - by)
+        return Wide(self.hi >> down, (self.lo >> down) | (self.hi << up))
+
+    def __lt__(self, other: Wide) -> np.ndarray:
+        return lt_np(self.hi, self.lo, other.hi, other.lo)
+
+    def __gt__(self, other: Wide) -> np.ndarray:
+        return lt_np(other.hi, other.lo, self.hi, self.lo)
+
+    def __le__(self, other: Wide) -> np.ndarray:
+        return ~(self > other)
+
+    def __ge__(self, other: Wide) -> np.ndarray:
+        return ~(self < other)
+
+    def __eq__(self, other: Any) -> np.ndarray:  # type: ignore[override]
+        return (self.hi == other.hi) & (self.lo == other.lo)
+
+    def __ne__(self, other: Any) -> np.ndarray:  # type: ignore[override]
+        return (self.hi != other.hi) | (self.lo != other.lo)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+#: Numbers of one column: an array of uint64 up to :data:`NARROW_BITS`, else `Wide`.  (To a type
+#: checker these two have no operators in common.)
+Numbers: TypeAlias = Any
+
+
+def constant(value: int, bits: int) -> Any:
+    """A number that is the same in all rows: a uint64, or a `Wide` of two."""
+    if bits <= NARROW_BITS:
+        return np.uint64(value)
+    return Wide(np.uint64(value >> 64), np.uint64(value & (2**64 - 1)))  # type: ignore[arg-type]
+
+
+def number(value: np.ndarray, like: Numbers) -> Numbers:
+    """Whole numbers below 2**63 as numbers of the kind of `like`."""
+    value = value.astype(np.uint64)
+    return Wide(np.zeros_like(value), value) if isinstance(like, Wide) else value
+
+
+def from_halves(hi: np.ndarray, lo: np.ndarray, bits: int) -> Numbers:
+    """Numbers of `bits` bits from their halves (int64 or uint64 of the same bits)."""
+    hi, lo = hi.view(np.uint64), lo.view(np.uint64)
+    return lo if bits <= NARROW_BITS else Wide(hi, lo)
+
+
+def halves(numbers: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    """High and low halves: uint64."""
+    if isinstance(numbers, Wide):
+        return numbers.hi, numbers.lo
+    return np.zeros_like(numbers), numbers
+
+
+def where(condition: np.ndarray, a: Numbers, b: Numbers) -> Numbers:
+    """As ``numpy.where``."""
+    if isinstance(a, Wide):
+        assert isinstance(b, Wide)
+        return Wide(np.where(condition, a.hi, b.hi), np.where(condition, a.lo, b.lo))
+    return np.where(condition, a, b)
+
+
+def minimum(a: Numbers, b: Numbers) -> Numbers:
+    """The lesser number of each row."""
+    return where(a < b, a, b)
+
+
+def maximum(a: Numbers, b: Numbers) -> Numbers:
+    """The greater number of each row."""
+    return where(a > b, a, b)
+
+
+def concatenate(parts: Sequence[Numbers]) -> Numbers:
+    """As ``numpy.concatenate``."""
+    if isinstance(parts[0], Wide):
+        columns = [halves(part) for part in parts]
+        hi, lo = (np.concatenate(column) for column in zip(*columns, strict=True))
+        return Wide(hi, lo)
+    return np.concatenate(parts)
+
+
+def lexsort(numbers: Numbers, ring: np.ndarray) -> np.ndarray:
+    """The order by ring, then by number."""
+    if isinstance(numbers, Wide):
+        return np.lexsort((numbers.lo, numbers.hi, ring))
+    return np.lexsort((numbers, ring))
+
+
+def to_float(numbers: Numbers) -> np.ndarray:
+    """The nearest float64, up to one unit in the last place."""
+    if isinstance(numbers, Wide):
+        return numbers.hi * 2.0**64 + numbers.lo
+    return numbers.astype(np.float64)
+
+
+def divide(numbers: Numbers, by: np.ndarray | int) -> tuple[Numbers, np.ndarray]:
+    """Quotient and remainder (uint64) of a division by whole numbers from 1 to 2**32 - 1.
+
+    Parameters
+    ----------
+    numbers : Numbers
+    by : int or ndarray of int
+        One divisor, or one a row.
+    """
+    if isinstance(by, int) and by & (by - 1) == 0:
+        rest = (numbers.lo if isinstance(numbers, Wide) else numbers) & np.uint64(by - 1)
+        if isinstance(numbers, Wide):
+            return numbers >> (by.bit_length() - 1), rest
+        return numbers >> np.uint64(by.bit_length() - 1), rest
+    divisor = np.uint64(by) if isinstance(by, int) else by.astype(np.uint64)
+    if not isinstance(numbers, Wide):
+        return numbers // divisor, numbers % divisor
+    # long division with digits of 32 bits; the remainder of the high half is its first digits'
+    hi = numbers.hi // divisor
+    rest = numbers.hi - hi * divisor
+    lo = np.zeros_like(numbers.lo)
+    for digit in (numbers.lo >> _HALF, numbers.lo & _LOW):
+        part = (rest << _HALF) | digit
+        quotient = part // divisor
+        rest = part - quotient * divisor
+        lo = (lo << _HALF) | quotient
+    return Wide(hi, lo), rest
+
+
+def times(numbers: Numbers, by: np.ndarray) -> Numbers:
+    """Products with whole numbers below 2**32, one a row; modulo the width."""
+    factor = by.astype(np.uint64)
+    if not isinstance(numbers, Wide):
+        return numbers * factor
+    low = (numbers.lo & _LOW) * factor
+    high = (numbers.lo >> _HALF) * factor + (low >> _HALF)
+    return Wide(numbers.hi * factor + (high >> _HALF), (high << _HALF) | (low & _LOW))

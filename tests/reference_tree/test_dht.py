@@ -1,0 +1,61 @@
+"""Look-ups as messages: over the abstract hash table, and over Pastry."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from oracle.reference_tree.dht import Dht
+from oracle.reference_tree.search import find_neighbours
+from oracle.reference_tree.tree import reference_tree
+
+from scribe_spark import Simulation
+from scribe_spark.config import RunConfig
+from scribe_spark.reference_tree.dht import AbstractDht, lookups, route_lookups
+from scribe_spark.runtime.blocks import release
+
+HOSTS = 120
+
+
+@pytest.fixture(scope="module")
+def simulation(spark):
+    config = RunConfig(
+        nodes=HOSTS,
+        groups=0,
+        topology="power-law",
+        power_law_routers=100,
+        power_law_links=300,
+    )
+    made = Simulation(spark, config)
+    yield made
+    made.release()
+
+
+def test_look_ups_are_the_oracle_s_and_both_overlays_find_the_owners(simulation):
+    nodes = simulation.nodes.select("node", "id_hi", "id_lo", "router")
+    asked = lookups(nodes, children=3, assignment="pastry", buckets=8)
+    found = Counter((row["node"], row["purpose"], key_of(row, "key")) for row in asked.collect())
+    ids = {key_of(row, "id"): row["node"] for row in nodes.collect()}
+    dht = Dht(reference_tree(128, 3), ids, "pastry")
+    expected: Counter = Counter()
+    for key, node in ids.items():
+        plain = find_neighbours(dht, key)
+        expected.update((node, "parent", one) for one in plain.parent_asked)
+        expected.update((node, "children", one) for one in plain.child_asked)
+    assert found == expected
+
+    abstract = AbstractDht.of(nodes, simulation.overlay.underlay, assignment="pastry", buckets=8)
+    for overlay in (abstract, simulation.overlay):
+        routed = route_lookups(overlay, asked)
+        rows = routed.collect()
+        assert Counter((r["node"], r["purpose"], key_of(r, "key")) for r in rows) == expected
+        hops = {row["hops"] for row in rows}
+        assert hops == {1} if overlay is abstract else max(hops) > 1
+        assert all(row["delay_us"] >= 0 for row in rows)
+        release(routed)
+    release(asked)
+    abstract.release()
+
+
+def key_of(row, name: str) -> int:
+    return (row[f"{name}_hi"] % 2**64) << 64 | row[f"{name}_lo"] % 2**64

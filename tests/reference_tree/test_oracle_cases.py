@@ -1,0 +1,97 @@
+"""Kernels on the oracle's random cases: places, and the rounds after joins, leaves and failures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracle.reference_tree.cases import Case, random_case
+from oracle.reference_tree.dht import Dht
+from oracle.reference_tree.host_tree import tree_from_nothing
+from oracle.reference_tree.reconfiguration import reconfigure as reconfigure_plainly
+from oracle.reference_tree.search import find_neighbours
+
+from scribe_spark.reference_tree import ReferenceTree
+from scribe_spark.reference_tree.reconfiguration import (
+    Links,
+    first_to_compute,
+    neighbours,
+    reconfigure,
+)
+from scribe_spark.reference_tree.rings import Rings
+from scribe_spark.reference_tree.wide import from_halves, halves
+
+#: Seeds of the cases: all of them in `make test-slow`, the first ones always.
+SEEDS = [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 300))]
+
+
+def keysets(case: Case, hosts: list[int], number: dict[int, int]) -> Rings:
+    """The hash table, where hosts are known by their numbers."""
+    hi, lo = (
+        np.array(half, np.uint64) for half in zip(*[divmod(h, 2**64) for h in hosts], strict=True)
+    )
+    nodes = np.array([number[host] for host in hosts])
+    tree = ReferenceTree(case.bits, case.children)
+    ids = from_halves(hi, lo, case.bits)
+    return Rings.of(tree, case.assignment, ids, np.zeros(len(hosts), int), nodes, 1)
+
+
+def all_hosts(case: Case) -> dict[int, int]:
+    """A number for each host that there ever is."""
+    later = [event.host for events in case.events for event in events]
+    return {host: number for number, host in enumerate(dict.fromkeys([*case.hosts, *later]))}
+
+
+def check_places(case: Case, dht: Dht, rings: Rings, number: dict[int, int]) -> Links:
+    """Topmost keys, depths, parents, children and look-ups of all hosts; their links."""
+    tree, expected = ReferenceTree(case.bits, case.children), tree_from_nothing(dht)
+    host_of = {node: host for host, node in number.items()}
+    for place, (hi, lo) in enumerate(zip(*halves(rings.topmost), strict=True)):
+        host = host_of[int(rings.node[place])]
+        assert (int(hi) << 64 | int(lo), rings.depth[place]) == (
+            expected.topmost[host],
+            expected.depth[host],
+        )
+    found = neighbours(tree, rings, rings.node, len(number))
+    for node, parent, lookups in zip(rings.node, found.parent, found.lookups, strict=True):
+        plain = find_neighbours(dht, host_of[int(node)])
+        assert (None if parent < 0 else host_of[int(parent)]) == plain.parent
+        assert tuple(lookups) == (len(plain.parent_asked), len(plain.child_asked))
+    assert as_sets(found.links, host_of) == {
+        host: others for host, others in expected.neighbours().items() if others
+    }
+    return found.links
+
+
+def as_sets(links: Links, host_of: dict[int, int]) -> dict[int, frozenset[int]]:
+    sets: dict[int, set[int]] = {}
+    for host, other in zip(links.host.tolist(), links.neighbour.tolist(), strict=True):
+        sets.setdefault(host_of[host], set()).add(host_of[other])
+    return {host: frozenset(others) for host, others in sets.items()}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_places_and_rounds_are_the_oracle_s(seed):
+    case = random_case(seed)
+    tree, number, dht = ReferenceTree(case.bits, case.children), all_hosts(case), case.dht()
+    rings = keysets(case, dht.hosts, number)
+    links = check_places(case, dht, rings, number)
+    plain = tree_from_nothing(dht).neighbours()
+    for events in case.events:
+        dht, plain, rounds = reconfigure_plainly(dht, plain, events)
+        joined = np.array([number[e.host] for e in events if e.kind == "join"], dtype=int)
+        gone = np.array([number[e.host] for e in events if e.kind != "join"], dtype=int)
+        before, rings = rings, keysets(case, dht.hosts, number)
+        first = first_to_compute(before, rings, links, joined, gone)
+        done = reconfigure(tree, rings, links, first, np.zeros(len(number), int))
+        links = done.links
+        assert done.rounds[0] == len(rounds)
+        assert done.computations[0] == sum(len(one.computed) for one in rounds)
+        everyone = {host for one in rounds for host in one.computed}
+        assert np.flatnonzero(done.computed).tolist() == sorted(number[h] for h in everyone)
+        assert done.notices[0] == sum(len(one.notices) for one in rounds)
+        assert done.lookups[0].tolist() == [
+            sum(one.parent_lookups for one in rounds),
+            sum(one.child_lookups for one in rounds),
+        ]
+        nothing = check_places(case, dht, rings, number)
+        assert np.array_equal(nothing.pairs, links.pairs)

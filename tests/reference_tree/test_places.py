@@ -1,0 +1,109 @@
+"""Places by supersteps, against all keysets in one place and against the plain search."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from scribe_spark.errors import InputError
+from scribe_spark.reference_tree import ReferenceTree, keysets, places
+from scribe_spark.reference_tree.climb import climb
+from scribe_spark.reference_tree.explore import explore
+from scribe_spark.reference_tree.rings import Rings
+from scribe_spark.reference_tree.searches import Climbs, first_branches
+from scribe_spark.reference_tree.topmost import topmost_keys
+from scribe_spark.reference_tree.wide import from_halves, halves
+from scribe_spark.runtime.blocks import release
+
+
+def signed(half: int) -> int:
+    return half - 2**64 if half >= 2**63 else half
+
+
+def table(spark, ids: list[int], partitions: int = 2):
+    rows = [(node, signed(key >> 64), signed(key % 2**64)) for node, key in enumerate(ids)]
+    frame = spark.createDataFrame(rows, "node bigint, id_hi bigint, id_lo bigint")
+    return frame.repartition(partitions)
+
+
+def at_once(ids: list[int], bits: int, children: int, assignment: str) -> list[tuple]:
+    """Rows of `PLACES`, made with all keysets at hand."""
+    tree, n = ReferenceTree(bits, children), len(ids)
+    hi, lo = (
+        np.array(part, np.uint64) for part in ([k >> 64 for k in ids], [k % 2**64 for k in ids])
+    )
+    numbers = from_halves(hi, lo, bits)
+    rings = Rings.of(tree, assignment, numbers, np.zeros(n, int), np.arange(n), 1)
+    found, _ = climb(tree, rings, Climbs.of(rings.node, rings.ring, rings.topmost, rings.depth))
+    subtree = topmost_keys(tree, rings.first, rings.last).subtree
+    begun = first_branches(rings.node, rings.ring, rings.first, rings.last, subtree)
+    children_found, _ = explore(tree, rings, begun)
+    asked = np.bincount(children_found.lookups, minlength=n)
+    high, low = halves(rings.topmost)
+    rows = []
+    for place in range(n):
+        node, parent = int(rings.node[place]), int(found.parent[place])
+        key = (signed(int(high[place])), signed(int(low[place])))
+        counts = (int(found.lookups[place]), int(asked[node]))
+        parents = None if parent < 0 else parent
+        rows.append((node, *key, int(rings.depth[place]), parents, *counts))
+    return sorted(rows)
+
+
+def random_ids(bits: int, count: int, seed: int) -> list[int]:
+    rng = random.Random(seed)
+    chosen: set[int] = set()
+    while len(chosen) < count:
+        chosen.add(rng.getrandbits(bits))
+    return sorted(chosen, key=lambda key: rng.random())
+
+
+@pytest.mark.parametrize(
+    ("bits", "children", "assignment", "count", "buckets"),
+    [
+        (128, 2, "chord", 300, 16),
+        (128, 5, "pastry", 200, 64),
+        (4, 2, "pastry", 16, 16),
+    ],
+)
+def test_buckets_find_what_is_found_with_all_keysets(
+    spark, bits, children, assignment, count, buckets
+):
+    ids = random_ids(bits, count, seed=count)
+    frame = table(spark, ids, partitions=1 + count % 3)
+    found = places(frame, bits=bits, children=children, assignment=assignment, buckets=buckets)
+    assert sorted(map(tuple, found.collect())) == at_once(ids, bits, children, assignment)
+    release(found)
+
+
+@pytest.mark.parametrize("assignment", ["chord", "pastry"])
+def test_keysets_are_a_partition_of_the_ring(spark, assignment):
+    ids = random_ids(66, 50, seed=1)
+    rows = keysets(table(spark, ids), bits=66, assignment=assignment, buckets=8).collect()
+    sets = sorted((join(row["last_hi"], row["last_lo"]), row) for row in rows)
+    assert sorted(row["node"] for row in rows) == list(range(len(ids)))
+    for (before, _), (_, row) in zip([sets[-1], *sets], sets, strict=False):
+        assert join(row["first_hi"], row["first_lo"]) == (before + 1) % 2**66
+
+
+def join(hi: int, lo: int) -> int:
+    return (hi % 2**64) << 64 | lo % 2**64
+
+
+@pytest.mark.parametrize(
+    ("ids", "bits", "said"),
+    [
+        ([1, 2, 2], 4, "two hosts"),
+        ([1, 16], 4, "not below"),
+        ([1, 2**70], 70, "not below"),
+        (range(17), 4, "16"),
+        ([1], 3, "bits"),
+        ([1], 129, "bits"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(spark, ids, bits, said):
+    with pytest.raises(InputError, match=said) as refused:
+        places(table(spark, list(ids)), bits=bits)
+    assert "\n" not in str(refused.value)

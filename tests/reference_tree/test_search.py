@@ -1,0 +1,88 @@
+"""Kernels of the reference tree on seeded random cases, against the definitions."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from reference_tree.brute import Place, Tree, place_of_hosts
+from scribe_spark.reference_tree import ReferenceTree, wide
+from scribe_spark.reference_tree.climb import climb
+from scribe_spark.reference_tree.explore import explore
+from scribe_spark.reference_tree.rings import ASSIGNMENTS, Rings
+from scribe_spark.reference_tree.searches import Climbs, first_branches
+from scribe_spark.reference_tree.topmost import topmost_keys
+
+
+@pytest.fixture(params=["uint64", "128 bits"])
+def width(request, monkeypatch):
+    """Small keys as one number, and as two halves like long ones."""
+    if request.param == "128 bits":
+        monkeypatch.setattr(wide, "NARROW_BITS", 3)
+
+
+def low_halves(numbers) -> list[int]:
+    return wide.halves(numbers)[1].tolist()
+
+
+@pytest.mark.parametrize("children", [2, 3, 4, 5, 7, 15, 16, 40, 2000])
+@pytest.mark.parametrize("bits", [4, 5, 8, 10])
+def test_paths_and_topmost_keys(width, bits, children):
+    plain, tree, size = Tree.of(bits, children), ReferenceTree(bits, children), 2**bits
+    keys = tree.rows(0, size) + wide.number(np.arange(size), tree.root)
+    paths, depth = tree.paths(keys)
+    assert depth.tolist() == [plain.depth[key] for key in range(size)]
+    levels = np.array(low_halves(paths)).reshape(-1, size)
+    for key in range(size):
+        parent = levels[depth[key] - 1, key] if depth[key] else None
+        assert (levels[depth[key], key], parent) == (key, plain.parent[key])
+    rng = random.Random(bits * children)
+    ends = [(rng.randrange(size), rng.randrange(size)) for _ in range(300)]
+    first, last = (wide.number(np.array(end), tree.root) for end in zip(*ends, strict=True))
+    found = topmost_keys(tree, first, last)
+    for (start, end), key in zip(ends, low_halves(found.key), strict=True):
+        inside = range(start, end + 1) if start <= end else [*range(start, size), *range(end + 1)]
+        assert key == min(inside, key=lambda key: (plain.depth[key], key))
+    assert low_halves(tree.node(found.subtree)) == low_halves(found.key)
+
+
+@pytest.mark.parametrize("seed", range(160))
+def test_places_on_several_rings_at_once(width, seed):
+    rng = random.Random(seed)
+    bits, children = rng.choice([4, 5, 6, 7, 8]), rng.choice([2, 2, 3, 4, 5, 7, 15, 16])
+    assignment = rng.choice(ASSIGNMENTS)
+    rings = [rng.sample(range(2**bits), rng.randint(1, min(2**bits, 60))) for _ in range(3)]
+    tree = ReferenceTree(bits, children)
+    ids = [key for ring in rings for key in ring]
+    numbers = wide.number(np.array(ids), tree.root)
+    ring = np.repeat(np.arange(len(rings)), [len(one) for one in rings])
+    known = Rings.of(tree, assignment, numbers, ring, np.arange(len(ids)), len(rings))
+
+    parents, _ = climb(tree, known, Climbs.of(known.node, known.ring, known.topmost, known.depth))
+    subtree = topmost_keys(tree, known.first, known.last).subtree
+    begun = first_branches(known.node, known.ring, known.first, known.last, subtree)
+    found, _ = explore(tree, known, begun)
+
+    asked = np.bincount(found.lookups, minlength=len(ids))
+    topmost = dict(zip(known.node.tolist(), low_halves(known.topmost), strict=True))
+    children_of: dict[int, list[int]] = {node: [] for node in range(len(ids))}
+    for asker, child in zip(found.asker.tolist(), found.child.tolist(), strict=True):
+        children_of[asker].append(ids[child])
+    places = {}
+    for node, parent, lookups in zip(
+        parents.asker.tolist(), parents.parent.tolist(), parents.lookups.tolist(), strict=True
+    ):
+        assert len(set(children_of[node])) == len(children_of[node])
+        places[node] = Place(
+            topmost[node],
+            ids[parent] if parent >= 0 else None,
+            lookups,
+            frozenset(children_of[node]),
+            int(asked[node]),
+        )
+    nodes = iter(range(len(ids)))
+    for one in rings:
+        expected = place_of_hosts(Tree.of(bits, children), one, assignment)
+        assert [places[next(nodes)] for _ in one] == [expected[key] for key in one]
