@@ -1,0 +1,85 @@
+"""`forward` and `deliver` of Figures 3 and 4, line by line, for messages that arrive together.
+
+In the papers a message comes alone; here all messages of one kind and group that reach a node in
+the same superstep come as a list, and what the node does is the same in every order of the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from .state import Child, Scribe
+from .upcalls import Join, Payload
+
+
+def forward(
+    scribe: Scribe, node: int, messages: Sequence[Join], route: Callable[[], object]
+) -> None:
+    """Figure 3; `route` sends the node's own JOIN to the next node.
+
+    (7) "Stop routing the original message" is that the caller keeps none of the messages.
+    """
+    group = messages[0].group  # (2) switch msg.type is JOIN
+    if scribe.entry(group, node) is None:  # (3) if !(msg.group in groups)
+        scribe.enter(group, node, "forwarder")  # (4) groups = groups + msg.group
+        route()  # (5) route(msg, msg.group)
+    for message in messages:
+        add_child(scribe, node, message)  # (6) children + msg.source
+
+
+def deliver_join(scribe: Scribe, node: int, messages: Sequence[Join]) -> None:
+    """Figure 4, line 4: at the root."""
+    for message in messages:
+        add_child(scribe, node, message)  # (4) children + msg.source
+
+
+def add_child(scribe: Scribe, node: int, message: Join) -> None:
+    """A child is added, and gets its answer: its parent; joinHandler is called later."""
+    group, source = message.group, message.source
+    scribe.entries[group][node].children[source] = Child(message.number, scribe.round)
+    scribe.added.append((node, message))
+    child = scribe.entry(group, source)
+    if child is not None and not child.root:  # a root takes no answer
+        child.parent, child.heard = node, scribe.round
+
+
+def deliver_multicast(scribe: Scribe, group: int, node: int, message: Payload) -> dict:
+    """Figure 4, lines 5 to 8; child -> the message to be sent to it."""
+    entry, application = scribe.entries[group][node], scribe.application
+    for publication in message.publications:
+        if (publication, node) in scribe.got:
+            scribe.duplicates[publication] += entry.member
+        scribe.got.add((publication, node))
+    # (5, 6) for all children: send(msg, node), as forwardHandler wants it
+    sent, change = application.forward_handler(scribe.local(group, node), message)
+    if change is not None and entry.root:
+        copy = scribe.copies[group, node]
+        version = copy.state.version + 1
+        copy.state = replace(copy.state, version=version, application=change.state)
+        scribe.changed.add((group, node))
+    # (7) if memberOf(msg.group)
+    # (8) invokeMessageHandler(msg.group, msg)
+    if entry.member:
+        delivered = application.message_handler(scribe.local(group, node), message)
+        scribe.deliveries += [(publication, node) for publication in delivered]
+    return {child: part for child, part in sent.items() if child in entry.children}
+
+
+def deliver_leave(scribe: Scribe, group: int, node: int, source: int, number: int) -> None:
+    """Figure 4, line 9; lines 10 and 11 are `leaving.leave_up`.
+
+    A LEAVE older than the JOIN by which the child was added last is ignored.
+    """
+    entry = scribe.entry(group, node)
+    if entry is None:
+        return
+    child = entry.children.get(source)
+    if child is not None and child.number <= number:
+        del entry.children[source]  # (9) children - msg.source
+
+
+def send_leave(scribe: Scribe, group: int, node: int, to: int, number: int) -> None:
+    """Figure 4, line 11, and the corrected condition is the caller's."""
+    if scribe.overlay.send("LEAVE", to):
+        deliver_leave(scribe, group, to, node, number)

@@ -1,0 +1,162 @@
+"""JOINs of a round: all start together and go up hop by hop (JSAC III.A.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .figures import deliver_join, forward
+from .phase import DELIVERED, ON_ITS_WAY, Message, Phase
+from .roots import become_root
+from .state import Entry, Scribe
+from .upcalls import Join
+
+
+@dataclass
+class Routed:
+    """A JOIN and its route so far."""
+
+    join: Join
+    message: Message
+
+
+class JoinPhase:
+    """The JOINs that are under way."""
+
+    def __init__(self, scribe: Scribe, phase: Phase) -> None:
+        self.scribe, self.phase = scribe, phase
+        self.moving: list[Routed] = []
+
+    def start(self, group: int, node: int) -> None:
+        """A waiting node sends its JOIN; who has sent one before lets faultHandler add to it."""
+        entry = self.scribe.entries[group][node]
+        join = Join(group, node, self.scribe.round, entry.cause)
+        if entry.tried:
+            extra = self.scribe.application.fault_handler(self.scribe.local(group, node), join)
+            join = Join(group, node, join.number, join.cause, extra)
+        if self.launch(join) != DELIVERED:
+            return
+        if (group, node) in self.scribe.copies:
+            become_root(self.scribe, group, node)
+        else:
+            self.scribe.refused["no group"] += 1
+
+    def launch(self, join: Join) -> str:
+        """Send a JOIN from its source; the status after its first hop."""
+        self.note(join)
+        key = self.scribe.groups[join.group].key
+        return self.onward(Routed(join, Message(key, [join.source])))
+
+    def note(self, join: Join) -> None:
+        """A node remembers the JOIN that it sends."""
+        entry = self.scribe.entries[join.group][join.source]
+        entry.number, entry.tried, entry.extra = join.number, True, join.extra
+        self.scribe.joins.append((join.group, join.source, join.cause))
+
+    def onward(self, routed: Routed) -> str:
+        """One hop; a message that ends here without an answer is forgotten."""
+        status = self.phase.hop(routed.message, "JOIN")
+        if status == ON_ITS_WAY:
+            self.moving.append(routed)
+        return status
+
+    def superstep(self) -> None:
+        """All JOINs under way arrive; who is on whose chain is as it was before."""
+        arrived: dict[tuple[int, int], list[Routed]] = {}
+        for routed in self.moving:
+            arrived.setdefault((routed.join.group, routed.message.at), []).append(routed)
+        self.moving = []
+        chains = {place: self.scribe.chain(*place) for place in arrived}
+        for (group, node), messages in sorted(arrived.items(), key=lambda item: item[0]):
+            self.receive(group, node, messages, chains[group, node])
+
+    def receive(
+        self, group: int, node: int, messages: Sequence[Routed], chain: Sequence[int]
+    ) -> None:
+        """What a node does with the JOINs of one group that reach it together.
+
+        JOINs of nodes on its own chain go on (CHOICE 10). The rest is answered, except where
+        Pastry delivers at a node that has not the group's state (CHOICE 12).
+        """
+        for routed in messages:
+            if routed.join.source in chain:
+                self.onward(routed)
+        joins = [routed.join for routed in messages if routed.join.source not in chain]
+        if not joins:
+            return
+        if self.scribe.entry(group, node) is not None:
+            forward(self.scribe, node, joins, lambda: None)
+            return
+        own = Join(group, node, self.scribe.round, "forwarder", least_extra(joins))
+        key = self.scribe.groups[group].key
+        routed = Routed(own, Message(key, [node]))
+        if self.onward(routed) != DELIVERED:
+            forward(self.scribe, node, joins, lambda: self.note(own))
+        elif (group, node) in self.scribe.copies:
+            become_root(self.scribe, group, node)
+            deliver_join(self.scribe, node, joins)
+        else:
+            self.scribe.refused["no group"] += len(joins)
+
+
+def least_extra(joins: Sequence[Join]) -> int | None:
+    """What a forwarder's JOIN carries: the least that the JOINs carry which made it one."""
+    return min((join.extra for join in joins if join.extra is not None), default=None)
+
+
+def send_joins(scribe: Scribe, phase: Phase) -> None:
+    """Every waiting node sends a JOIN, until all are answered or lost."""
+    joins = JoinPhase(scribe, phase)
+    waiting = [(group, node) for group, node, entry in scribe.all_entries() if entry.waits]
+    for group, node in waiting:
+        joins.start(group, node)
+    while joins.moving:
+        joins.superstep()
+
+
+def break_cycles(scribe: Scribe) -> None:
+    """Of each cycle of parents the node nearest to the groupId leaves its parent (CHOICE 11)."""
+    for group in sorted(scribe.entries):
+        for node in cycle_tops(scribe, group):
+            entry = scribe.entries[group][node]
+            parent, entry.parent, entry.cause = entry.parent, None, "cycle"
+            scribe.overlay.counts["LEAVE"] += 1
+            scribe.entries[group][parent].children.pop(node, None)
+
+
+def cycle_tops(scribe: Scribe, group: int) -> list[int]:
+    """The node nearest to the groupId of each cycle."""
+    tops = set()
+    for node in scribe.entries[group]:
+        chain = scribe.chain(group, node)
+        end: Entry = scribe.entries[group][chain[-1]]
+        if end.parent in chain:
+            cycle = chain[chain.index(end.parent) :]
+            tops.add(min(cycle, key=lambda one: scribe.nearness(group, one)))
+    return sorted(tops)
+
+
+def turn_strangers_away(scribe: Scribe, phase: Phase) -> None:
+    """JOINs without the right credentials leave nothing behind (CHOICE 13).
+
+    After the round's JOINs each goes to the first node of the tree, which refuses it. Where there
+    is no such group it is sent again in the next round.
+    """
+    for group, node in sorted(scribe.strangers):
+        if knows_list(scribe, group, node):
+            refused = True
+        else:
+            message = Message(scribe.groups[group].key, [node])
+            while (status := phase.hop(message, "JOIN")) == ON_ITS_WAY:
+                if knows_list(scribe, group, message.at):
+                    break
+            refused = knows_list(scribe, group, message.at) and status != "undeliverable"
+        if refused:
+            scribe.refused["JOIN"] += 1
+            scribe.strangers.discard((group, node))
+
+
+def knows_list(scribe: Scribe, group: int, node: int) -> bool:
+    """Whether a node can check credentials: it is in the tree, or has the group's state."""
+    return scribe.entry(group, node) is not None or (group, node) in scribe.copies
+

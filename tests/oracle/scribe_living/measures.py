@@ -1,0 +1,130 @@
+"""Measures of a world: publications, repair, messages by round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .upcalls import Publication
+from .world import Run, Snapshot, is_orphan
+
+
+@dataclass(frozen=True)
+class PublicationResult:
+    """What became of a publication; in time + late + lost = expected."""
+
+    publication: Publication
+    fate: str
+    expected: int
+    in_time: int
+    late: int
+    lost: int
+    duplicates: int
+
+
+def publications(run: Run) -> list[PublicationResult]:
+    """Of every publication that was not refused.
+
+    Expected are the members at the end of each round from the publication to the deadline (or the
+    last round played), the source too; what was delivered after that is lost.
+    """
+    seen = {snapshot.round: snapshot for snapshot in run.seen}
+    delivered = {
+        (publication, node): at
+        for at, snapshot in sorted(seen.items(), reverse=True)
+        for publication, node in snapshot.deliveries
+    }
+    results = []
+    for first, snapshot in sorted(seen.items()):
+        until = min(first + run.scribe.settings.deadline, max(seen))
+        for publication, fate in snapshot.fates:
+            if fate == "refused":
+                continue
+            group = publication[1]
+            expected = frozenset.intersection(
+                *(seen[at].members.get(group, frozenset()) for at in range(first, until + 1))
+            )
+            when = [delivered.get((publication, node), until + 1) for node in expected]
+            in_time, lost = when.count(first), sum(at > until for at in when)
+            results.append(
+                PublicationResult(
+                    publication,
+                    fate,
+                    len(expected),
+                    in_time,
+                    len(when) - in_time - lost,
+                    lost,
+                    sum(one.duplicates.get(publication, 0) for one in run.seen),
+                )
+            )
+    return results
+
+
+def joins_by_cause(snapshot: Snapshot) -> dict[str, int]:
+    """JOINs that nodes sent in a round, those of new forwarders counted apart."""
+    return dict(sorted(Counter(cause for _, _, cause in snapshot.joins).items()))
+
+
+def per_live_node(snapshot: Snapshot) -> dict[str, float]:
+    """Messages by kind, per live node."""
+    return {kind: count / len(snapshot.live) for kind, count in snapshot.counts.items()}
+
+
+def attached(snapshot: Snapshot) -> set[tuple[int, int]]:
+    """(group, node) of all that a payload from a live root of the group reaches."""
+    under: dict[tuple[int, int], list[int]] = {}
+    parents = {(group, node): parent for group, node, _, _, parent, _, _ in snapshot.entries}
+    for group, node, child, _, _ in snapshot.children:
+        if parents.get((group, child)) == node:
+            under.setdefault((group, node), []).append(child)
+    reached: set[tuple[int, int]] = set()
+    front = [(group, node) for group, node, _, root, _, _, _ in snapshot.entries if root]
+    while front:
+        reached.update(front)
+        front = [(at[0], child) for at in front for child in under.get(at, ())]
+        front = [at for at in front if at not in reached]
+    return reached
+
+
+def rounds_until_repaired(run: Run) -> dict[tuple[int, int], int | None]:
+    """(round, node that died) -> rounds until all that it had as children are reached again.
+
+    A child that died or left the tree since counts no more; None: not by the last round.  Deaths
+    of nodes without children are left out.
+    """
+    reached = {snapshot.round: attached(snapshot) for snapshot in run.seen}
+    there = {
+        snapshot.round: {(group, node) for group, node, *_ in snapshot.entries}
+        for snapshot in run.seen
+    }
+    results: dict[tuple[int, int], int | None] = {}
+    for (died, node), affected in sorted(run.affected.items()):
+        if not affected:
+            continue
+        left = set(affected)
+        results[died, node] = None
+        for at in sorted(reached):
+            if at < died:
+                continue
+            left &= there[at]
+            if left <= reached[at]:
+                results[died, node] = at - died
+                break
+    return results
+
+
+def calm(run: Run) -> set[int]:
+    """Groups in which nothing is to be repaired: one root, no orphan, no child that is dead."""
+    scribe = run.scribe
+    return {
+        group
+        for group in scribe.groups
+        if len(scribe.roots(group)) == 1
+        and not any(is_orphan(scribe, group, node) for node in scribe.entries.get(group, ()))
+        and not any(
+            child not in scribe.overlay.live
+            for entry in scribe.entries.get(group, {}).values()
+            for child in entry.children
+        )
+    }

@@ -1,0 +1,38 @@
+"""Messages that are routed by Pastry in one phase of a round, all by the same tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..living.overlay import Overlay
+from ..living.routing import DELIVERED, ON_ITS_WAY, UNDELIVERABLE, Message, hop
+from ..living.table_repair import Found, drop_and_repair
+
+__all__ = ["DELIVERED", "ON_ITS_WAY", "UNDELIVERABLE", "Message", "Phase"]
+
+
+@dataclass
+class Phase:
+    """What the phase's messages find dead is dropped and repaired at its end (CHOICE 8)."""
+
+    overlay: Overlay
+    found: Found = field(default_factory=set)
+
+    def hop(self, message: Message, kind: str) -> str:
+        """One hop of a message; its status after it."""
+        before = len(message.met_dead)
+        hop(self.overlay, message, kind)
+        self.found.update(message.met_dead[before:])
+        return message.status
+
+    def route(self, start: int, key: int, kind: str) -> Message:
+        """All hops of a message."""
+        message = Message(key, [start])
+        while message.status == ON_ITS_WAY:
+            self.hop(message, kind)
+        return message
+
+    def close(self) -> None:
+        """The end of the phase."""
+        drop_and_repair(self.overlay, self.found)
+        self.found = set()

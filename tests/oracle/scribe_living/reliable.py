@@ -1,0 +1,161 @@
+"""Reliable, ordered delivery: an application on the three upcalls and nothing else (III.B.2).
+
+The root numbers messages, nodes keep the last `size` of them, a JOIN that repairs carries the
+last number that was delivered, and the new parent sends what is missing.  Numbers of a group's
+epoch begin at ``epoch << 32``, so that those of a group that was created again are larger.
+
+A fresh message carries its number.  A retransmission carries ``start`` ("all that follows start
+is here": also empty, to tell a new child where to begin), the messages, and ``floor`` ("up to
+here nothing can be had any more").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .upcalls import Application, Ask, Change, Join, Local, Payload, Publication
+
+Buffer = dict[int, Publication]
+
+
+@dataclass
+class Record:
+    """What a node of a tree remembers; `last` is None until it knows where it begins."""
+
+    entered: int
+    last: int | None = None  # all up to here was had (at a member: delivered), in order
+    floor: int = -1
+    buffer: Buffer = field(default_factory=dict)
+    at: dict[int, int | None] = field(default_factory=dict)  # child -> up to where it was served
+    ready: list[Publication] = field(default_factory=list)  # for the message handler
+
+    def first(self, top: int) -> int:
+        """The least number from which the buffer has all up to `top`."""
+        while top in self.buffer:
+            top -= 1
+        return top + 1
+
+    def take(self, items: Mapping[int, Publication], size: int) -> None:
+        """Put messages into the buffer, and go on as far as there is no gap.
+
+        A gap that `size` later messages have followed is given up.
+        """
+        self.buffer.update(items)
+        if self.last is None and items:
+            self.last = min(items) - 1
+        self.go_on()
+        for number in sorted(self.buffer)[:-size]:
+            del self.buffer[number]
+        if len(self.buffer) == size and self.last is not None and self.last < min(self.buffer) - 1:
+            self.last = min(self.buffer) - 1
+            self.go_on()
+
+    def go_on(self) -> None:
+        """What is next in order is ready for the message handler."""
+        while self.last is not None and self.last + 1 in self.buffer:
+            self.last += 1
+            self.ready.append(self.buffer[self.last])
+
+
+@dataclass
+class Reliable(Application):
+    """The application; `size` is B, the messages that a node keeps."""
+
+    size: int = 64
+    records: dict[tuple[int, int], Record] = field(default_factory=dict)
+
+    def record(self, here: Local) -> Record:
+        """The node's record, a new one if it has entered the tree anew."""
+        record = self.records.get((here.group, here.node))
+        if record is None or record.entered != here.entered:
+            record = self.records[here.group, here.node] = Record(here.entered)
+        return record
+
+    def top(self, here: Local, record: Record) -> int | None:
+        """The last number that there is; at the root by the group's state, which it takes over."""
+        if not here.root:
+            return record.last
+        last, kept = here.state or (here.epoch << 32, {})
+        record.buffer = dict(sorted({**record.buffer, **kept}.items())[-self.size :])
+        record.floor = max(record.floor, record.first(last) - 1)
+        return last
+
+    def serve(self, here: Local, record: Record, child: int) -> Payload | None:
+        """What is missing at a child; None if that is nothing, or if it cannot be served now."""
+        top, at = self.top(here, record), record.at.get(child)
+        if top is None:
+            return None
+        start = top if at is None else max(at, record.floor)
+        if start > top or start == at == top or start + 1 < record.first(top):
+            return None
+        record.at[child] = top
+        numbers = tuple(range(start + 1, top + 1))
+        missing = tuple(record.buffer[number] for number in numbers)
+        return Payload(start, missing, start, record.floor, numbers)
+
+    def unserved(self, here: Local, record: Record) -> list[int]:
+        """From where on children need what this node has not got."""
+        top = self.top(here, record)
+        needs = [at for child, at in record.at.items() if child in here.children and at is not None]
+        if top is None:
+            return needs
+        return [at for at in needs if max(at, record.floor) + 1 < record.first(top)]
+
+    # ---- the upcalls
+
+    def fault_handler(self, here: Local, join: Join) -> int | None:
+        """The last number delivered, or less if a child waits for older messages."""
+        record = self.record(here)
+        had = [] if record.last is None else [record.last]
+        return min(had + self.unserved(here, record), default=None)
+
+    def join_handler(self, here: Local, join: Join) -> Iterable[Payload | Ask]:
+        """Send what is missing; ask the parent, unless the own JOIN asks for it already."""
+        record = self.record(here)
+        record.at[join.source] = join.extra
+        answer = self.serve(here, record, join.source)
+        if answer is not None:
+            return [answer]
+        if join.extra is None or join.extra not in self.unserved(here, record):
+            return []
+        if here.asked is not None and here.asked <= join.extra:
+            return []
+        return [Ask(join.extra)]
+
+    def forward_handler(
+        self, here: Local, message: Payload
+    ) -> tuple[Mapping[int, Payload], Change | None]:
+        """Number at the root, keep, and pass on; of a retransmission what each child lacks."""
+        record, change = self.record(here), None
+        record.ready = []
+        if here.root and message.start is None:
+            message, change = self.numbered(here, record, message)
+        if message.start is None:
+            record.take(dict(zip(message.numbers, message.publications, strict=True)), self.size)
+            for child in here.children:
+                if record.at.get(child) in (None, message.number - 1):
+                    record.at[child] = message.number
+            return dict.fromkeys(here.children, message), change
+        record.floor = max(record.floor, message.floor)
+        record.last = message.start if record.last is None else max(record.last, message.start)
+        record.take(dict(zip(message.numbers, message.publications, strict=True)), self.size)
+        parts = {child: self.serve(here, record, child) for child in sorted(here.children)}
+        return {child: part for child, part in parts.items() if part is not None}, None
+
+    def numbered(
+        self, here: Local, record: Record, message: Payload
+    ) -> tuple[Payload, Change]:
+        """The next number; the group's state has it, and the last messages."""
+        number = self.top(here, record) + 1
+        _, kept = here.state or (None, {})
+        kept = dict([*kept.items(), (number, message.publications[0])][-self.size :])
+        return Payload(number, message.publications, numbers=(number,)), Change((number, kept))
+
+    def message_handler(self, here: Local, message: Payload) -> Iterable[Publication]:
+        """A member's user gets what is next in order."""
+        return self.record(here).ready
+
+    def node_died(self, node: int) -> None:
+        """The buffers of the node's process are gone."""
+        self.records = {key: value for key, value in self.records.items() if key[1] != node}

@@ -1,0 +1,176 @@
+"""Roots: replicas, failover, hand-over to a nearer newcomer (JSAC III.B.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .figures import send_leave
+from .state import Copy, Entry, Scribe
+from .upcalls import Join
+
+
+@dataclass(frozen=True)
+class Letter:
+    """The group's state on its way from one node to another."""
+
+    group: int
+    sender: int
+    to: int
+    copy: Copy
+
+
+def rank(scribe: Scribe, group: int, node: int) -> int:
+    """How many nodes of its leaf set are nearer to the groupId than the node itself."""
+    own = scribe.nearness(group, node)
+    return sum(
+        scribe.nearness(group, leaf) < own for leaf in scribe.overlay.states[node].leaves()
+    )
+
+
+def is_root(scribe: Scribe, group: int, node: int) -> bool:
+    """Whether the node takes itself for the group's root."""
+    entry = scribe.entry(group, node)
+    return entry is not None and entry.root
+
+
+def new_leafs(scribe: Scribe) -> None:
+    """Whoever has a group's state looks at its leaf set (the upcall newLeafs; CHOICE 15).
+
+    1. A root that is not the nearest hands over; who has a copy of a root that is gone, and is not
+       the nearest, passes it on; all at once.
+    2. Who has a copy and is the nearest becomes the root; roots that handed over join under it.
+    3. Roots bring their replicas up to date.
+    4. Who is not of the k nearest drops its copy.
+    """
+    handed = []
+    letters = []
+    for group, node in sorted(scribe.copies):
+        if rank(scribe, group, node) == 0:
+            continue
+        nearest = scribe.leaves_by_nearness(group, node)[0]
+        if is_root(scribe, group, node):
+            handed.append(Letter(group, node, nearest, scribe.copies[group, node]))
+        elif root_is_gone(scribe, group, node):
+            letters.append(Letter(group, node, nearest, scribe.copies[group, node]))
+    letters = [one for one in letters if scribe.overlay.send("replica", one.to)]
+    handed = [one for one in handed if scribe.overlay.send("replica", one.to)]
+    for one in by_nearness(scribe, letters + handed):
+        receive_state(scribe, one.group, one.to, one.copy)
+    for one in handed:
+        step_down(scribe, one.group, one.sender, one.to)
+    for group, node in dict.fromkeys((one.group, one.to) for one in handed):
+        become_root(scribe, group, node)
+    for group, node in sorted(scribe.copies):
+        if rank(scribe, group, node) == 0:
+            become_root(scribe, group, node)
+    for group in sorted(scribe.groups):
+        for root in scribe.roots(group):
+            replicate(scribe, group, root)
+    drop_far_copies(scribe)
+
+
+def by_nearness(scribe: Scribe, letters: list[Letter]) -> list[Letter]:
+    """The order that settles ties: the sender nearest to the groupId comes first."""
+    return sorted(letters, key=lambda one: (one.group, scribe.nearness(one.group, one.sender)))
+
+
+def root_is_gone(scribe: Scribe, group: int, node: int) -> bool:
+    """Whether the root that a copy names has left the leaf set, or came back without its state."""
+    copy = scribe.copies[group, node]
+    return (
+        copy.root not in scribe.overlay.states[node].leaves()
+        or scribe.incarnation.get(copy.root, -1) != copy.incarnation
+    )
+
+
+def receive_state(scribe: Scribe, group: int, node: int, copy: Copy) -> None:
+    """A node keeps the newest state it hears of; of two that are equally new the first."""
+    own = scribe.copies.get((group, node))
+    if own is None or own.state.age < copy.state.age:
+        if own is not None and is_root(scribe, group, node):
+            own.state = copy.state
+        else:
+            scribe.copies[group, node] = Copy(copy.state, copy.root, copy.incarnation)
+
+
+def step_down(scribe: Scribe, group: int, node: int, successor: int) -> None:
+    """An old root: it keeps its subtree, and joins under the new one in this round's JOINs."""
+    entry = scribe.entries[group][node]
+    entry.root, entry.cause, entry.tried = False, "hand-over", True
+    scribe.sent.pop((group, node), None)
+    copy = scribe.copies[group, node]
+    copy.root, copy.incarnation = successor, scribe.incarnation.get(successor, -1)
+
+
+def become_root(scribe: Scribe, group: int, node: int) -> Entry:
+    """A node that has the group's state is its root from now on.
+
+    One of the tree takes leave of its parent; its own repairing JOIN is delivered at itself: no
+    child is added, and joinHandler is called with it (CHOICE 16).
+    """
+    entry = scribe.entry(group, node)
+    if entry is not None and entry.root:
+        return entry
+    if entry is None:
+        entry = scribe.enter(group, node, "own")
+    else:
+        extra = scribe.application.fault_handler(
+            scribe.local(group, node), Join(group, node, scribe.round, entry.cause)
+        )
+        scribe.added.append((node, Join(group, node, scribe.round, entry.cause, extra)))
+    parent, entry.parent, entry.root = entry.parent, None, True
+    copy = scribe.copies[group, node]
+    copy.root, copy.incarnation = node, scribe.incarnation.get(node, -1)
+    scribe.sent[group, node] = {}
+    scribe.changed.add((group, node))
+    if parent is not None:
+        send_leave(scribe, group, node, parent, entry.number)
+    return entry
+
+
+def replicate(scribe: Scribe, group: int, root: int) -> None:
+    """A root sends the state to the k - 1 nearest of its leaf set, where it is not already."""
+    copy, sent = scribe.copies[group, root], scribe.sent[group, root]
+    wanted = scribe.leaves_by_nearness(group, root)[: scribe.settings.replicas - 1]
+    for leaf in wanted:
+        new = (scribe.incarnation.get(leaf, -1), copy.state.age)
+        if sent.get(leaf) == new or not scribe.overlay.send("replica", leaf):
+            continue
+        sent[leaf] = new
+        if not is_root(scribe, group, leaf):
+            accept_replica(scribe, group, leaf, copy)
+    for leaf in [leaf for leaf in sent if leaf not in wanted]:
+        del sent[leaf]
+    scribe.changed.discard((group, root))
+
+
+def replicate_changed(scribe: Scribe) -> None:
+    """Roots that are new, or whose state has changed, do so at once."""
+    for group, root in sorted(scribe.changed):
+        if is_root(scribe, group, root):
+            replicate(scribe, group, root)
+    scribe.changed = set()
+
+
+def accept_replica(scribe: Scribe, group: int, node: int, copy: Copy) -> None:
+    """A replica takes what the root sends unless it has a newer state."""
+    own = scribe.copies.get((group, node))
+    if own is None or own.state.age <= copy.state.age:
+        scribe.copies[group, node] = Copy(copy.state, copy.root, copy.incarnation)
+
+
+def drop_far_copies(scribe: Scribe) -> None:
+    """Who knows k nodes nearer to the groupId than itself drops its copy."""
+    far = [
+        (group, node)
+        for group, node in sorted(scribe.copies)
+        if not is_root(scribe, group, node)
+        and rank(scribe, group, node) >= scribe.settings.replicas
+    ]
+    for key in far:
+        del scribe.copies[key]
+
+
+def lost_groups(scribe: Scribe, created: set[int]) -> set[int]:
+    """Groups that were created and of whose state no live node has a copy."""
+    return created - {group for group, _ in scribe.copies}

@@ -1,0 +1,73 @@
+"""Soft state, suspicion and heartbeats (JSAC III.B.1)."""
+
+from __future__ import annotations
+
+from .leaving import lose_parent
+from .state import Scribe
+
+
+def refresh(scribe: Scribe) -> None:
+    """Children refresh their entries every `refresh` rounds after their JOIN, all at once.
+
+    A parent that has no such entry says so, and the child joins again.
+    """
+    refused = []
+    for group, node, entry in scribe.all_entries():
+        if entry.parent is None or (scribe.round - entry.number) % scribe.settings.refresh:
+            continue
+        if not scribe.overlay.send("refresh", entry.parent):
+            continue  # only silence makes a parent suspected
+        parent = scribe.entry(group, entry.parent)
+        child = parent.children.get(node) if parent is not None else None
+        if child is None or child.number != entry.number:
+            refused.append((group, node, entry.parent))
+        else:
+            child.refreshed = scribe.round
+    for group, node, asked in refused:
+        scribe.refused["refresh"] += 1
+        lose_parent(scribe, group, node, asked, "refused")
+
+
+def expire(scribe: Scribe) -> None:
+    """Entries that were not refreshed for `child_timeout` rounds are dropped."""
+    for _, _, entry in scribe.all_entries():
+        entry.children = {
+            node: child
+            for node, child in entry.children.items()
+            if scribe.round - child.refreshed < scribe.settings.child_timeout
+        }
+
+
+def suspect(scribe: Scribe, roots_that_died: set[tuple[int, int, int]]) -> None:
+    """A node that heard nothing for `parent_timeout` rounds has no parent any more.
+
+    Whether that was the root (node and round of its death are known to the measurement only) is
+    the cause that is counted.
+    """
+    for group, node, entry in scribe.all_entries():
+        if entry.parent is None or scribe.round - entry.heard <= scribe.settings.parent_timeout:
+            continue
+        was_root = any(
+            (group, entry.parent) == (died, dead) and at > entry.heard
+            for died, dead, at in roots_that_died
+        )
+        lose_parent(
+            scribe, group, node, entry.parent, "root failed" if was_root else "parent failed"
+        )
+
+
+def heartbeats(scribe: Scribe) -> None:
+    """The end of a round: a heartbeat to each child that got no payload from this parent.
+
+    Who hears of its parent, by either, knows that it is alive.
+    """
+    for group, node, entry in scribe.all_entries():
+        for child in sorted(entry.children):
+            if (group, node, child) not in scribe.paid and not scribe.overlay.send(
+                "heartbeat", child
+            ):
+                continue
+            other = scribe.entry(group, child)
+            if other is not None and other.parent == node:
+                other.heard = scribe.round
+    scribe.paid = set()
