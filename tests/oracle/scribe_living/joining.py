@@ -159,4 +159,3 @@ def turn_strangers_away(scribe: Scribe, phase: Phase) -> None:
 def knows_list(scribe: Scribe, group: int, node: int) -> bool:
     """Whether a node can check credentials: it is in the tree, or has the group's state."""
     return scribe.entry(group, node) is not None or (group, node) in scribe.copies
-

@@ -115,16 +115,11 @@ def rounds_until_repaired(run: Run) -> dict[tuple[int, int], int | None]:
 
 
 def calm(run: Run) -> set[int]:
-    """Groups in which nothing is to be repaired: one root, no orphan, no child that is dead."""
+    """Groups in which nothing is to be repaired: one root, and no orphan."""
     scribe = run.scribe
     return {
         group
         for group in scribe.groups
         if len(scribe.roots(group)) == 1
         and not any(is_orphan(scribe, group, node) for node in scribe.entries.get(group, ()))
-        and not any(
-            child not in scribe.overlay.live
-            for entry in scribe.entries.get(group, {}).values()
-            for child in entry.children
-        )
     }

@@ -143,9 +143,7 @@ class Reliable(Application):
         parts = {child: self.serve(here, record, child) for child in sorted(here.children)}
         return {child: part for child, part in parts.items() if part is not None}, None
 
-    def numbered(
-        self, here: Local, record: Record, message: Payload
-    ) -> tuple[Payload, Change]:
+    def numbered(self, here: Local, record: Record, message: Payload) -> tuple[Payload, Change]:
         """The next number; the group's state has it, and the last messages."""
         number = self.top(here, record) + 1
         _, kept = here.state or (None, {})

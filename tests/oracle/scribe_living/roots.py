@@ -22,9 +22,7 @@ class Letter:
 def rank(scribe: Scribe, group: int, node: int) -> int:
     """How many nodes of its leaf set are nearer to the groupId than the node itself."""
     own = scribe.nearness(group, node)
-    return sum(
-        scribe.nearness(group, leaf) < own for leaf in scribe.overlay.states[node].leaves()
-    )
+    return sum(scribe.nearness(group, leaf) < own for leaf in scribe.overlay.states[node].leaves())
 
 
 def is_root(scribe: Scribe, group: int, node: int) -> bool:
@@ -105,15 +103,15 @@ def step_down(scribe: Scribe, group: int, node: int, successor: int) -> None:
 def become_root(scribe: Scribe, group: int, node: int) -> Entry:
     """A node that has the group's state is its root from now on.
 
-    One of the tree takes leave of its parent; its own repairing JOIN is delivered at itself: no
-    child is added, and joinHandler is called with it (CHOICE 16).
+    One of the tree takes leave of its parent; if it has sent a JOIN before, one that repairs is
+    delivered at itself: no child is added, and joinHandler is called with it (CHOICE 16).
     """
     entry = scribe.entry(group, node)
     if entry is not None and entry.root:
         return entry
     if entry is None:
         entry = scribe.enter(group, node, "own")
-    else:
+    elif entry.tried:
         extra = scribe.application.fault_handler(
             scribe.local(group, node), Join(group, node, scribe.round, entry.cause)
         )

@@ -54,9 +54,7 @@ def send_to_address(scribe: Scribe, group: int, source: int) -> int:
     return source
 
 
-def route_to_root(
-    scribe: Scribe, phase: Phase, group: int, source: int, start: int
-) -> int | None:
+def route_to_root(scribe: Scribe, phase: Phase, group: int, source: int, start: int) -> int | None:
     """Route to the groupId; the root tells the source its address."""
     message = phase.route(start, scribe.groups[group].key, "MULTICAST")
     if message.status != DELIVERED or (group, message.at) not in scribe.copies:

@@ -1,0 +1,76 @@
+"""With no events after the joins, trees are those of the static oracle (tests/oracle/scribe)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..living.draws import keyed_draw
+from ..living.overlay import Overlay, Rules
+from ..living.perfect import enter_perfect
+from ..random_cases import Case, random_case
+from ..scribe import Scribe as StaticScribe
+from .groups import Group, Settings
+from .state import Scribe
+from .world import Event, Run
+
+SEEDS = [seed for seed in range(120) if (case := random_case(seed)).keys and len(case.ids) > 1]
+
+
+def living(case: Case) -> Run:
+    """The case's perfect overlay, and its groups."""
+    static = case.overlay(case.routes())
+    rules = Rules(b=case.b, l=case.leaf_set_size)
+    overlay = Overlay(case.ids, static.proximity, keyed_draw(case.seed), rules)
+    enter_perfect(overlay, case.ids)
+    groups = {group: Group(key) for group, key in case.keys.items()}
+    return Run(Scribe(overlay, groups, Settings(replicas=1)))
+
+
+def edges(run: Run) -> set[tuple[int, int, int]]:
+    """(group, parent, child)."""
+    return {(group, node, child) for group, node, child, *_ in run.seen[-1].children}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_trees_are_the_static_runs(seed: int) -> None:
+    case = random_case(seed)
+    if len(case.ids) - 1 == case.leaf_set_size:
+        pytest.skip("the two oracles define the span of such leaf sets differently (CHOICE 2)")
+    static = StaticScribe(case.overlay(case.routes()), case.keys)
+    static.join_all(case.joins())
+    run = living(case)
+    events: list[Event] = [(0, min(case.ids), "create", group) for group in case.keys]
+    events += [(0, member, "join", group) for group, member in case.joins()]
+    run.play(events, 5)
+    assert edges(run) == static.edges()
+    for seen in run.seen[1:]:
+        assert seen.joins == []
+        assert seen.children != [] or static.edges() == set()
+
+
+@pytest.mark.parametrize("seed", SEEDS[::6])
+def test_joins_in_any_rounds_make_the_same_trees(seed: int) -> None:
+    case = random_case(seed)
+    together, apart = living(case), living(case)
+    create: list[Event] = [(0, min(case.ids), "create", group) for group in case.keys]
+    joins = case.joins()
+    together.play(create + [(0, node, "join", group) for group, node in joins], 1)
+    apart.play(
+        create + [(at % 7, node, "join", group) for at, (group, node) in enumerate(joins)], 7
+    )
+    assert edges(together) == edges(apart)
+
+
+@pytest.mark.parametrize("seed", SEEDS[::6])
+def test_deliveries_are_the_static_runs(seed: int) -> None:
+    case = random_case(seed)
+    static = StaticScribe(case.overlay(case.routes()), case.keys)
+    static.join_all(case.joins())
+    run = living(case)
+    source = max(case.ids)
+    events: list[Event] = [(0, min(case.ids), "create", group) for group in case.keys]
+    events += [(0, member, "join", group) for group, member in case.joins()]
+    run.play([*events, *((2, source, "publish", group) for group in case.keys)], 3)
+    for group in case.keys:
+        expected = set(static.multicast(group, "routed", source)) | ({source} & case.members[group])
+        assert {node for (_, g, _), node in run.seen[2].deliveries if g == group} == expected
