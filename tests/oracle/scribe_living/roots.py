@@ -95,7 +95,6 @@ def step_down(scribe: Scribe, group: int, node: int, successor: int) -> None:
     """An old root: it keeps its subtree, and joins under the new one in this round's JOINs."""
     entry = scribe.entries[group][node]
     entry.root, entry.cause, entry.tried = False, "hand-over", True
-    scribe.sent.pop((group, node), None)
     copy = scribe.copies[group, node]
     copy.root, copy.incarnation = successor, scribe.incarnation.get(successor, -1)
 
@@ -119,7 +118,6 @@ def become_root(scribe: Scribe, group: int, node: int) -> Entry:
     parent, entry.parent, entry.root = entry.parent, None, True
     copy = scribe.copies[group, node]
     copy.root, copy.incarnation = node, scribe.incarnation.get(node, -1)
-    scribe.sent[group, node] = {}
     scribe.changed.add((group, node))
     if parent is not None:
         send_leave(scribe, group, node, parent, entry.number)
@@ -127,18 +125,17 @@ def become_root(scribe: Scribe, group: int, node: int) -> Entry:
 
 
 def replicate(scribe: Scribe, group: int, root: int) -> None:
-    """A root sends the state to the k - 1 nearest of its leaf set, where it is not already."""
-    copy, sent = scribe.copies[group, root], scribe.sent[group, root]
-    wanted = scribe.leaves_by_nearness(group, root)[: scribe.settings.replicas - 1]
-    for leaf in wanted:
-        new = (scribe.incarnation.get(leaf, -1), copy.state.age)
-        if sent.get(leaf) == new or not scribe.overlay.send("replica", leaf):
+    """A root sends the state to the k - 1 nearest of its leaf set, where it is not already.
+
+    What a replica has, and whom it takes for the root, the root knows (CHOICE 15).
+    """
+    own = scribe.copies[group, root]
+    for leaf in scribe.leaves_by_nearness(group, root)[: scribe.settings.replicas - 1]:
+        copy = scribe.copies.get((group, leaf))
+        if is_root(scribe, group, leaf) or copy == own or (copy and copy.state.age > own.state.age):
             continue
-        sent[leaf] = new
-        if not is_root(scribe, group, leaf):
-            accept_replica(scribe, group, leaf, copy)
-    for leaf in [leaf for leaf in sent if leaf not in wanted]:
-        del sent[leaf]
+        if scribe.overlay.send("replica", leaf):
+            scribe.copies[group, leaf] = Copy(own.state, own.root, own.incarnation)
     scribe.changed.discard((group, root))
 
 
@@ -148,13 +145,6 @@ def replicate_changed(scribe: Scribe) -> None:
         if is_root(scribe, group, root):
             replicate(scribe, group, root)
     scribe.changed = set()
-
-
-def accept_replica(scribe: Scribe, group: int, node: int, copy: Copy) -> None:
-    """A replica takes what the root sends unless it has a newer state."""
-    own = scribe.copies.get((group, node))
-    if own is None or own.state.age <= copy.state.age:
-        scribe.copies[group, node] = Copy(copy.state, copy.root, copy.incarnation)
 
 
 def drop_far_copies(scribe: Scribe) -> None:

@@ -80,8 +80,6 @@ class Scribe:
         group -> node -> its entry, live nodes only.
     copies
         (group, node) -> the group's state there.
-    sent
-        (group, root) -> replica -> (incarnation, age) of what was last sent to it.
     addresses
         (group, source) -> the root's address that it keeps.
     incarnation
@@ -104,9 +102,6 @@ class Scribe:
     application: Application = field(default_factory=Application)
     entries: dict[int, dict[int, Entry]] = field(default_factory=dict)
     copies: dict[tuple[int, int], Copy] = field(default_factory=dict)
-    sent: dict[tuple[int, int], dict[int, tuple[int, tuple[int, int]]]] = field(
-        default_factory=dict
-    )
     addresses: dict[tuple[int, int], int] = field(default_factory=dict)
     incarnation: dict[int, int] = field(default_factory=dict)
     strangers: set[tuple[int, int]] = field(default_factory=set)
@@ -192,7 +187,7 @@ class Scribe:
         """All that a node has known dies with it (CHOICE 3)."""
         for group in self.entries.values():
             group.pop(node, None)
-        for table in (self.copies, self.sent, self.addresses):
+        for table in (self.copies, self.addresses):
             for key in [key for key in table if key[1] == node]:
                 del table[key]
         self.strangers = {pair for pair in self.strangers if pair[1] != node}

@@ -60,12 +60,15 @@ class Run:
         (round, node that died) -> (group, child) of those that it had as children.
     created
         Groups that were created.
+    lost
+        Those of them of whose state nobody alive had a copy in this round, before its CREATEs.
     """
 
     scribe: Scribe
     dead_roots: set[tuple[int, int, int]] = field(default_factory=set)
     affected: dict[tuple[int, int], set[tuple[int, int]]] = field(default_factory=dict)
     created: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
     seen: list[Snapshot] = field(default_factory=list)
 
     def play(self, events: Iterable[Event], rounds: int) -> list[Snapshot]:
@@ -100,7 +103,7 @@ class Run:
     # ---- the steps of a round
 
     def play_events(self, events: list[Event]) -> dict[str, list[tuple[int, int]]]:
-        """(1) Pastry's events, what they do to trees; then joins and quits; (group, node) by kind."""
+        """(1) Pastry's events, what they do to trees; joins and quits; (group, node) by kind."""
         scribe, now = self.scribe, self.scribe.round
         overlay_events = [event for event in events if event[2] in OVERLAY_EVENTS]
         going = [node for _, node, kind, *_ in overlay_events if kind in ("leave", "fail")]
@@ -161,6 +164,7 @@ class Run:
         """(3) Roots, soft state, suspicion, LEAVE, CREATE, JOIN; the CREATEs that succeeded."""
         scribe = self.scribe
         roots.new_leafs(scribe)
+        self.lost = roots.lost_groups(scribe, self.created)
         upkeep.refresh(scribe)
         upkeep.expire(scribe)
         upkeep.suspect(scribe, self.dead_roots)
@@ -231,7 +235,7 @@ class Run:
             fates=fates,
             joins=sorted(scribe.joins),
             created=sorted(made),
-            lost_groups=sorted(roots.lost_groups(scribe, self.created)),
+            lost_groups=sorted(self.lost),
             refused=dict(sorted(scribe.refused.items())),
             duplicates=dict(sorted(scribe.duplicates.items())),
             orphans=[(group, node) for group, node, _ in entries if is_orphan(scribe, group, node)],
