@@ -67,7 +67,7 @@ class JoinPhase:
             arrived.setdefault((routed.join.group, routed.message.at), []).append(routed)
         self.moving = []
         chains = {place: self.scribe.chain(*place) for place in arrived}
-        for (group, node), messages in sorted(arrived.items(), key=lambda item: item[0]):
+        for (group, node), messages in sorted(arrived.items(), key=place_of):
             self.receive(group, node, messages, chains[group, node])
 
     def receive(
@@ -97,6 +97,11 @@ class JoinPhase:
             deliver_join(self.scribe, node, joins)
         else:
             self.scribe.refused["no group"] += len(joins)
+
+
+def place_of(arrived: tuple[tuple[int, int], Sequence[Routed]]) -> tuple[int, int]:
+    """Group and node of messages that arrived together."""
+    return arrived[0]
 
 
 def least_extra(joins: Sequence[Join]) -> int | None:
