@@ -124,7 +124,8 @@ Upcalls
     replicas, is the last number and the last B messages: with numbers alone a message that some
     subtree has missed would be lost with the root. A node has `last` (all up to there was had),
     a buffer of the B highest, and for each child up to where it was served. A JOIN of a new
-    member carries nothing and is answered by an empty retransmission that says where it begins;
+    member carries nothing and is answered by an empty retransmission that says where it begins
+    (its user gets no publication of a round before its join, should the parent itself lag);
     a repairing one carries min(last, what its children still need). A parent that has not got
     what a child needs asks its own parent, unless its own JOIN of this round asked for as much.
     What nobody keeps any more is given up: by a retransmission's start, or when B later messages

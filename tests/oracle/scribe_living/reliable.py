@@ -151,8 +151,8 @@ class Reliable(Application):
         return Payload(number, message.publications, numbers=(number,)), Change((number, kept))
 
     def message_handler(self, here: Local, message: Payload) -> Iterable[Publication]:
-        """A member's user gets what is next in order."""
-        return self.record(here).ready
+        """A member's user gets what is next in order; nothing that is older than its join."""
+        return [one for one in self.record(here).ready if one[0] >= here.joined]
 
     def node_died(self, node: int) -> None:
         """The buffers of the node's process are gone."""

@@ -42,6 +42,7 @@ class Entry:
     entered: int
     cause: str = "own"  # of its next JOIN
     member: bool = False
+    joined: int = -1  # round of the join
     root: bool = False
     parent: int | None = None
     number: int = -1  # its join number
@@ -177,6 +178,7 @@ class Scribe:
             node,
             entry.root,
             entry.entered,
+            entry.joined if entry.member else -1,
             frozenset(entry.children),
             asked,
             state.epoch if state else None,

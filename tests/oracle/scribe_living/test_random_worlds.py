@@ -13,7 +13,7 @@ from .compare import differences
 from .measures import attached, calm, publications
 from .world import Run, Snapshot
 
-SEEDS = range(60)
+SEEDS = [*range(50), 118, 257, 350, 640]  # the last four were wrong once
 
 
 @pytest.mark.parametrize("seed", SEEDS)

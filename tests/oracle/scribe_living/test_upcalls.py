@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ..living.draws import keyed_draw
+from .joining import least_extra
 from .measures import publications
 from .reliable import Reliable
 from .small import COUNT, G, children_of, grown, inner_node, quiet
@@ -86,3 +87,9 @@ def test_what_nobody_keeps_any_more_is_given_up() -> None:
     quiet(run, 5, ((2, node, "fail"), *publish))
     got = [(seen.round, p[0]) for seen in run.seen for p, n in seen.ordered if n == child]
     assert got == [(1, 1)] * 3 + [(4, 3)] * 2 + [(4, 4)] * 3
+
+
+def test_a_new_forwarder_carries_the_least_of_what_its_children_carry() -> None:
+    joins = [Join(G, node, 0, "own", extra) for node, extra in enumerate((None, 7, 5, 9))]
+    assert least_extra(joins) == 5
+    assert least_extra(joins[:1]) is None

@@ -28,6 +28,8 @@ class Local:
     ----------
     entered
         The round in which the node entered the tree.
+    joined
+        The round of its join; -1 for one that is no member.
     asked
         What the node's own JOIN of this round carried, if it was answered; else None.
     epoch, state
@@ -39,6 +41,7 @@ class Local:
     node: int
     root: bool
     entered: int
+    joined: int
     children: frozenset[int]
     asked: int | None = None
     epoch: int | None = None

@@ -158,7 +158,7 @@ class Run:
             scribe.strangers.add((group, node))
             return
         entry = scribe.entry(group, node) or scribe.enter(group, node, "own")
-        entry.member = True
+        entry.member, entry.joined = True, scribe.round
 
     def maintain(self, creates: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """(3) Roots, soft state, suspicion, LEAVE, CREATE, JOIN; the CREATEs that succeeded."""
