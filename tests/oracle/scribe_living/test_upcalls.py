@@ -9,7 +9,7 @@ from .joining import least_extra
 from .measures import publications
 from .reliable import Reliable
 from .small import COUNT, G, children_of, grown, inner_node, quiet
-from .upcalls import Application
+from .upcalls import Application, Join
 from .world import Event
 
 
