@@ -128,8 +128,9 @@ Upcalls
     (its user gets no publication of a round before its join, should the parent itself lag);
     a repairing one carries min(last, what its children still need). A parent that has not got
     what a child needs asks its own parent, unless its own JOIN of this round asked for as much.
-    What nobody keeps any more is given up: by a retransmission's start, or when B later messages
-    have come after a gap.
+    What is published while a member's first JOIN waits for its answer is lost for it: it has no
+    number to begin with. What nobody keeps any more is given up: by a retransmission's start, or
+    when B later messages have come after a gap.
 
 Sources
 19. A publication is (round, group, source), at most one a round. A root sends nothing to itself;

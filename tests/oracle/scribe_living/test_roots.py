@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from .groups import Access, Group
+from .groups import Access, Group, Settings
 from .measures import attached, calm
 from .reliable import Reliable
-from .small import COUNT, G, children_of, grown, quiet, world
+from .roots import become_root
+from .small import COUNT, G, children_of, grown, inner_node, quiet, world
 
 
 def test_the_last_member_that_quits_leaves_the_root_alone() -> None:
@@ -135,3 +136,26 @@ def test_sources_keep_the_address_of_the_root() -> None:
     assert lost["address"] == 1
     assert (again["MULTICAST"], again.get("address", 0)) == (1, 0)
     assert [fate for seen in run.seen for _, fate in seen.fates] == ["sent"] * 4
+
+
+def test_a_new_root_takes_leave_of_its_parent() -> None:
+    run = grown()
+    node = inner_node(run)
+    parent, children = run.scribe.entries[G][node].parent, children_of(run, node)
+    run.scribe.copies[G, node] = run.scribe.copies[G, run.scribe.roots(G)[0]]
+    become_root(run.scribe, G, node)
+    assert run.scribe.entries[G][node].parent is None
+    assert node not in children_of(run, parent)
+    assert children_of(run, node) == children
+
+
+def test_a_departing_root_hands_on_the_state_even_without_replicas() -> None:
+    access = Access(join=frozenset(range(30)))
+    run = grown(settings=Settings(replicas=1), access=access)
+    root = run.scribe.roots(G)[0]
+    assert [node for _, node, *_ in run.seen[0].copies] == [root]
+    run.step(1, [(1, root, "leave")])
+    (new_root,) = run.scribe.roots(G)
+    assert run.scribe.copies[G, new_root].state.access == access
+    assert G in calm(run)
+    assert run.seen[1].lost_groups == []

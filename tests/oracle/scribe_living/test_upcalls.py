@@ -9,7 +9,7 @@ from .joining import least_extra
 from .measures import publications
 from .reliable import Reliable
 from .small import COUNT, G, children_of, grown, inner_node, quiet
-from .upcalls import Application, Join
+from .upcalls import Application, Ask, Join, Local
 from .world import Event
 
 
@@ -93,3 +93,16 @@ def test_a_new_forwarder_carries_the_least_of_what_its_children_carry() -> None:
     joins = [Join(G, node, 0, "own", extra) for node, extra in enumerate((None, 7, 5, 9))]
     assert least_extra(joins) == 5
     assert least_extra(joins[:1]) is None
+
+
+def test_a_repairing_join_asks_for_what_a_child_still_needs() -> None:
+    reliable = Reliable(4)
+    here = Local(3, G, 1, False, 0, 0, frozenset({2}))
+    record = reliable.record(here)
+    record.last, record.buffer = 5, {5: (0, G, 9)}
+    assert list(reliable.join_handler(here, Join(G, 2, 3, "parent failed", 3))) == [Ask(3)]
+    assert reliable.fault_handler(here, Join(G, 1, 3, "parent failed")) == 3
+    record.buffer[4] = (0, G, 8)
+    assert reliable.fault_handler(here, Join(G, 1, 3, "parent failed")) == 5
+    (answer,) = reliable.join_handler(here, Join(G, 2, 3, "parent failed", 3))
+    assert answer.numbers == (4, 5)
