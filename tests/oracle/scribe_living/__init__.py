@@ -87,38 +87,41 @@ Upkeep
 
 Roots
 15. *newLeafs* (3a) is looked at in every round by whoever has a copy of a group's state, root or
-    replica; its *rank* is the number of nodes in its leaf set, as it is, nearer to the groupId.
-    A copy names the root (node and incarnation: the round of its last arrival or recovery). At
-    once: a root of rank > 0 sends the state to the nearest leaf, and if that is alive it becomes
-    the root and the old one waits (cause `hand-over`; in 3e its JOIN reaches the new one; if it
-    is not member and has no child it leaves); a replica of rank > 0 whose named root is not in
-    its leaf set in that incarnation sends its copy to the nearest leaf. A receiver keeps the
-    newest by (epoch, version); of equals what it has, else that of the sender nearest to the
-    groupId. Then all with a copy and rank 0 become roots. Then roots send to the k - 1 nearest of
-    their leaf sets that have not the same state and name the same root (which a root knows of its
-    leaves: only the sending is counted, kind `replica`; one to a dead leaf is lost and sent again
-    in the next round). Then replicas of rank >= k drop their copy. k <= l/2 is required: so a
-    node sees all that are nearer. New roots and changed states are sent at once (3i, 4c).
-    A departing root gives its state to the nearest live leaf, asked in order of nearness.
+    replica; its *rank* is the number of nodes in its leaf set, as it is, nearer to the groupId. A
+    copy names the root (node and incarnation: the round of its last arrival or recovery). At once:
+    a root of rank > 0 sends the state to the nearest leaf, and if that is alive it becomes the
+    root and the old one waits (cause `hand-over`; in 3e its JOIN reaches the new one; if it is not
+    member and has no child it leaves); a replica of rank > 0 whose named root is not in its leaf
+    set in that incarnation sends its copy to the nearest leaf. A receiver keeps the newest by
+    (epoch, version); of equals what it has, else that of the sender nearest to the groupId. Then
+    all with a copy and rank 0 become roots. Then roots send to the k - 1 nearest of their leaf
+    sets that have not the same state and name the same root (which a root knows of its leaves:
+    only the sending is counted, kind `replica`; one to a dead leaf is lost and sent again in the
+    next round; leaves that are roots themselves or have a newer state are passed over). Then
+    replicas of rank >= k drop their copy. k <= l/2 is required: so a node sees all that are
+    nearer. New roots and changed states are sent at once (3i, 4c). A departing root gives its
+    state to the nearest live leaf, asked in order of nearness.
 16. *Becoming root* also happens where Pastry delivers a JOIN or MULTICAST at a node with a copy.
     Such a node sends LEAVE to its parent, if it has one. If it has ever sent a JOIN since it
     entered the tree, its repairing JOIN is delivered at itself: faultHandler, then joinHandler
     with itself as the child (no entry is made). CREATE: of several for a group in a round the
     creator with the least nodeId is first; where there is a copy it is refused; undeliverable
-    ones are lost (`CREATE lost`), not sent again.
+    ones are lost (`CREATE lost`), not sent again. A CREATE that reaches a newcomer before the
+    death of the old root is detected (so that no replica has told it) makes a new epoch: the
+    newer state wins, and the older one is gone.
     *Lost*: no live node has a copy after 3a.
 
 Upcalls
-17. joinHandler is called when the round's JOINs are all answered, for the children that are
-    still there; all at once (superstep 0). It may send messages to that child and questions
-    (JOINs with an extra, cause `ask`, number unchanged) to the own parent; of several questions
-    of a node and group in a superstep the least is sent, and joinHandler is called for it at the
-    parent. Messages go down through forwardHandler like payloads; in a superstep these come
-    before the questions. Transmissions count as `retransmission`, one for each publication,
-    at least one. forwardHandler is called at every node that takes a message, children or not,
-    and says which child gets what. faultHandler is called for each JOIN of a node that has sent
-    one before since it entered the tree. Extras are integers; a new forwarder's JOIN carries the
-    least of those of the JOINs that made it one.
+17. joinHandler is called when the round's JOINs are all answered, for the children that are still
+    there; all at once (superstep 0). It may send messages to that child and questions (JOINs with
+    an extra, cause `ask`, number unchanged) to the own parent; of several questions of a node and
+    group in a superstep the least is sent, and joinHandler is called for it at the parent.
+    Messages go down through forwardHandler like payloads; in a superstep these come before the
+    questions, those for one node by their least number. Transmissions count as `retransmission`,
+    one for each publication, at least one. forwardHandler is called at every node that takes a
+    message, children or not, and says which child gets what. faultHandler is called for each JOIN
+    of a node that has sent one before since it entered the tree. Extras are integers; a new
+    forwarder's JOIN carries the least of those of the JOINs that made it one.
 18. *Reliable delivery* (`reliable`). Numbers are (epoch << 32) + 1, 2, ... in the order of
     rounds, then nodeIds of the sources. The application's state at the root, and so at the
     replicas, is the last number and the last B messages: with numbers alone a message that some
