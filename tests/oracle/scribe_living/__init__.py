@@ -104,7 +104,8 @@ Roots
 16. *Becoming root* also happens where Pastry delivers a JOIN or MULTICAST at a node with a copy.
     Such a node sends LEAVE to its parent, if it has one. If it has ever sent a JOIN since it
     entered the tree, its repairing JOIN is delivered at itself: faultHandler, then joinHandler
-    with itself as the child (no entry is made). CREATE: of several for a group in a round the
+    with itself as the child (no entry is made). So does a root that gets a newer state (two roots
+    of a broken ring meet again). CREATE: of several for a group in a round the
     creator with the least nodeId is first; where there is a copy it is refused; undeliverable
     ones are lost (`CREATE lost`), not sent again. A CREATE that reaches a newcomer before the
     death of the old root is detected (so that no replica has told it) makes a new epoch: the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .figures import send_leave
 from .state import Copy, Entry, Scribe
@@ -87,6 +87,7 @@ def receive_state(scribe: Scribe, group: int, node: int, copy: Copy) -> None:
     if own is None or own.state.age < copy.state.age:
         if own is not None and is_root(scribe, group, node):
             own.state = copy.state
+            join_itself(scribe, group, node)
         else:
             scribe.copies[group, node] = Copy(copy.state, copy.root, copy.incarnation)
 
@@ -110,11 +111,8 @@ def become_root(scribe: Scribe, group: int, node: int) -> Entry:
         return entry
     if entry is None:
         entry = scribe.enter(group, node, "own")
-    elif entry.tried:
-        extra = scribe.application.fault_handler(
-            scribe.local(group, node), Join(group, node, scribe.round, entry.cause)
-        )
-        scribe.added.append((node, Join(group, node, scribe.round, entry.cause, extra)))
+    if entry.tried:
+        join_itself(scribe, group, node)
     parent, entry.parent, entry.root = entry.parent, None, True
     copy = scribe.copies[group, node]
     copy.root, copy.incarnation = node, scribe.incarnation.get(node, -1)
@@ -122,6 +120,13 @@ def become_root(scribe: Scribe, group: int, node: int) -> Entry:
     if parent is not None:
         send_leave(scribe, group, node, parent, entry.number)
     return entry
+
+
+def join_itself(scribe: Scribe, group: int, node: int) -> None:
+    """A root's repairing JOIN is delivered at itself."""
+    join = Join(group, node, scribe.round, scribe.entries[group][node].cause)
+    extra = scribe.application.fault_handler(scribe.local(group, node), join)
+    scribe.added.append((node, replace(join, extra=extra)))
 
 
 def replicate(scribe: Scribe, group: int, root: int) -> None:

@@ -15,7 +15,7 @@ from .measures import attached, calm, publications
 from .upcalls import Publication
 from .world import Run, Snapshot
 
-SEEDS = [*range(50), 118, 257, 350, 640, 882]  # the last five were wrong once
+SEEDS = [*range(50), 118, 257, 350, 640, 882, 979]  # the last six were wrong once
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -80,9 +80,15 @@ def lists_are_kept(world: World, run: Run, seen: Snapshot) -> None:
 
 
 def replicas_are_right(run: Run, seen: Snapshot) -> None:
-    """With the ring's leaf sets: the root is the nearest, the copies are at the k nearest."""
+    """With the ring's leaf sets: the root is the nearest, the copies are at the k nearest.
+
+    Not of groups that were created again: two parts of a broken ring may each have had a state.
+    """
     scribe = run.scribe
+    again = [group for one in run.seen for group, _ in one.created]
     for group in run.created - set(seen.lost_groups):
+        if again.count(group) > 1:
+            continue
         nearest = sorted(scribe.overlay.live, key=lambda node: scribe.nearness(group, node))
         assert scribe.roots(group) == nearest[:1]
         holders = {node for at, node, *_ in seen.copies if at == group}
