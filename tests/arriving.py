@@ -58,6 +58,7 @@ class Arrivals:
     router: np.ndarray
     kernel: Kernel
     wave: np.ndarray  # by node number
+    rank: np.ndarray  # place in the order of arrival, by node number
 
     @functools.cached_property
     def known(self) -> Ring:
@@ -66,6 +67,11 @@ class Arrivals:
         hi = np.array([one >> 64 for one in ident], dtype=np.uint64)
         lo = np.array([one % 2**64 for one in ident], dtype=np.uint64)
         return Ring(hi, lo, np.arange(len(ident)), self.router).in_order()
+
+    def arriving(self, number: int) -> list[int]:
+        """The nodes of a wave, in the order of arrival."""
+        order = np.argsort(self.rank)
+        return order[self.wave[order] == number].tolist()
 
     def drawn_contact(self, node: int) -> int:
         """Random bits of a node's contact."""
@@ -91,6 +97,7 @@ class Arrivals:
                 contact=rules.contact,
                 rows=rules.rows,
                 announce=rules.announce,
+                introduce=rules.introduce,
                 maintenance=rules.maintenance,
             ),
         )
@@ -137,9 +144,10 @@ def arrivals(seed: int, most: int = 60, **given) -> Arrivals:
         size = wave_size(done, rules["growth"])
         wave[order[done : done + size]] = number
         done, number = done + size, number + 1
+    rank = np.argsort(order)
     router = np.array([case.randrange(places) for _ in range(count)])
     kernel = Kernel(between, np.arange(places))
-    return Arrivals(seed, ArrivalRules(**rules), idents, router, kernel, wave)
+    return Arrivals(seed, ArrivalRules(**rules), idents, router, kernel, wave, rank)
 
 
 def _ident(case: random.Random, bits: int) -> int:

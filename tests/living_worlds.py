@@ -153,6 +153,7 @@ def world(
         contact=rules.contact,
         rows=rules.rows,
         announce=rules.announce,
+        introduce=rules.introduce,
         maintenance=rules.maintenance,
         seed=seed,
         detection=rules.detection,

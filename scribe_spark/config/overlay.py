@@ -58,6 +58,11 @@ class OverlayConfig(Section):
         description="Arrivals: an arrived node tells the nodes of each row of the whole row, or "
         "of itself only",
     )
+    introduce: bool = Field(
+        default=False,
+        description="Arrivals: a node that has announced itself learns from the nodes on its route "
+        "of those of its wave that came earlier, and tells them of itself",
+    )
     maintenance: int = Field(
         default=0,
         ge=0,

@@ -29,7 +29,7 @@ _IGNORED = {"seed", "variants", "write_routing_table", "write_knowledge", "knowl
 _PERFECT = "perfect"
 
 #: How nodes arrive, of which the paper leaves much open.
-_OF_ARRIVALS = {"growth", "contact", "rows", "announce", "maintenance"}
+_OF_ARRIVALS = {"growth", "contact", "rows", "announce", "introduce", "maintenance"}
 
 #: Fields that only the trees of variants depend on.
 _OF_TREES = {"limit", "capacities", "shed_group", "shed_child", "shed_table"}

@@ -82,6 +82,7 @@ def arrival_rules(config: OverlayConfig, seed: int) -> ArrivalRules:
         contact=config.contact,
         rows=config.rows,
         announce=config.announce,
+        introduce=config.introduce,
         maintenance=config.maintenance,
         seed=seed,
     )

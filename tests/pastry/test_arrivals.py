@@ -31,6 +31,7 @@ RULES = {
     "contact": "random",
     "rows": "route",
     "announce": "row",
+    "introduce": True,
     "maintenance": 1,
 }
 
@@ -51,7 +52,9 @@ def node_table(case: Arrivals) -> pa.Table:
 def with_plan(case: Arrivals, plan: list) -> Arrivals:
     """The case with the waves and contacts that were drawn."""
     rows = sorted(plan, key=lambda row: row.node)
-    case = replace(case, wave=np.array([row.wave for row in rows]))
+    case = replace(
+        case, wave=np.array([row.wave for row in rows]), rank=np.array([row.rank for row in rows])
+    )
     drawn = np.array([row.drawn for row in rows]).view(np.uint64)
     case.__dict__["contact_bits"] = drawn
     return case
@@ -71,7 +74,7 @@ def test_states_and_messages_are_the_oracles_after_every_wave(spark):
         own = np.arange(table.num_rows)
         ours = as_snapshot(letters.states(own, rules.leaf_set, rules.b), own)
         while len(overlay.live) < table.num_rows:
-            arrive(overlay, [int(node) for node in np.flatnonzero(case.wave == wave)])
+            arrive(overlay, case.arriving(wave))
             wave += 1
         assert differences(ours, oracle_snapshot(overlay), PARTS) == []
     assert len(overlay.live) == len(case.idents)

@@ -10,7 +10,12 @@ import pytest
 from arriving import Arrivals, arrivals, as_snapshot, contacts
 from oracle.living.compare import differences
 
-from scribe_spark.pastry.arrivals import bucket_exchange, bucket_maintenance, bucket_steps
+from scribe_spark.pastry.arrivals import (
+    bucket_exchange,
+    bucket_introductions,
+    bucket_maintenance,
+    bucket_steps,
+)
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.join_answers import answer_joins, request_letters
 from scribe_spark.pastry.arrivals.letters import LETTER, Content, Letters, read_letters
@@ -57,12 +62,21 @@ class ByHand:
             final = self.exchange(rows, arrived, announced)
             leaf_sets = [row | {"content": Content.LEAF_SET} for row in final]
             letters = [*rows, *arrived, *leaf_sets, *announced]
+            asked = self.requests(rows, arriving, contact)
             rows = self.step(bucket_steps.take_announcements, letters)
+            if self.case.rules.introduce:
+                rows = self.introduce(rows, asked, np.array(arriving))
         for time in range(self.case.rules.maintenance):
             rows = self.step(bucket_maintenance.ask_rows, rows, wave, time)
             rows = self.step(bucket_maintenance.answer_rows, rows)
             rows = self.step(bucket_maintenance.take_rows, rows)
         return rows
+
+    def introduce(self, rows: Rows, asked: Rows, arriving: np.ndarray) -> Rows:
+        """The introductions."""
+        sent = self.step(bucket_introductions.send_wave, [*rows, *asked], arriving)
+        told = self.step(bucket_introductions.learn_of_wave, [*rows, *sent], arriving)
+        return self.step(bucket_introductions.take_introduced, told)
 
     def exchange(self, old: Rows, arrived: Rows, announced: Rows) -> Rows:
         """The rounds of the exchange."""
@@ -75,7 +89,12 @@ class ByHand:
                 return letters
 
     def answers(self, rows: Rows, arriving: list[int], contact: dict[int, int]) -> Rows:
-        """The answers to join messages, routed in the states that the letters are."""
+        """The answers to join messages."""
+        asked = self.requests(rows, arriving, contact)
+        return self.step(answer_joins, [*rows, *asked])
+
+    def requests(self, rows: Rows, arriving: list[int], contact: dict[int, int]) -> Rows:
+        """Join messages, routed in the states that the letters are."""
         known, number = self.case.known, self.case.known.node
         place = np.argsort(number)
         states = States.empty(
@@ -93,24 +112,28 @@ class ByHand:
         start, ids = place[[contact[n] for n in arriving]], Keys.of_nodes(known, keys)
         routes = route(states, lambda position: position >= 0, start, ids).path
         with_ids = Ring(known.hi, known.lo, number, self.case.kernel.ids(known.router))
-        asked = request_letters(with_ids, routes, keys, self.case.rules, self.buckets)
-        return self.step(answer_joins, [*rows, *_rows(asked)])
+        return _rows(request_letters(with_ids, routes, keys, self.case.rules, self.buckets))
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Rows:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize("seed", range(48))
-def test_buckets_know_after_every_wave_what_one_task_knows(seed: int) -> None:
-    case = arrivals(seed, most=20)
+@pytest.mark.parametrize(
+    ("seed", "introduce"),
+    [*((seed, False) for seed in range(48)), *((seed, True) for seed in range(24))],
+)
+def test_buckets_know_after_every_wave_what_one_task_knows(seed: int, introduce: bool) -> None:
+    given = {"introduce": True, "growth": [1.5, 2, 4][seed % 3]} if introduce else {}
+    case = arrivals(seed, most=20, **given)
     by_hand = ByHand(case, buckets=1 + seed % 4)
-    known, wave = case.known, case.wave[case.known.node]
+    known = case.known
+    wave, rank = case.wave[known.node], case.rank[known.node]
     at = contacts(case)
     contact = {int(n): int(known.node[at[place]]) for place, n in enumerate(known.node)}
     rows: Rows = []
-    for done in waves(known, wave, at, case.rules, case.kernel):
-        arriving = [int(n) for n in np.flatnonzero(case.wave == done.number)]
+    for done in waves(known, wave, rank, at, case.rules, case.kernel):
+        arriving = case.arriving(done.number)
         if done.number == 0:
             first = np.flatnonzero(wave == 0)
             states = States.empty(known, first, case.rules.leaf_set, case.rules.b)

@@ -34,6 +34,7 @@ def test_waves_end_with_all_nodes():
         ({"contact": "far"}, "contact = 'far': must be one of nearest, random"),
         ({"rows": "some"}, "rows = 'some': must be one of route, all"),
         ({"announce": "all"}, "announce = 'all': must be one of row, self"),
+        ({"introduce": "maybe"}, "introduce = 'maybe': must be true or false"),
         ({"maintenance": -1}, "maintenance = -1: must be at least 0"),
     ],
 )
@@ -59,8 +60,9 @@ def test_contacts_are_live():
 
 
 def test_messages_by_kind_have_the_names_of_the_definitions():
-    counted = count_by_kind(np.arange(12).reshape(2, 6))
+    counted = count_by_kind(np.arange(14).reshape(2, 7))
     assert counted == {
-        "join": 6, "rows": 8, "leaf set": 10, "announcement": 12, "exchange": 14, "maintenance": 16,
+        "join": 7, "rows": 9, "leaf set": 11, "announcement": 13, "exchange": 15, "maintenance": 17,
+        "introduction": 19,
     }  # fmt: skip
-    assert len(Kind) == 6
+    assert len(Kind) == 7

@@ -33,3 +33,9 @@ def compared(case: World, rounds: int) -> list[str]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_states_and_messages_are_the_oracles_after_every_round(seed: int) -> None:
     assert compared(world(seed, rounds=6, most=60 if seed % 12 == 0 else 30), 6) == []
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_nodes_that_arrive_in_a_round_are_introduced_as_by_the_oracle(seed: int) -> None:
+    case = world(seed, rounds=6, most=60, busy=0.2, introduce=True, growth=[1.5, 2, 4][seed % 3])
+    assert compared(case, 6) == []

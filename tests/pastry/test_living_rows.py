@@ -84,8 +84,8 @@ def test_perfect_tables_are_the_oracles(seed: int) -> None:
 
 def test_a_world_begins_with_the_overlay_of_arrivals() -> None:
     case = arrivals(7, most=60)
-    wave = case.wave[case.known.node]
-    *_, done = waves(case.known, wave, contacts(case), case.rules, case.kernel)
+    wave, rank = case.wave[case.known.node], case.rank[case.known.node]
+    *_, done = waves(case.known, wave, rank, contacts(case), case.rules, case.kernel)
     state = OverlayState.of(done.states, done.live)
     rules = WorldRules(case.rules.b, case.rules.leaf_set)
     result = play_round(state, 0, Events(), 200, rules, case.kernel)

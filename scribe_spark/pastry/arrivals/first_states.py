@@ -16,7 +16,7 @@ from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
 from scribe_spark.pastry.arrivals.states import IsAlive, States, live_only
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["fill_first_states", "rows_supplied"]
+__all__ = ["fill_first_states", "rows_of_routes", "rows_supplied", "supplied_entries"]
 
 
 def rows_supplied(shared: np.ndarray, present: np.ndarray, rows: str) -> np.ndarray:
@@ -44,6 +44,40 @@ def rows_supplied(shared: np.ndarray, present: np.ndarray, rows: str) -> np.ndar
     first = np.zeros_like(shared)
     first[1:] = np.maximum.accumulate(np.where(present, shared, -1), axis=0)[:-1] + 1
     return first
+
+
+def rows_of_routes(
+    states: States, routes: np.ndarray, present: np.ndarray, arriving: np.ndarray, rows: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last row that each node on each route sends: int64, as `routes`.
+
+    Parameters are those of :func:`fill_first_states`.
+    """
+    node, key = states.known.take(routes), states.known.take(arriving)
+    shared = ids.shared_digits_np(node.hi, node.lo, key.hi, key.lo, states.b)
+    return rows_supplied(shared, present, rows), shared
+
+
+def supplied_entries(
+    states: States, at: np.ndarray, first: np.ndarray, last: np.ndarray, present: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that nodes send which are at the same place of their routes.
+
+    Parameters
+    ----------
+    at, first, last, present : ndarray, shape (w,)
+        The node of each route, the rows that it sends, and whether there is one.
+
+    Returns
+    -------
+    message : ndarray of int64, shape (m,)
+        The route that each row is for.
+    entries : ndarray of int32, shape (m, 2**b)
+    """
+    message, place = np.flatnonzero(present), np.arange(states.cells.shape[1])
+    sends = (place >= first[message, None]) & (place <= last[message, None])
+    one, row = np.nonzero(sends)
+    return message[one], states.cells[at[message[one]], row]
 
 
 def fill_first_states(
@@ -75,25 +109,18 @@ def fill_first_states(
     ndarray of bool, shape (longest route, w)
         Which nodes of the routes send rows.
     """
-    known = states.known
-    node, key = known.take(routes), known.take(arriving)
-    shared = ids.shared_digits_np(node.hi, node.lo, key.hi, key.lo, states.b)
-    first = rows_supplied(shared, present, rows)
-    place = np.arange(states.cells.shape[1])
+    first, last = rows_of_routes(states, routes, present, arriving, rows)
     offers = []
-    for at, lowest, highest, there in zip(routes, first, shared, present, strict=True):
-        message = np.flatnonzero(there)
-        offers.append((message, at[message]))  # the nodes on the route themselves
-        sends = (place >= lowest[message, None]) & (place <= highest[message, None])
-        one, row = np.nonzero(sends)
-        entries = states.cells[at[message[one]], row]
+    for at, lowest, highest, there in zip(routes, first, last, present, strict=True):
+        offers.append((np.flatnonzero(there), at[there]))  # the nodes on the route themselves
+        message, entries = supplied_entries(states, at, lowest, highest, there)
         block, column = np.nonzero(is_alive(entries))
-        offers.append((message[one[block]], entries[block, column].astype(np.int64)))
-    last = routes[(routes >= 0).sum(axis=0) - 1, np.arange(len(arriving))]
-    around = live_only(is_alive, np.c_[states.leaves[last], last])
+        offers.append((message[block], entries[block, column].astype(np.int64)))
+    end = routes[(routes >= 0).sum(axis=0) - 1, np.arange(len(arriving))]
+    around = live_only(is_alive, np.c_[states.leaves[end], end])
     message, column = np.nonzero(around >= 0)
     offers.append((message, around[message, column].astype(np.int64)))
     take_leaves(states, arriving, around)
     message, entry = (np.concatenate(part) for part in zip(*offers, strict=True))
     take_cells(states, kernel, arriving[message], entry)
-    return present & (first <= shared)
+    return present & (first <= last)

@@ -18,13 +18,14 @@ from scribe_spark.pastry.arrivals.first_states import rows_supplied
 from scribe_spark.pastry.arrivals.letters import Content, Letters, lists, said, write_letters
 from scribe_spark.pastry.arrivals.post import bucket_of, index_of, no_leaf_sets
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.ragged import offsets_of
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["answer_joins", "request_letters"]
+__all__ = ["answer_joins", "request_letters", "rows_asked_for"]
 
 
 def request_letters(
@@ -62,6 +63,23 @@ def request_letters(
     yield from write_letters(knowledge, bucket, Content.QUESTION, is_last[present])
 
 
+def rows_asked_for(letters: Letters, states: States) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows that nodes on routes are asked for, as they are now.
+
+    Returns
+    -------
+    question, row : ndarray of int64, shape (m,)
+        Which of the questions asks for each row.
+    entries : ndarray of int32, shape (m, 2**b)
+    """
+    asked = letters.knowledge.routing_tables
+    question = asked.offsets[letters.index(Content.QUESTION)]  # the only entry of its table
+    first, last = asked.row[question], asked.col[question]
+    place = np.arange(states.cells.shape[1])
+    of, row = np.nonzero((place >= first[:, None]) & (place <= last[:, None]))
+    return of, row, states.cells[index_of(states)[asked.entry[question]][of], row]
+
+
 def answer_joins(letters: Letters, rules: ArrivalRules, kernel: Kernel, buckets: int) -> Step:
     """Nodes on routes answer: the rows that they are asked for, and themselves as an entry.
 
@@ -71,13 +89,10 @@ def answer_joins(letters: Letters, rules: ArrivalRules, kernel: Kernel, buckets:
     states = letters.states(letters.index(Content.STATE), rules.leaf_set, rules.b)
     asking, asked = letters.index(Content.QUESTION), letters.knowledge.routing_tables
     question = asked.offsets[asking]
-    first, last, receiver = asked.row[question], asked.col[question], asked.entry[question]
-    index, n = index_of(states)[receiver], len(asking)
+    receiver, n = asked.entry[question], len(asking)
+    index = index_of(states)[receiver]
     # 1. rows
-    place = np.arange(states.cells.shape[1])
-    wanted = (place >= first[:, None]) & (place <= last[:, None])
-    at, row = np.nonzero(wanted)
-    block = states.cells[index[at], row]
+    at, row, block = rows_asked_for(letters, states)
     run, column = np.nonzero(block >= 0)
     message = np.r_[at[run], np.arange(n)]
     order = np.argsort(message, kind="stable")
@@ -95,4 +110,6 @@ def answer_joins(letters: Letters, rules: ArrivalRules, kernel: Kernel, buckets:
     own = letters.knowledge.own[asking]
     knowledge = said(states.known, own, leaf_sets, tables, kernel)
     bucket = bucket_of(states.known.node[own], buckets)
-    yield from write_letters(knowledge, bucket, Content.ROWS, first <= last)
+    yield from write_letters(
+        knowledge, bucket, Content.ROWS, asked.row[question] <= asked.col[question]
+    )

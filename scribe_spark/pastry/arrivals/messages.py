@@ -18,6 +18,7 @@ class Kind(IntEnum):
     ANNOUNCEMENT = 3  #: to each distinct node in leaf set and routing table
     EXCHANGE = 4  #: leaf sets that are sent, and answers
     MAINTENANCE = 5  #: questions and answers
+    INTRODUCTION = 6  #: from each node of the route that knows an earlier one; to each one told
 
     @property
     def label(self) -> str:

@@ -17,6 +17,7 @@ from scribe_spark.pastry.arrivals.announcements import tell_tables, told_nodes
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.exchange import exchange_leaf_sets
 from scribe_spark.pastry.arrivals.first_states import fill_first_states
+from scribe_spark.pastry.arrivals.introductions import introduce
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.maintenance import maintain_tables, maintenance_draws
 from scribe_spark.pastry.arrivals.messages import Kind
@@ -51,7 +52,12 @@ class Wave:
 
 
 def waves(
-    known: Ring, wave: np.ndarray, contact: np.ndarray, rules: ArrivalRules, kernel: Kernel
+    known: Ring,
+    wave: np.ndarray,
+    rank: np.ndarray,
+    contact: np.ndarray,
+    rules: ArrivalRules,
+    kernel: Kernel,
 ) -> Iterator[Wave]:
     """The overlay after each wave, from the first node on.
 
@@ -59,15 +65,17 @@ def waves(
     ----------
     known : Ring
         The nodes that arrive, in the order of their nodeIds; routers are indices.
-    wave, contact : ndarray of int64, shape (K,)
-        Of each node: the wave that it arrives in, and whom it asks (a position in `known`).
+    wave, rank, contact : ndarray of int64, shape (K,)
+        Of each node: the wave that it arrives in, its place in the order of arrival, and whom it
+        asks (a position in `known`).
     """
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     for number in range(int(wave.max(initial=-1)) + 1):
         arriving, live = np.flatnonzero(wave == number), np.flatnonzero(wave <= number)
         rounds = 0
         if number:
-            rounds = _arrive(states, arriving, contact[arriving], rules, kernel)
+            order = rank[arriving]
+            rounds = _arrive(states, arriving, order, contact[arriving], rules, kernel)
         for time in range(rules.maintenance):
             rows = states.cells.shape[1]
             drawn = maintenance_draws(rules.seed, number, time, rows, known.node[live])
@@ -78,6 +86,7 @@ def waves(
 def _arrive(
     states: States,
     arriving: np.ndarray,
+    order: np.ndarray,
     contact: np.ndarray,
     rules: ArrivalRules,
     kernel: Kernel,
@@ -106,6 +115,10 @@ def _arrive(
         changed = told.to[holds_leaf(states, told.to, arrived)]
         rounds = exchange_leaf_sets(states, np.union1d(changed, arriving), _is_node, count_sent)
         tables.result()
+    # 4. the nodes of the wave are introduced to one another
+    if rules.introduce:
+        messages = introduce(states, kernel, routes, present, arriving, order, rules)
+        states.messages[arriving, Kind.INTRODUCTION] = messages
     return rounds
 
 

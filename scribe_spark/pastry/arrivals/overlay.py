@@ -40,10 +40,11 @@ from scribe_spark.underlay.protocol import Kernel, Underlay
 
 __all__ = ["ARRIVALS", "arrival_plan", "arrivals", "grown", "waves_of_states"]
 
-#: Nodes that arrive, the wave that each arrives in, and whom it asks (NULL in wave 0).
+#: Nodes that arrive, the wave that each arrives in, its place (from 0) in the order of arrival, and
+#: whom it asks (NULL in wave 0).
 ARRIVALS = (
-    "node bigint, id_hi bigint, id_lo bigint, router bigint, wave bigint, drawn bigint, "
-    "contact bigint"
+    "node bigint, id_hi bigint, id_lo bigint, router bigint, wave bigint, rank bigint, "
+    "drawn bigint, contact bigint"
 )
 
 #: Waves up to this many nodes are one task's.
@@ -143,6 +144,7 @@ def arrival_plan(
             known.lo.view(np.int64),
             kernel.ids(known.router),
             wave,
+            rank,
             drawn,
             pa.array(known.node[contact], mask=contact < 0),
         ]
@@ -183,8 +185,8 @@ def grown(rows: pa.Table, kernel: Kernel, rules: ArrivalRules) -> States:
     """
     contact = pc.coalesce(rows.column("contact"), rows.column("node"))  # wave 0 asks nobody
     rows = rows.set_column(rows.column_names.index("contact"), "contact", contact)
-    known, (wave, asked) = ring_of(rows, kernel, "wave", "contact")
-    *_, done = waves(known, wave, known.positions(asked), rules, kernel)
+    known, (wave, rank, asked) = ring_of(rows, kernel, "wave", "rank", "contact")
+    *_, done = waves(known, wave, rank, known.positions(asked), rules, kernel)
     return done.states
 
 

@@ -17,12 +17,14 @@ from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [
+    "addressed",
     "announcement_letters",
     "answer_letters",
     "bucket_of",
     "index_of",
     "leaf_set_letters",
     "no_leaf_sets",
+    "no_tables",
     "unfolded",
     "values_at",
 ]
@@ -60,10 +62,10 @@ def announcement_letters(
 ) -> Iterator[pa.RecordBatch]:
     """What arrived nodes announce: who is told in a bucket, and the rows that these are in."""
     told = told_nodes(states, np.arange(len(states.own)))
-    letter, key = _addressed(told.arrived, states.known.node[told.to], buckets)
+    letter, key = addressed(told.arrived, states.known.node[told.to], buckets)
     order = np.argsort(letter, kind="stable")
     leaf_sets = lists(np.bincount(letter, minlength=len(key)), told.to[order])
-    tables = _no_tables(len(key))
+    tables = no_tables(len(key))
     if with_rows:
         tables = _rows_told(states, key, buckets)
     own, bucket = np.divmod(key, buckets)
@@ -79,13 +81,13 @@ def leaf_set_letters(
     sender, _ = np.nonzero(leaves >= 0)
     to = leaves[leaves >= 0].astype(np.int64)
     states.messages[senders, Kind.EXCHANGE] += (leaves >= 0).sum(axis=1)
-    _, key = _addressed(sender, states.known.node[to], buckets)
+    _, key = addressed(sender, states.known.node[to], buckets)
     own, bucket = np.divmod(key, buckets)
     full = lists((leaves >= 0).sum(axis=1), to)
     row, at = values_at(full.offsets, own)
     leaf_sets = lists(np.bincount(row, minlength=len(own)), full.leaves[at])
     position = states.own[senders[own]]
-    knowledge = said(states.known, position, leaf_sets, _no_tables(len(own)), kernel)
+    knowledge = said(states.known, position, leaf_sets, no_tables(len(own)), kernel)
     yield from write_letters(knowledge, bucket, Content.LEAF_SET)
 
 
@@ -111,7 +113,7 @@ def answer_letters(
     yield from write_letters(knowledge, bucket, Content.ANSWER)
 
 
-def _addressed(
+def addressed(
     sender: np.ndarray, receiver: np.ndarray, buckets: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """One letter for each sender and each bucket that it has receivers in.
@@ -150,7 +152,8 @@ def no_leaf_sets(n: int) -> LeafSets:
     return lists(np.zeros(n, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
-def _no_tables(n: int) -> RoutingTables:
+def no_tables(n: int) -> RoutingTables:
+    """Nothing where routing tables go, in n letters."""
     nothing = np.empty(0, dtype=np.int32)
     return RoutingTables(
         np.zeros(n + 1, dtype=np.int64), nothing, nothing, nothing.astype(np.int64)

@@ -24,6 +24,8 @@ class ArrivalRules:
         on the route sends all rows that it shares.
     announce : str
         ``row`` or ``self``: what an arrived node tells the nodes that it knows.
+    introduce : bool
+        Whether the nodes of a wave are introduced to those of them that came earlier.
     maintenance : int
         How often routing tables are maintained after each wave.
     seed : int
@@ -36,5 +38,6 @@ class ArrivalRules:
     contact: str = "nearest"
     rows: str = "route"
     announce: str = "row"
+    introduce: bool = False
     maintenance: int = 0
     seed: int = 1

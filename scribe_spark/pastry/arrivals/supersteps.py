@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import superstep
 from scribe_spark.pastry.arrivals.bucket_exchange import send_leaf_sets, take_leaf_sets
+from scribe_spark.pastry.arrivals.bucket_introductions import (
+    learn_of_wave,
+    send_wave,
+    take_introduced,
+)
 from scribe_spark.pastry.arrivals.bucket_maintenance import answer_rows, ask_rows, take_rows
 from scribe_spark.pastry.arrivals.bucket_steps import announce, first_states, take_announcements
 from scribe_spark.pastry.arrivals.join_answers import answer_joins
@@ -48,7 +54,7 @@ class Buckets:
     ) -> None:
         self.rules, self.kernel, self.count, self.progress = rules, kernel, count, progress
 
-    def step(self, kernel: Callable, letters: DataFrame, *more: int) -> DataFrame:
+    def step(self, kernel: Callable, letters: DataFrame, *more: int | np.ndarray) -> DataFrame:
         """What a kernel makes of the letters of each bucket."""
         rules, underlay, buckets = self.rules, self.kernel, self.count
 
@@ -69,14 +75,13 @@ class Buckets:
         states : DataFrame
             :data:`LETTER`: their states.
         arriving : DataFrame
-            ``node, id_hi, id_lo, router, contact``.
+            ``node, id_hi, id_lo, router, rank, contact``.
         """
         # 1. join messages are routed and answered
         routed = route_joins(overlay, arriving, self.progress)
         asked = requests(_rows(routed), self.kernel, self.rules, self.count)
         answered = self.step(answer_joins, union_tables([states, asked]))
         arrived, _ = materialise(self.step(first_states, answered))
-        routed.release()
         # 2. announcements reach leaf sets, which are exchanged until nothing changes
         announced = self.step(announce, arrived)
         exchanged = self.exchange(union_tables([states, arrived, announced]))
@@ -88,6 +93,27 @@ class Buckets:
         )
         exchanged.release()
         release(arrived)
+        # 4. the nodes of the wave are introduced to one another
+        if self.rules.introduce:
+            after = self.introduce(after, routed, arriving)
+        routed.release()
+        return after
+
+    def introduce(self, states: DataFrame, routed: Finished, arriving: DataFrame) -> DataFrame:
+        """The states after the introductions of a wave, materialised; `states` is released.
+
+        Parameters
+        ----------
+        routed : Finished
+            The join messages of the wave.
+        """
+        order = arriving.select("node", "rank").toArrow().sort_by("rank")
+        wave = order.column("node").to_numpy()
+        asked = requests(_rows(routed), self.kernel, self.rules, self.count)
+        sent = self.step(send_wave, union_tables([states, asked]), wave)
+        told = self.step(learn_of_wave, union_tables([states, sent]), wave)
+        after, _ = materialise(self.step(take_introduced, told))
+        release(states)
         return after
 
     def exchange(self, letters: DataFrame) -> Finished:

@@ -13,6 +13,7 @@ from scribe_spark import draws
 from scribe_spark.pastry.arrivals.announcements import tell_tables, told_nodes
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.first_states import fill_first_states
+from scribe_spark.pastry.arrivals.introductions import introduce
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.routes import Routes, route
 from scribe_spark.pastry.arrivals.states import NONE
@@ -60,7 +61,7 @@ def arrive(
     Parameters
     ----------
     arriving : ndarray of int64
-        Positions of nodes that are not alive; what they knew is forgotten.
+        Positions of nodes that are not alive, in the order of arrival; what they knew is forgotten.
     number, wave : int
         The round, and how many waves were before this one in it.
     """
@@ -73,12 +74,22 @@ def arrive(
         keys = Keys.of_nodes(states.known, arriving)
         routes = route(states, state.is_alive, contact, keys)
         tally.add_routes("join", routes)
-        _fill_first_states(state, arriving, routes, rules.rows, kernel, tally)
+        present = _first_visits(routes)
+        sending = fill_first_states(
+            states, kernel, routes.path, present, arriving, rules.rows, state.is_alive
+        )
+        tally.add("rows", np.count_nonzero(sending))
+        tally.add("leaf set", len(arriving))
         drop_and_repair(state, routes.found, rules, kernel, tally)
         state.enter(arriving)
         # 2. announcements, and the exchange of leaf sets
         changed = _announce(state, arriving, rules, kernel, tally)
         exchange_leaf_sets(state, np.union1d(changed, arriving), tally)
+        # 3. the nodes of the wave are introduced to one another: they know no dead ones
+        if rules.introduce:
+            order = np.arange(len(arriving))
+            messages = introduce(states, kernel, routes.path, present, arriving, order, rules)
+            tally.add("introduction", messages.sum())
     else:
         state.enter(arriving)
     for time in range(rules.maintenance):
@@ -86,22 +97,11 @@ def arrive(
         maintain_tables(state, purpose, number, rules, kernel, tally)
 
 
-def _fill_first_states(
-    state: OverlayState,
-    arriving: np.ndarray,
-    routes: Routes,
-    rows: str,
-    kernel: Kernel,
-    tally: Tally,
-) -> None:
-    """Fill leaf sets and tables from the nodes of the routes: rows, themselves, Z's leaf set."""
+def _first_visits(routes: Routes) -> np.ndarray:
+    """Where routes have a node that has not been on them before: bool, as their paths."""
     present = routes.path >= 0
-    present[routes.hops[routes.circled], np.flatnonzero(routes.circled)] = False  # there already
-    sending = fill_first_states(
-        state.states, kernel, routes.path, present, arriving, rows, state.is_alive
-    )
-    tally.add("rows", np.count_nonzero(sending))
-    tally.add("leaf set", len(arriving))
+    present[routes.hops[routes.circled], np.flatnonzero(routes.circled)] = False
+    return present
 
 
 def _announce(

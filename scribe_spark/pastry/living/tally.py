@@ -15,9 +15,9 @@ class Tally:
     """How many messages of each kind were sent in a round.
 
     The kinds: ``probe``, ``join`` (the request to the contact, and each transmission of the join
-    message), ``rows``, ``leaf set``, ``announcement``, ``exchange``, ``maintenance``, ``repair``,
-    ``check``, ``goodbye``, ``recovery``, ``keep-alive``, ``lookup``; ``lost KIND`` are those of a
-    kind that met a dead node.
+    message), ``rows``, ``leaf set``, ``announcement``, ``exchange``, ``introduction``,
+    ``maintenance``, ``repair``, ``check``, ``goodbye``, ``recovery``, ``keep-alive``, ``lookup``;
+    ``lost KIND`` are those of a kind that met a dead node.
     """
 
     def __init__(self) -> None:

@@ -107,4 +107,12 @@ CHOICES: what the texts leave open, each behind one small function or a field of
     (`table_repair.maintain`).
 28. *Lookups* leave live nodes in step 4. Hops are transmissions that arrived. Where no node is
     nearer and alive the holder delivers; `right` compares with all live nodes.
+29. *Introductions* (ours, not the papers'; `introduce = True`): after a wave's leaf set exchange,
+    before maintenance. Each X of the wave is sent, by the nodes of its route and from the rows that
+    these sent it at first, the nodes of the same wave that came earlier than X, by the tables as
+    they are now; X's leaves among those are candidates, too. X's cells take them. Then X tells each
+    node that is new in its table, and each earlier leaf, of itself; with `announce = row` also the
+    row of X in which it is new. All X do either step at once. `introduction` is counted once for
+    each node of a route that sends X at least one node, and once for each distinct node that X
+    tells (`arrival.introduce`).
 """

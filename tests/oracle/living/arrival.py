@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from .contact import contact_of
@@ -33,7 +33,10 @@ def wave_size(before: int, growth: float | None) -> int:
 
 
 def arrive(overlay: Overlay, wave: Sequence[int]) -> int:
-    """One wave: all of its nodes see the state before it; returns the rounds of the exchange."""
+    """One wave, in the order of arrival; returns the rounds of the exchange.
+
+    All of its nodes see the state before it.
+    """
     if not overlay.live and len(wave) > 1:
         raise ValueError("the first node of all arrives alone")
     fresh = list(wave) if overlay.live else []
@@ -45,6 +48,8 @@ def arrive(overlay: Overlay, wave: Sequence[int]) -> int:
         overlay.enter(state)
     changed = announce(overlay, [states[node] for node in wave])
     rounds = exchange(overlay, changed | set(fresh))
+    if overlay.rules.introduce:
+        introduce(overlay, fresh, messages)
     for time in range(overlay.rules.maintenance):
         maintain(overlay, "wave maintenance", overlay.waves, time)
     overlay.waves += 1
@@ -132,3 +137,44 @@ def row_with(state: NodeState, node: int, ident: int) -> list[int]:
     """The row of a routing table in which a node stands; nothing for one of the leaf set only."""
     row, column = state.cell_of(ident)
     return state.row(row) if state.cell(row, column) == node else []
+
+
+def introduce(overlay: Overlay, wave: Sequence[int], messages: Mapping[int, Message]) -> None:
+    """Nodes of a wave learn of those that came earlier in it, and tell them of themselves."""
+    # 1. from the nodes of the routes, and from their own leaves; all by the state before
+    leaves = {node: overlay.states[node].leaves() & set(wave[:at]) for at, node in enumerate(wave)}
+    sent = {node: introduced_by_route(overlay, node, wave, messages[node]) for node in wave}
+    new: dict[int, set[int]] = {}
+    for node in wave:
+        state = overlay.states[node]
+        before = state.entries()
+        for candidate in leaves[node] | sent[node]:
+            overlay.offer(state, candidate)
+        new[node] = state.entries() - before
+    # 2. they tell who is new to them; all by the state after that
+    heard: dict[int, set[int]] = {}
+    for node in wave:
+        for other in new[node] | leaves[node]:
+            overlay.counts["introduction"] += 1
+            letter = heard.setdefault(other, set())
+            letter.add(node)
+            if overlay.rules.announce == "row" and other in new[node]:
+                letter.update(row_with(overlay.states[node], other, overlay.idents[other]))
+    for other, letter in heard.items():
+        for candidate in letter:
+            overlay.offer(overlay.states[other], candidate)
+
+
+def introduced_by_route(
+    overlay: Overlay, node: int, wave: Sequence[int], message: Message
+) -> set[int]:
+    """The earlier nodes of the wave in the rows that the nodes of the route sent, as these are now.
+
+    Each node of the route that has one sends one message.
+    """
+    earlier, found = set(wave[: wave.index(node)]), set()
+    for supplier, rows in rows_sent(overlay, overlay.idents[node], message.path).items():
+        mates = {entry for row in rows for entry in overlay.states[supplier].row(row)} & earlier
+        overlay.counts["introduction"] += bool(mates)
+        found |= mates
+    return found

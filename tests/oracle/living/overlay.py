@@ -22,6 +22,7 @@ class Rules:
     contact: str = "nearest"  # | discovered | random
     rows: str = "route"  # | all
     announce: str = "row"  # | self
+    introduce: bool = False  # CHOICE 29
     growth: float | None = None  # None: one node a wave
     maintenance: int = 0  # m, after each wave
     maintenance_period: int = 0  # in a running world; 0: never
