@@ -119,6 +119,15 @@ BAD = {
     "sweep --set members=/nowhere.csv": "members = '/nowhere.csv': does not exist",
     'sweep --set topology="a': "topology = '\"a': must be values separated by commas",
     "sweep --sett b=2": "flag = '--sett': is unknown; did you mean '--set'?",
+    "world --set repar=lazy,none": "sweep field = 'repar': is unknown; did you mean 'repair'?",
+    "world --set groups=1,2": "sweep field = 'groups': is unknown",
+    "world --set repair=lazy,later": "repair = 'later': must be one of lazy, none, eager",
+    "world --set repair=lazy,none,lazy": "repair = 'lazy': is swept twice; leave one of them out",
+    "world --set share=0.1 --set world.share=0.2": "set = 'world.share=0.2': sweeps share again",
+    "world --set repair=lazy,none --repair none": "repair = 'none': is in --set too; leave one of",
+    "world --set nodes=99,9 --initial 50": "initial = 50: must be at most the 9 nodes",
+    "world --set lookups=1,x": "lookups = 'x': must be a whole number",
+    "world --set b": "set = 'b': must be FIELD=VALUE,VALUE,..., such as b=1,2,4",
     "report --outt x": "flag = '--outt': is unknown; did you mean '--out'?",
     "topology --seed x": "seed = 'x': must be a whole number",
     "topology --topology /nowhere.csv": "topology = '/nowhere.csv': ",
@@ -200,12 +209,13 @@ def test_bad_sweep_file(call, tmp_path, text, error):
 
 def test_a_sweep_of_millions_of_points_is_refused_at_once(call, tmp_path):
     values = ",".join(map(str, range(1_000)))
-    for given in (
-        ("--set", f"seed={values}", "--set", f"limit={values}1", "--set", "b=1,2,4,8"),
-        ("--set", "seed=" + ",".join(map(str, range(10_001)))),
+    for command, *given in (
+        ("sweep", "--set", f"seed={values}", "--set", f"limit={values}1", "--set", "b=1,2,4,8"),
+        ("sweep", "--set", "seed=" + ",".join(map(str, range(10_001)))),
+        ("world", "--set", f"seed={values}", "--set", f"lookups={values}1"),
     ):
         began = time.perf_counter()
-        code, _, err = call("sweep", *given)
+        code, _, err = call(command, *given)
         assert time.perf_counter() - began < 1
         assert code == 2
         assert err.startswith("scribe-spark: error: sweep = ")

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scribe_spark.config import RunConfig, TopologyConfig
+from scribe_spark.config import RunConfig, TopologyConfig, WorldConfig
 from scribe_spark.config import given_graph as module
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.errors import InputError
+from scribe_spark.experiments import network_of
 from scribe_spark.topology import load
 
 EDGES = pd.DataFrame({"src": [0, 1], "dst": [1, 2], "delay_ms": [1.5, 2.0], "name": ["a", "b"]})
@@ -34,6 +35,11 @@ def test_a_config_takes_a_graph_wherever_it_takes_a_name():
     graph = load(config)
     assert graph.vertices["id"].tolist() == [0, 1, 2]
     assert len(graph.edges) == 4
+
+
+def test_a_world_takes_one_too():
+    config = WorldConfig(topology=(VERTICES, EDGES), nodes=5, rounds=3)
+    assert network_of(config) == RunConfig(topology=(VERTICES, EDGES), nodes=5)
 
 
 def test_the_flat_value_is_a_digest_that_names_no_file():

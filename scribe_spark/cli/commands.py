@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from scribe_spark.cli.flags import (
     given_only,
     options,
     resolve,
-    resolve_world,
     sources,
 )
 from scribe_spark.cli.parsing import Command, Flag
@@ -69,13 +68,23 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
 
 
 def _sweep(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
-    file, flags, execution = sources(given, "sweep")
+    _run_sweep(RunConfig, *sources(given, "sweep"), sets, dry_run)
+
+
+def _run_sweep(
+    config: type[RunConfig] | type[WorldConfig],
+    file: Mapping[str, Any],
+    flags: Mapping[str, Any],
+    execution: Execution,
+    sets: Sequence[str],
+    dry_run: bool,
+) -> None:
     from scribe_spark import experiments, progress
 
-    swept = experiments.Sweep.of(file, flags, sets)
+    swept = experiments.Sweep.of(file, flags, sets, config)
     if dry_run:
         base = {n: v for n, v in swept.base.flat().items() if n not in swept.grid}
-        grid = {**swept.grid, "show": swept.show}
+        grid = {**swept.grid, "show": swept.shown}
         click.echo(write_toml(base | execution.flat() | {"sweep": grid}), nl=False)
         return
     experiments.check_sweep(swept, execution)
@@ -106,8 +115,12 @@ def _report(**given: Any) -> None:
         click.echo(experiments.report(spark, execution.out))
 
 
-def _world(dry_run: bool = False, **given: Any) -> None:
-    config, execution = resolve_world(given)
+def _world(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
+    file, flags, execution = sources(given, "sweep", config=WorldConfig, out=WORLD_OUT)
+    if sets or "sweep" in file:
+        _run_sweep(WorldConfig, file, flags, execution, sets, dry_run)
+        return
+    config = WorldConfig.of(file, flags)
     if dry_run:
         click.echo(write_toml(config.flat() | execution.flat()), nl=False)
         return
@@ -250,17 +263,21 @@ world = Command(
     "world",
     callback=_world,
     params=[
+        SET,
         *options([*WORLD_FIELDS.values(), *EXECUTION_FIELDS.values()], WORLD_OUT),
         CONFIG,
         DRY_RUN,
     ],
     help="Nodes arrive, leave, fail and recover in rounds, by a table of events or a generator; "
     "the overlay mends itself, and lookups are made in each round. With --resume it goes on after "
-    "the last round that was saved.",
+    "the last round that was saved. With --set, or a table [sweep] in the file, a world for each "
+    "point of a grid, in OUT/field=value,.../, and all their numbers in one table (OUT/sweep) and "
+    "one page (OUT/sweep.html).",
     epilog=_examples(
         "world --config data/world_mass_failure.toml",
         "world --nodes 2000 --generator churn --lifetime 50 --rounds 40 --out out/churn",
         "world --events events.csv --rounds 50 --out out/world",
         "world --overlay arrivals --nodes 5000 --generator flash-crowd --share 0.5",
+        "world --config data/world_mass_failure.toml --set repair=lazy,none --out out/repair",
     ),
 )

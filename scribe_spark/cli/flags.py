@@ -13,11 +13,10 @@ from scribe_spark.config import (
     FieldRecord,
     Paper,
     RunConfig,
-    WorldConfig,
     fields_of,
     read_toml,
 )
-from scribe_spark.config.execution import PHASES, RUN_OUT, WORLD_OUT
+from scribe_spark.config.execution import PHASES, RUN_OUT
 from scribe_spark.config.flatten import flatten
 from scribe_spark.config.kinds import Kind
 from scribe_spark.config.section import Section
@@ -36,7 +35,6 @@ __all__ = [
     "given_only",
     "options",
     "resolve",
-    "resolve_world",
     "sources",
 ]
 
@@ -124,12 +122,6 @@ def resolve(given: Mapping[str, Any]) -> tuple[RunConfig, Execution]:
     config = RunConfig.of(file, flags)
     check_variants(config.trees.variants)
     return config, execution
-
-
-def resolve_world(given: Mapping[str, Any]) -> tuple[WorldConfig, Execution]:
-    """As :func:`resolve`, of a world."""
-    file, flags, execution = sources(given, config=WorldConfig, out=WORLD_OUT)
-    return WorldConfig.of(file, flags), execution
 
 
 def sources(

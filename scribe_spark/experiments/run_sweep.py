@@ -6,10 +6,9 @@ one network only take disk space at a time.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Hashable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
@@ -17,19 +16,20 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import schemas
 from scribe_spark.config import Execution
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import check, refuse_local_lock
+from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import inside, join, local_contents, probe_local
-from scribe_spark.experiments.manifest import MANIFEST, new_manifest
-from scribe_spark.experiments.phases import REPORT
+from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.previous import previous_manifest
-from scribe_spark.experiments.run import locked, run
+from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.sweep import COSTS, KINDS, Point, Sweep
+from scribe_spark.experiments.sweep import Point, Sweep
+from scribe_spark.experiments.sweep_kinds import PointResult
+from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.inputs import is_local
-from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.progress import Progress, Silent
-from scribe_spark.report import render_sweep
+from scribe_spark.report import MOST_LINES, render_sweep
+from scribe_spark.worlds.summary import measure_of
 
 __all__ = ["Swept", "check_sweep", "run_sweep"]
 
@@ -61,7 +61,7 @@ def check_sweep(sweep: Sweep, execution: Execution) -> None:
         refuse_local_lock(execution.out)
         probe_local(execution.out)
     for point in sweep.points:
-        check(point.config, execution.replace(out=join(execution.out, point.name)))
+        sweep.kind.check(point.config, execution.replace(out=join(execution.out, point.name)))
 
 
 def run_sweep(
@@ -75,60 +75,78 @@ def run_sweep(
         OUT cannot be used, is in use, or is of another sweep; or what a point's run refuses.
     RunError
         As a point's run.
+
+    Examples
+    --------
+    >>> config = WorldConfig(nodes=2_000, generator="mass-failure", rounds=5)
+    >>> sweep = Sweep(config, {"repair": ("lazy", "none")})
+    >>> swept = run_sweep(spark, sweep, Execution(out="out/repair"))
+    >>> swept.rows.where("metric = 'lookups.hops.last'").select("repair", "value").show()
     """
     progress = progress or Silent()
     with Folder(spark, execution.out) as folder:
         previous_manifest(folder.names(), folder.read_text, sweep.as_dict(), execution)
         with locked(folder, progress) as lock:
             _open(folder, sweep, execution)
-            cells = _run_points(spark, sweep, execution, progress)
+            results = _run_points(spark, sweep, execution, progress)
             lock.check()
-            return Swept(execution.out, _write(folder, sweep, cells))
+            return Swept(execution.out, _write(folder, sweep, results))
 
 
 def _run_points(
     spark: SparkSession, sweep: Sweep, execution: Execution, progress: Progress
-) -> pd.DataFrame:
-    """Run every point, network by network; the rows of all, in the order of the points."""
+) -> dict[str, PointResult]:
+    """Run every point, network by network; what each has left, by its folder."""
     networks: dict[Hashable, list[Point]] = {}
     for point in sweep.points:
         networks.setdefault(point.config.network_key, []).append(point)
-    rows: dict[str, list[dict[str, Any]]] = {}
+    results: dict[str, PointResult] = {}
+    drawn = len(sweep.points) <= MOST_LINES  # or the rounds of all points would fill the memory
     for points in networks.values():
-        with ExitStack() as closing:
-            first: Simulation | None = None
+        shared = Simulation(spark, network_of(points[0].config))
+        try:
             for point in points:
-                progress.note(f"point {len(rows) + 1} of {len(sweep.points)}: {point.name}")
+                progress.note(f"point {len(results) + 1} of {len(sweep.points)}: {point.name}")
                 how = inside(execution, point.name)
-                done = run(spark, point.config, how, progress=progress, shares=first)
-                closing.callback(done.close)
-                first = first or done.simulation
-                rows[point.name] = list(_rows(point, done.metrics(), done.manifest()))
-    schema = schemas.sweep_rows({name: KINDS[name] for name in sweep.grid})
-    return pd.DataFrame(
-        [
-            tuple(row[name] for name in schema.names)
-            for point in sweep.points
-            for row in rows[point.name]
-        ],
-        columns=schema.names,
-    )
+                done = sweep.kind.run(spark, point.config, how, progress, shared)
+                results[point.name] = done if drawn else replace(done, rounds=None)
+        finally:
+            with suppress(Exception):  # the session may be ending by itself
+                shared.close()
+    return results
 
 
-def _write(folder: Folder, sweep: Sweep, cells: pd.DataFrame) -> DataFrame:
+def _write(folder: Folder, sweep: Sweep, results: dict[str, PointResult]) -> DataFrame:
     """Write the table and the page of a sweep; the table."""
-    schema = schemas.sweep_rows({name: KINDS[name] for name in sweep.grid})
+    schema = schemas.sweep_rows({name: sweep.kind.value_kind(name) for name in sweep.grid})
+    cells = _tidy(sweep, results, schema.names)
     table = folder.write_rows("sweep", schemas.local_table(folder.spark, cells, schema))
-    units = {name: metric.unit for name, metric in metric_definitions().items()} | COSTS
+    units, names = sweep.kind.units(), [point.name for point in sweep.points]
+    rounds = {name: of for name in names if (of := results[name].rounds) is not None}
+    measures = dict.fromkeys(measure_of(name) for name in sweep.shown) if rounds else {}
     page = render_sweep(
         cells,
         sweep.grid,
-        {name: units[name] for name in sweep.show},
+        {name: units[name] for name in sweep.shown},
         {point.name: tuple(point.values.values()) for point in sweep.points},
         folder.read_json(MANIFEST),
+        sweep.kind.noun,
+        rounds,
+        {name: units[name] for name in measures},
     )
     folder.write_text("sweep.html", page)
     return table
+
+
+def _tidy(sweep: Sweep, results: dict[str, PointResult], columns: list[str]) -> pd.DataFrame:
+    """`schemas.sweep_rows`, in the order of the points."""
+    rows = []
+    for point in sweep.points:
+        at = {**point.values, "seed": point.config.seed}
+        for metric, value in results[point.name].values.items():
+            row = {**at, "metric": metric, "value": value}
+            rows.append(tuple(row[name] for name in columns))
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _open(folder: Folder, sweep: Sweep, execution: Execution) -> None:
@@ -142,12 +160,18 @@ def _open(folder: Folder, sweep: Sweep, execution: Execution) -> None:
         with Folder(folder.spark, join(execution.out, name)) as point:
             point.remove()
     folder.clear()
-    manifest = new_manifest(sweep.base, execution, folder.spark)
     resolved = sweep.as_dict()
-    given = {name: resolved[name] for name in [*manifest["config"], *sweep.grid]}
-    # the inputs are each run's own to remember
-    of_sweep = {"config": given, "resolved": resolved, "seed": resolved["seed"], "inputs": {}}
-    folder.write_json(MANIFEST, {**manifest, **of_sweep, "points": names})
+    given = non_default(sweep.base.flat(), type(sweep.base)().flat())
+    manifest = {
+        "config": {name: resolved[name] for name in [*given, *sweep.grid]},
+        "resolved": resolved,
+        "seed": resolved["seed"],
+        "inputs": {},  # each point remembers its own
+        **provenance(execution, folder.spark),
+        "phases": [],
+        "points": names,
+    }
+    folder.write_json(MANIFEST, manifest)
 
 
 def _previous_points(folder: Folder) -> list[str]:
@@ -160,16 +184,3 @@ def _previous_points(folder: Folder) -> list[str]:
         raise
     except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return []  # there was none, or its manifest cannot be read
-
-
-def _rows(
-    point: Point, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """A row for each number of the run, and for what it cost."""
-    took = {e["name"]: float(e["seconds"]) for e in manifest["phases"] if e["name"] != REPORT}
-    values = {metric["name"]: metric["value"] for metric in metrics}
-    values |= {f"cost.{phase}.seconds": seconds for phase, seconds in took.items()}
-    values["cost.seconds"] = round(sum(took.values()), 3)
-    at = {**point.values, "seed": point.config.seed}
-    for name, value in values.items():
-        yield {**at, "metric": name, "value": None if value is None else float(value)}

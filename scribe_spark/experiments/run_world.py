@@ -48,8 +48,14 @@ def run_world(
     config: WorldConfig,
     execution: Execution,
     progress: Progress | None = None,
+    shares: Simulation | None = None,
 ) -> str:
     """Play the rounds of a world that have not been played yet; the location of its page.
+
+    Parameters
+    ----------
+    shares : Simulation, optional
+        One of the same session: its routes are used where the network is the same.
 
     Raises
     ------
@@ -57,7 +63,7 @@ def run_world(
         OUT cannot be used, is in use, or is of another world; or the events cannot be.
     """
     progress = progress or Silent()
-    simulation = Simulation(spark, network_of(config), progress=progress)
+    simulation = Simulation(spark, network_of(config), progress=progress, shares=shares)
     try:
         with Folder(spark, execution.out) as folder, locked(folder, progress) as lock:
             partitions = execution.partitions or default_partitions(spark, config.overlay.nodes)
@@ -87,12 +93,16 @@ class _WorldRun:
             self._open(execution)
         else:
             self.manifest = previous
-        world = self._goes_on() or self._starts()
-        try:
-            with self.progress.phase("rounds"):
-                self._play(world)
-        finally:
-            world.release()
+        saved = self._saved_round()
+        if saved == self.config.world.rounds:
+            self.progress.note("rounds: complete, skipped")
+        else:
+            world = self._starts() if saved is None else self._goes_on(saved)
+            try:
+                with self.progress.phase("rounds"):
+                    self._play(world)
+            finally:
+                world.release()
         with self.progress.phase("report"):
             return self._finish()
 
@@ -131,15 +141,17 @@ class _WorldRun:
             self._save_manifest(self.manifest | {"world": {"tables": records, "saved": None}})
             return make_world(self.simulation, self.config, self._events())
 
-    def _goes_on(self) -> World | None:
-        """The world as it was saved; None where it was not, or what was saved is damaged."""
+    def _saved_round(self) -> int | None:
+        """The round to go on with, its measures read; None where nothing usable was saved."""
         world = self.manifest["world"]
         saved = world["saved"]
         if saved is None:
             return None
         state, measures = _places(saved["number"])
+        # `rounds` is written again from the saved measures, whatever it is now
+        needed = {name: of for name, of in world["tables"].items() if name != "rounds"}
         problems = [
-            *(self.folder.verify_table(name, of) for name, of in world["tables"].items()),
+            *(self.folder.verify_table(name, of) for name, of in needed.items()),
             self.folder.verify_table(state, saved["state"]),
             self.folder.verify_text(measures, saved["measures"]),
         ]
@@ -148,16 +160,20 @@ class _WorldRun:
             return None
         read = self.folder.read_json(measures)
         self.measured = {int(number): values for number, values in read.items()}
+        return int(saved["number"])
+
+    def _goes_on(self, number: int) -> World:
+        """The world as it was saved before a round."""
         self.simulation.saved["nodes"] = self.folder.read_table("nodes")
-        self.progress.note(f"goes on with round {saved['number']}")
-        rows, _ = materialise(self.folder.read_table(state).coalesce(1))
+        self.progress.note(f"goes on with round {number}")
+        rows, _ = materialise(self.folder.read_table(_places(number)[0]).coalesce(1))
         return World(
             rows,
             self._events(),
             self.simulation.underlay,
             rules_of(self.config),
             self.config.world.lookups,
-            saved["number"],
+            number,
         )
 
     def _events(self) -> DataFrame:

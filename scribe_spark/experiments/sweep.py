@@ -1,7 +1,8 @@
-"""A sweep: a grid over the config's fields, with an ordinary run at each point (`run_sweep`).
+"""A sweep: a grid over a config's fields, with a run or a world at each point (`run_sweep`).
 
-OUT holds a run's folder a point (``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy rows:
-`schemas.sweep_rows`), ``sweep.html`` and a manifest that says which grid it is.
+What differs between runs and worlds is in `sweep_kinds`.  OUT holds a folder for each point
+(``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy rows: `schemas.sweep_rows`), ``sweep.html`` and a
+manifest that says which grid it is.
 """
 
 from __future__ import annotations
@@ -16,38 +17,16 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-from scribe_spark.config import RUN_FIELDS, RunConfig, flat_values
+from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.errors import InputError, check_names
-from scribe_spark.experiments.phases import TABLE_PHASES
-from scribe_spark.measures.metrics import metric_definitions
-from scribe_spark.systems import check_variants
+from scribe_spark.experiments.sweep_kinds import SweepKind, sweep_kind
 
-__all__ = ["COSTS", "KINDS", "SHOW", "Point", "Sweep"]
-
-#: Kind of every field: ``int``, ``float``, ``str`` or ``bool``; a list is swept as a text.
-KINDS = {name: {"list": "str"}.get(f.kind.name, f.kind.name) for name, f in RUN_FIELDS.items()}
+__all__ = ["Point", "Sweep"]
 
 #: What names of swept fields are, in messages.
 _FIELD = "sweep field"
 
-#: What a point costs: seconds of the phases that leave tables, and their sum.  The report's are
-#: left out: it is drawn again whenever a sweep goes on.
-COSTS = {**{f"cost.{phase}.seconds": "s" for phase in TABLE_PHASES}, "cost.seconds": "s"}
-
-#: The metrics on the page, unless the TOML file says which.
-SHOW = (
-    "pastry.hops.mean",
-    "pastry.table_entries.mean",
-    "scribe.rad.median",
-    "scribe.rmd.median",
-    "scribe.children_entries.mean",
-    "scribe.children_entries.max",
-    "scribe.link_stress.mean_existing",
-    "scribe.link_stress.max",
-    "cost.seconds",
-)
-
-#: Every point is a run with a folder of its own, and a line of the page: more are a mistake.
+#: Every point has a folder of its own, and a line of the page: more are a mistake.
 MOST_POINTS = 10_000
 
 _LONGEST = 200  # of a folder's name; file systems take 255
@@ -55,17 +34,17 @@ _LONGEST = 200  # of a folder's name; file systems take 255
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a sweep.
+    """One run, or one world, of a sweep.
 
     Attributes
     ----------
     values : dict
         Swept field -> its value here.
-    config : RunConfig
+    config : RunConfig or WorldConfig
     """
 
     values: dict[str, Any]
-    config: RunConfig
+    config: RunConfig | WorldConfig
 
     @property
     def name(self) -> str:
@@ -82,31 +61,47 @@ class Sweep:
 
     Attributes
     ----------
-    base : RunConfig
-        The fields that are not swept.
+    base : RunConfig or WorldConfig
+        The fields that are not swept; whether points are runs or worlds.
     grid : mapping
         Field -> its values, in the order in which points are run: the last field's change first.
-    show : tuple of str
-        The metrics on the page.
+    show : tuple of str, optional
+        The metrics on the page; by default those of :attr:`kind`.
 
     Raises
     ------
     InputError
         Nothing to sweep, an unknown field or metric, no value or one twice, or a point that the
         config refuses.
+
+    Examples
+    --------
+    >>> runs = Sweep(RunConfig(nodes=2_000), {"b": (2, 4)}, show=("pastry.hops.mean",))
+    >>> worlds = Sweep(
+    ...     WorldConfig(nodes=2_000, generator="mass-failure", rounds=5),
+    ...     {"repair": ("lazy", "none"), "leaf_set": (16, 32)},
+    ... )
+    >>> [point.name for point in worlds.points][:2]
+    ['repair=lazy,leaf_set=16', 'repair=lazy,leaf_set=32']
     """
 
-    base: RunConfig
+    base: RunConfig | WorldConfig
     grid: Mapping[str, tuple[Any, ...]]
-    show: tuple[str, ...] = SHOW
+    show: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_grid(self.grid)
-        check_names(dict.fromkeys(self.show), [*metric_definitions(), *COSTS], "show")
+        _check_grid(self.grid, self.kind)
+        check_names(dict.fromkeys(self.shown), self.kind.units(), "show")
         assert self.points  # each is checked as it is made
 
     @classmethod
-    def of(cls, file: Mapping[str, Any], flags: Mapping[str, Any], sets: Sequence[str]) -> Sweep:
+    def of(
+        cls,
+        file: Mapping[str, Any],
+        flags: Mapping[str, Any],
+        sets: Sequence[str],
+        config: type[RunConfig] | type[WorldConfig] = RunConfig,
+    ) -> Sweep:
         """A sweep out of a TOML file, flags and ``--set field=value,value`` texts.
 
         Flags win over the file: a flag of a field that the file sweeps keeps it at one value.
@@ -118,6 +113,8 @@ class Sweep:
         flags : mapping
             Config fields.
         sets : sequence of str
+        config : type
+            Of each point.
 
         Raises
         ------
@@ -128,23 +125,36 @@ class Sweep:
         table = file.get("sweep", {})
         if not isinstance(table, Mapping):
             raise InputError("sweep", table, "must be a table: [sweep], then b = [1, 2, 4]")
-        fixed, flags = flat_values(fixed), flat_values(flags)
+        kind = sweep_kind(config)
+        fixed, flags = config.flat_values(fixed), config.flat_values(flags)
         lists = {name: given for name, given in table.items() if name != "show"}
-        listed = {n: _values(n, given) for n, given in flat_values(lists, _FIELD).items()}
-        typed = _sets(sets)
+        lists = config.flat_values(lists, _FIELD)
+        listed = {name: _values(name, given, kind) for name, given in lists.items()}
+        typed = _sets(sets, kind)
         for swept, given, where in ((listed, fixed, "[sweep]"), (typed, flags, "--set")):
             for name in swept:
                 if name in given:
                     remedy = f"is in {where} too; leave one of them out"
                     raise InputError(name, given[name], remedy)
         grid = {name: values for name, values in listed.items() if name not in flags} | typed
-        _check_grid(grid)
+        _check_grid(grid, kind)
         base = {name: value for name, value in {**fixed, **flags}.items() if name not in grid}
-        config = RunConfig.of(base, {name: values[0] for name, values in grid.items()})
-        check_variants(config.trees.variants)
-        for variants in grid.get("variants", ()):
-            check_variants(config.replace(variants=variants).trees.variants)
-        return cls(config, grid, _metrics(table["show"]) if "show" in table else SHOW)
+        first = config.of(base, {name: values[0] for name, values in grid.items()})
+        show = _metrics(table["show"], kind) if "show" in table else None
+        sweep = cls(first, grid, show)
+        for point in sweep.points:
+            kind.check_names(point.config)
+        return sweep
+
+    @property
+    def kind(self) -> SweepKind:
+        """Whether points are runs or worlds, and what follows from it."""
+        return sweep_kind(type(self.base))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The metrics on the page."""
+        return self.kind.show if self.show is None else self.show
 
     @cached_property
     def points(self) -> list[Point]:
@@ -162,10 +172,10 @@ class Sweep:
 # --- what is swept
 
 
-def _check_grid(grid: Mapping[str, tuple[Any, ...]]) -> None:
+def _check_grid(grid: Mapping[str, tuple[Any, ...]], kind: SweepKind) -> None:
     if not grid:
         raise InputError("sweep", "", "sweeps no field; name one, such as --set b=1,2,4")
-    check_names(grid, KINDS, _FIELD)
+    check_names(grid, kind.fields, _FIELD)
     points = math.prod(map(len, grid.values()))
     if points > MOST_POINTS:
         raise InputError("sweep", points, f"points are too many; must be at most {MOST_POINTS:,}")
@@ -177,7 +187,7 @@ def _check_grid(grid: Mapping[str, tuple[Any, ...]]) -> None:
                 raise InputError(name, value, "is swept twice; leave one of them out")
 
 
-def _sets(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+def _sets(texts: Sequence[str], kind: SweepKind) -> dict[str, tuple[Any, ...]]:
     """``field=value,value`` texts; a value may stand in double quotes, as in CSV."""
     grid: dict[str, tuple[Any, ...]] = {}
     for text in texts:
@@ -186,8 +196,8 @@ def _sets(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         if not (equals and name):
             raise InputError("set", text, "must be FIELD=VALUE,VALUE,..., such as b=1,2,4")
         if "." in name:
-            (name,) = flat_values({name: None}, _FIELD)
-        check_names([name], RUN_FIELDS, _FIELD)
+            (name,) = kind.config.flat_values({name: None}, _FIELD)
+        check_names([name], kind.fields, _FIELD)
         if name in grid:
             raise InputError("set", text, f"sweeps {name} again; give all its values in one --set")
         try:
@@ -195,23 +205,23 @@ def _sets(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         except (csv.Error, ValueError):
             remedy = 'must be values separated by commas, "quoted" where they hold one'
             raise InputError(name, rest, remedy) from None
-        grid[name] = tuple(RUN_FIELDS[name].kind.parse(name, cell.strip()) for cell in cells)
+        grid[name] = tuple(kind.fields[name].kind.parse(name, cell.strip()) for cell in cells)
     return grid
 
 
-def _values(name: str, given: Any) -> tuple[Any, ...]:
+def _values(name: str, given: Any, kind: SweepKind) -> tuple[Any, ...]:
     """A field's values out of TOML."""
     if not isinstance(given, list):
         raise InputError(name, given, "must be a list in [sweep], such as [1, 2, 4]")
-    if RUN_FIELDS[name].kind.name == "list":
+    if kind.fields[name].kind.name == "list":
         return tuple(",".join(map(str, v)) or "plain" if isinstance(v, list) else v for v in given)
-    real = KINDS[name] == "float"
+    real = kind.value_kind(name) == "float"
     return tuple(float(v) if real and type(v) is int else v for v in given)
 
 
-def _metrics(given: Any) -> tuple[str, ...]:
+def _metrics(given: Any, kind: SweepKind) -> tuple[str, ...]:
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        raise InputError("show", given, 'must be a list of metrics, such as ["pastry.hops.mean"]')
+        raise InputError("show", given, f'must be a list of metrics, such as ["{kind.show[0]}"]')
     return tuple(dict.fromkeys(given))
 
 

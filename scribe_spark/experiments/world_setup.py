@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.config import Execution, NetworkConfig, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.locations import local_contents, probe_local
@@ -65,11 +65,10 @@ def make_world(
     )
 
 
-def network_of(config: WorldConfig) -> RunConfig:
+def network_of(config: NetworkConfig) -> RunConfig:
     """A run's config with the same network and nodes."""
-    flat, known = config.flat(), RunConfig().flat()
-    given = config.given()
-    return RunConfig(**{name: flat[name] for name in flat if name in known and name in given})
+    known = RunConfig().flat()
+    return RunConfig(**{n: value for n, value in config.given().items() if n in known})
 
 
 def rules_of(config: WorldConfig) -> WorldRules:

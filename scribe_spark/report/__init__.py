@@ -8,5 +8,6 @@ from scribe_spark.report.comparison import difference
 from scribe_spark.report.page import Report, render
 from scribe_spark.report.preload import preload
 from scribe_spark.report.sweep import render_sweep
+from scribe_spark.report.sweep_rounds import MOST_LINES
 
-__all__ = ["Report", "difference", "preload", "render", "render_sweep"]
+__all__ = ["MOST_LINES", "Report", "difference", "preload", "render", "render_sweep"]

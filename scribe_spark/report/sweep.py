@@ -18,7 +18,9 @@ from scribe_spark.report.page import fill_template
 from scribe_spark.report.provenance import origin, settings
 from scribe_spark.report.style import RC, curve_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.sweep_rounds import MOST_LINES, rounds_panels
 from scribe_spark.report.text import as_duration, as_text, is_number, readable
+from scribe_spark.report.world import round_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,6 +55,9 @@ def render_sweep(
     show: Mapping[str, str],
     points: Mapping[str, tuple[Any, ...]],
     manifest: Mapping[str, Any],
+    noun: str = "run",
+    rounds: Mapping[str, pd.DataFrame] | None = None,
+    measures: Mapping[str, str] | None = None,
 ) -> str:
     """The page.
 
@@ -65,9 +70,15 @@ def render_sweep(
     show : mapping
         Metric -> unit, in order; those that have no value at any point are only named.
     points : mapping
-        A run's folder -> its values of the swept fields.
+        A point's folder -> its values of the swept fields.
     manifest : mapping
         As :func:`scribe_spark.report.render`.
+    noun : str
+        What a point is.
+    rounds : mapping of str to DataFrame, optional
+        Of worlds: a point's folder -> a row for each round, a column for each measure.
+    measures : mapping of str to str, optional
+        Measures that are drawn over the rounds -> unit, in order.
     """
     from markupsafe import Markup
 
@@ -83,11 +94,16 @@ def render_sweep(
         drawn = _draw(f"panel-{number}", what, words, lines, axis, grid[axis])
         panels.append(_Panel(metric, what, show[metric], words, Markup(drawn)))
     legend = [
-        (line.label, Markup(_sample(f"line-{number}", number, line.label)))
+        (line.label, Markup(_sample(f"line-{number}", _style(number), line.label)))
         for number, line in enumerate(_lines(value, grid, axis, ""))
         if line.label
     ]
     varied = [name for name, values in grid.items() if len(values) > 1] or [axis]
+    labels = {
+        folder: _label(dict(zip(grid, at, strict=True)), varied) for folder, at in points.items()
+    }
+    drawn_rounds = rounds if rounds and len(rounds) <= MOST_LINES else {}
+    by_round = {labels[folder]: table for folder, table in drawn_rounds.items()}
     return fill_template(
         "sweep.html",
         facts=_facts(value, grid, points),
@@ -95,8 +111,13 @@ def render_sweep(
         panels=panels,
         legend=legend,
         absent=[metric for metric in show if metric not in there],
-        heads=[
-            (name, _label(dict(zip(grid, at, strict=True)), varied)) for name, at in points.items()
+        heads=list(labels.items()),
+        noun=noun,
+        most_lines=MOST_LINES,
+        rounds_panels=rounds_panels(by_round, measures or {}),
+        rounds_legend=[
+            (label, Markup(_sample(f"point-{number}", round_style(number), label)))
+            for number, label in enumerate(by_round)
         ],
         table=[
             (panel, [as_text(value.get((*at, panel.metric))) for at in points.values()])
@@ -125,8 +146,9 @@ def _facts(
 ) -> list[tuple[str, str]]:
     swept = [(name, ", ".join(map(_word, values))) for name, values in grid.items()]
     took = [value.get((*at, "cost.seconds")) for at in points.values()]
-    seconds = sum(cost for cost in took if cost is not None)
-    return [*swept, ("Points", f"{len(points):,}"), ("Time", as_duration(seconds))]
+    costs = [cost for cost in took if cost is not None]
+    time = [("Time", as_duration(sum(costs)))] if costs else []
+    return [*swept, ("Points", f"{len(points):,}"), *time]
 
 
 def _lines(
@@ -199,14 +221,14 @@ def _draw(
         return svg_element(figure, name, what, words)
 
 
-def _sample(name: str, number: int, label: str) -> str:
+def _sample(name: str, look: Mapping[str, Any], label: str) -> str:
     """A line as it looks, for the legend."""
     from matplotlib import style
     from matplotlib.lines import Line2D
 
     with style.context(["default", RC]):
         figure = new_figure(0.42, 0.16)
-        line = Line2D([0.02, 0.5, 0.98], [0.5, 0.5, 0.5], markevery=[1], **_style(number))
+        line = Line2D([0.02, 0.5, 0.98], [0.5, 0.5, 0.5], markevery=[1], **look)
         figure.add_artist(line)
         return svg_element(figure, name, label, "The line of this label.")
 

@@ -10,11 +10,11 @@ import pandas as pd
 
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import facts, origin, settings
-from scribe_spark.report.style import RC, curve_style, short_number
+from scribe_spark.report.style import RC, STYLES, curve_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 
-__all__ = ["PANELS", "Panel", "render_world"]
+__all__ = ["PANELS", "Panel", "draw_rounds", "line_words", "render_world", "round_style"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ PANELS = (
 
 _MESSAGES, _LOST = "messages.", "messages.lost "
 _MOST_KINDS = 5
+_MOST_MARKERS = 30  # rounds up to which each has a marker
 
 
 def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
@@ -82,9 +83,9 @@ def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
         if panel.name == "messages":
             lines = {label: line.fillna(0) / table["nodes.live"] for label, line in lines.items()}
         if lines:
-            words = " ".join(_words(label, line) for label, line in lines.items())
+            words = " ".join(line_words(label, line) for label, line in lines.items())
             name = f"round-{panel.name}"
-            drawn.append((panel, words, _draw(name, panel.title, words, lines)))
+            drawn.append((panel, words, draw_rounds(name, panel.title, words, lines)))
     html = fill_template(
         "world.html",
         facts=[*facts(manifest), ("Rounds", as_text(len(table)))],
@@ -119,16 +120,33 @@ def _value(table: pd.DataFrame, number: int, name: str) -> float | None:
     return float(table.at[number, name])
 
 
-def _words(label: str, line: pd.Series) -> str:
+def line_words(label: str, line: pd.Series) -> str:
     """Where a line begins and ends, and its extremes."""
     known = line.dropna()
     first, last = as_text(float(known.iloc[0])), as_text(float(known.iloc[-1]))
     least, most = as_text(float(known.min())), as_text(float(known.max()))
-    text = f"{label.capitalize()}: {first} in round {known.index[0]}, {last} in round"
+    text = f"{label[:1].upper()}{label[1:]}: {first} in round {known.index[0]}, {last} in round"
     return f"{text} {known.index[-1]}, between {least} and {most}."
 
 
-def _draw(name: str, title: str, words: str, lines: Mapping[str, pd.Series]) -> str:
+def round_style(number: int) -> dict[str, Any]:
+    """How the line of a number looks, from 0; the first ten differ."""
+    marker = ("o", "s")[number // len(STYLES) % 2]
+    return {**curve_style(number), "marker": marker, "markersize": 3}
+
+
+def draw_rounds(
+    name: str, title: str, words: str, lines: Mapping[str, pd.Series], legend: bool = True
+) -> str:
+    """A drawing over the rounds.
+
+    Parameters
+    ----------
+    lines : mapping of str to Series
+        Label -> values by round, of which some are known.
+    legend : bool
+        Whether labels are in the drawing.
+    """
     from matplotlib import style
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -136,15 +154,17 @@ def _draw(name: str, title: str, words: str, lines: Mapping[str, pd.Series]) -> 
         figure = new_figure(4.6, 2.7)
         axes = figure.add_axes((0.13, 0.17, 0.83, 0.78))
         for number, (label, line) in enumerate(lines.items()):
-            marker = "o" if len(line) <= 30 else None
-            look = {**curve_style(number), "marker": marker, "markersize": 3}
+            look = round_style(number)
+            if len(line) > _MOST_MARKERS:  # where colours are used again, markers tell lines apart
+                look["markevery"] = -(-len(line) // 10)
+                look["marker"] = look["marker"] if number >= len(STYLES) else None
             axes.plot(line.index, line.to_numpy(), label=label, clip_on=False, zorder=3, **look)
-        top = max(float(line.max()) for line in lines.values())
+        top = max(float(line.max()) for line in lines.values() if line.notna().any())
         axes.set_ylim(0, top * 1.08 or 1)
         axes.set_xlabel("round")
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short_number(round(v, 9))))
-        if len(lines) > 1:
+        if legend and len(lines) > 1:
             axes.legend(frameon=False, fontsize=7)
         return svg_element(figure, name, title, words)

@@ -13,11 +13,41 @@ from scribe_spark import draws, ids
 from scribe_spark.pastry.living.leaf_sets import ring_leaves, same_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult
+from scribe_spark.pastry.living.tally import MESSAGE_KINDS
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["cell_delays", "cells_with_nodes", "right_leaf_sets", "round_measures"]
+__all__ = [
+    "ROUND_MEASURES",
+    "cell_delays",
+    "cells_with_nodes",
+    "right_leaf_sets",
+    "round_measures",
+]
+
+#: More hops than any lookup takes, of which ``hops.N`` is the share.
+_MOST_HOPS = 64
+
+#: Every measure of a round -> its unit; see :func:`round_measures`.
+ROUND_MEASURES: dict[str, str] = {
+    "nodes.live": "nodes",
+    "leaf_sets.right": "share",
+    "leaf_sets.changed": "nodes",
+    "cells.filled": "per live node",
+    "cells.dead": "per live node",
+    "cells.missing": "per live node",
+    "cells.delay": "ms",
+    "cells.nearest_delay": "ms",
+    "lookups": "lookups",
+    "lookups.delivered": "share",
+    "lookups.right": "share",
+    "lookups.hops": "hops",
+    "lookups.lost": "per lookup",
+    **{f"hops.{hops}": "share" for hops in range(_MOST_HOPS)},
+    **{f"messages.{kind}": "messages" for kind in MESSAGE_KINDS},
+    **{f"messages.lost {kind}": "messages" for kind in MESSAGE_KINDS},
+}
 
 #: Nodes whose cells are compared with the nearest nodes, drawn anew in each round.
 _COMPARED = 50

@@ -56,8 +56,14 @@ def test_presets(preset):
     import tomllib
 
     swept = Sweep.of(tomllib.loads(preset.read_text()), {}, [])
-    (field,) = swept.grid
-    assert {"sweep_b": "b", "sweep_nodes": "nodes"}.get(preset.stem, "group_size") == field
+    fields = {
+        "sweep_arrivals": ["nodes"],
+        "sweep_b": ["b"],
+        "sweep_group_size": ["group_size"],
+        "sweep_growth": ["growth", "maintenance"],
+        "sweep_nodes": ["nodes"],
+    }
+    assert list(swept.grid) == fields[preset.stem]
     assert len(swept.points) >= 3
 
 

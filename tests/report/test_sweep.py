@@ -82,3 +82,38 @@ def test_values_are_not_markup():
 def test_equal_rows_give_an_equal_page():
     grid, of = {"b": (1, 2), "seed": (1, 2)}, {"cost.seconds": lambda b, s: b / s}
     assert page(grid, of) == page(grid, of)
+
+
+def worlds(points: int) -> str:
+    """The page of a sweep of worlds; the second has no lookups."""
+    grid = {"share": tuple(range(1, points + 1))}
+    table = pd.DataFrame({"lookups.hops": [2.5, 3.0], "nodes.live": [60.0, 40.0]})
+    rounds = {
+        f"at={n}": table.drop(columns="lookups.hops") if n == 1 else table for n in range(points)
+    }
+    cells = pd.DataFrame(
+        [(n + 1, "lookups.hops", 2.75) for n in range(points)], columns=["share", "metric", "value"]
+    )
+    places = {f"at={n}": (n + 1,) for n in range(points)}
+    measures = {"lookups.hops": "hops", "cells.delay": "ms", "nodes.live": "nodes"}
+    return render_sweep(
+        cells, grid, {"lookups.hops": "hops"}, places, {}, "world", rounds, measures
+    )
+
+
+def test_measures_of_worlds_are_drawn_over_the_rounds():
+    html = worlds(10)
+    page = Page(html)
+    assert html.count("<figure") == 1 + 2  # none of what no world has
+    assert html.count("<svg") == 1 + 2 + 10  # a sample for each point
+    assert len(set(page.ids)) == len(page.ids)
+    assert "Share 3: 2.5 in round 0, 3 in round 1, between 2.5 and 3." in html
+    assert "Share 2: 60 in round 0" in html
+    assert "Share 2: 2.5" not in html
+    assert "<dt>Time</dt>" not in html  # worlds are not timed
+
+
+def test_many_worlds_are_drawn_on_their_own_pages_only():
+    html = worlds(11)
+    assert html.count("<figure") == 1
+    assert "Each point is a world with a report of its own, which draws its rounds." in html

@@ -8,23 +8,47 @@ import numpy as np
 
 from scribe_spark.pastry.arrivals.routes import Routes
 
-__all__ = ["Tally"]
+__all__ = ["MESSAGE_KINDS", "Tally"]
+
+#: Every kind of message in a world.  ``join`` is the request to the contact, and each transmission
+#: of the join message.
+MESSAGE_KINDS = (
+    "probe",
+    "join",
+    "rows",
+    "leaf set",
+    "announcement",
+    "exchange",
+    "introduction",
+    "maintenance",
+    "repair",
+    "check",
+    "goodbye",
+    "recovery",
+    "keep-alive",
+    "lookup",
+)
 
 
 class Tally:
     """How many messages of each kind were sent in a round.
 
-    The kinds: ``probe``, ``join`` (the request to the contact, and each transmission of the join
-    message), ``rows``, ``leaf set``, ``announcement``, ``exchange``, ``introduction``,
-    ``maintenance``, ``repair``, ``check``, ``goodbye``, ``recovery``, ``keep-alive``, ``lookup``;
-    ``lost KIND`` are those of a kind that met a dead node.
+    The kinds are :data:`MESSAGE_KINDS`; ``lost KIND`` are those of a kind that met a dead node.
     """
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
     def add(self, kind: str, messages: int | np.integer, lost: int | np.integer = 0) -> None:
-        """Count messages, of which some were lost."""
+        """Count messages, of which some were lost.
+
+        Raises
+        ------
+        ValueError
+            An unknown kind.
+        """
+        if kind not in MESSAGE_KINDS:
+            raise ValueError(f"{kind!r} is not among MESSAGE_KINDS")
         self._counts[kind] += int(messages)
         self._counts[f"lost {kind}"] += int(lost)
 

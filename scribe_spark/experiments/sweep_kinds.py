@@ -1,0 +1,189 @@
+"""What a sweep may be over, runs or worlds: all that differs between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark import schemas
+from scribe_spark.config import (
+    RUN_FIELDS,
+    WORLD_FIELDS,
+    Execution,
+    FieldRecord,
+    RunConfig,
+    WorldConfig,
+)
+from scribe_spark.experiments.checks import check
+from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
+from scribe_spark.experiments.run import run
+from scribe_spark.experiments.run_world import run_world
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.world_setup import check_world_run
+from scribe_spark.measures.metrics import metric_definitions
+from scribe_spark.progress import Progress
+from scribe_spark.systems import check_variants
+from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
+
+__all__ = ["PointResult", "SweepKind", "sweep_kind"]
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """What is known of a point that has been run.
+
+    Attributes
+    ----------
+    values : dict
+        Metric -> value; None where there is none.
+    rounds : DataFrame, optional
+        Of a world: a row for each round, a column for each measure.
+    """
+
+    values: dict[str, float | None]
+    rounds: pd.DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class SweepKind:
+    """A kind of sweep.
+
+    Attributes
+    ----------
+    noun : str
+        What a point is: ``run`` or ``world``.
+    config : type
+        The config of a point.
+    fields : mapping of str to FieldRecord
+        What can be swept, by flat name.
+    show : tuple of str
+        The metrics on the page, unless the user says which.
+    units : callable
+        () -> unit of every metric that a point may have, by its name.
+    check_names : callable
+        config -> None; refuses what only a registry can say to be unknown.  It reads no file.
+    check : callable
+        (config, execution) -> None; refuses what can be found without Spark.
+    run : callable
+        (spark, config, execution, progress, shares) -> PointResult; `shares` is a simulation of
+        the same network, whose routes are used.
+    """
+
+    noun: str
+    config: type[RunConfig] | type[WorldConfig]
+    fields: Mapping[str, FieldRecord]
+    show: tuple[str, ...]
+    units: Callable[[], dict[str, str]]
+    check_names: Callable[[Any], None]
+    check: Callable[[Any, Execution], None]
+    run: Callable[[SparkSession, Any, Execution, Progress, Simulation], PointResult]
+
+    def value_kind(self, field: str) -> str:
+        """``int``, ``float``, ``str`` or ``bool``; a list is swept as a text."""
+        kind = self.fields[field].kind.name
+        return "str" if kind == "list" else kind
+
+
+# --- runs
+
+#: What a run costs: seconds of the phases that leave tables, and their sum.  The report's are left
+#: out: it is drawn again whenever a sweep goes on.
+_COSTS = {**{f"cost.{phase}.seconds": "s" for phase in TABLE_PHASES}, "cost.seconds": "s"}
+
+
+def _run_units() -> dict[str, str]:
+    return {name: metric.unit for name, metric in metric_definitions().items()} | _COSTS
+
+
+def _check_run_names(config: RunConfig) -> None:
+    check_variants(config.trees.variants)
+
+
+def _run(
+    spark: SparkSession,
+    config: RunConfig,
+    execution: Execution,
+    progress: Progress,
+    shares: Simulation,
+) -> PointResult:
+    with run(spark, config, execution, progress=progress, shares=shares) as done:
+        metrics, manifest = done.metrics(), done.manifest()
+    took = {e["name"]: float(e["seconds"]) for e in manifest["phases"] if e["name"] != REPORT}
+    values = {m["name"]: None if m["value"] is None else float(m["value"]) for m in metrics}
+    values |= {f"cost.{phase}.seconds": seconds for phase, seconds in took.items()}
+    return PointResult(values | {"cost.seconds": round(sum(took.values()), 3)})
+
+
+_RUNS = SweepKind(
+    noun="run",
+    config=RunConfig,
+    fields=RUN_FIELDS,
+    show=(
+        "pastry.hops.mean",
+        "pastry.table_entries.mean",
+        "scribe.rad.median",
+        "scribe.rmd.median",
+        "scribe.children_entries.mean",
+        "scribe.children_entries.max",
+        "scribe.link_stress.mean_existing",
+        "scribe.link_stress.max",
+        "cost.seconds",
+    ),
+    units=_run_units,
+    check_names=_check_run_names,
+    check=check,
+    run=_run,
+)
+
+
+# --- worlds
+
+
+def _check_world_names(_: WorldConfig) -> None:
+    """Generators and overlays are looked up when a world's events are checked."""
+
+
+def _run_world(
+    spark: SparkSession,
+    config: WorldConfig,
+    execution: Execution,
+    progress: Progress,
+    shares: Simulation,
+) -> PointResult:
+    run_world(spark, config, execution, progress, shares)
+    with Folder(spark, execution.out) as folder:
+        table = folder.read_table("rounds").where(F.col("system") == schemas.PASTRY)
+        rounds = measures_by_round(table.toPandas())
+    return PointResult(summarise(rounds), rounds)
+
+
+_WORLDS = SweepKind(
+    noun="world",
+    config=WorldConfig,
+    fields=WORLD_FIELDS,
+    show=(
+        "lookups.hops",
+        "lookups.hops.last",
+        "lookups.delivered.least",
+        "lookups.lost",
+        "leaf_sets.right.least",
+        "cells.missing.last",
+        "cells.delay.last",
+        "nodes.live.last",
+    ),
+    units=summary_units,
+    check_names=_check_world_names,
+    check=check_world_run,
+    run=_run_world,
+)
+
+
+def sweep_kind(config: type) -> SweepKind:
+    """The kind of sweep whose points have such a config."""
+    return _WORLDS if issubclass(config, WorldConfig) else _RUNS

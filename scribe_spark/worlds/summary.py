@@ -1,0 +1,82 @@
+"""What was measured round by round, as a few numbers of the whole world."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from scribe_spark.worlds.round_measures import ROUND_MEASURES
+
+__all__ = ["measure_of", "measures_by_round", "summarise", "summary_units"]
+
+#: What follows the name of a measure, where the number is not the mean over the rounds.
+_ENDINGS = (".first", ".last", ".least", ".most")
+
+
+def summary_units() -> dict[str, str]:
+    """Every number that :func:`summarise` may make -> its unit."""
+    return {
+        f"{measure}{ending}": unit
+        for measure, unit in ROUND_MEASURES.items()
+        for ending in ("", *_ENDINGS)
+    }
+
+
+def measure_of(metric: str) -> str:
+    """The measure that a number of :func:`summarise` is of.
+
+    Examples
+    --------
+    >>> measure_of("lookups.hops.last"), measure_of("lookups.hops")
+    ('lookups.hops', 'lookups.hops')
+    """
+    measure, dot, ending = metric.rpartition(".")
+    return measure if dot + ending in _ENDINGS else metric
+
+
+def measures_by_round(rounds: pd.DataFrame) -> pd.DataFrame:
+    """A row for each round, a column for each measure; NaN where a round has no such measure.
+
+    Parameters
+    ----------
+    rounds : DataFrame
+        `schemas.ROUNDS`, of one world.
+    """
+    table = rounds.pivot(index="round", columns="measure", values="value").sort_index()
+    # what did not occur in a round is not among its rows
+    for name in table:
+        if name.startswith("messages."):
+            table[name] = table[name].fillna(0.0)
+        elif name.startswith("hops."):  # of the delivered lookups, if there are any
+            table[name] = table[name].fillna(0.0).where(table["lookups.hops"].notna())
+    return table
+
+
+def summarise(rounds: pd.DataFrame) -> dict[str, float | None]:
+    """Numbers of a world, for each measure of its rounds.
+
+    Parameters
+    ----------
+    rounds : DataFrame
+        From :func:`measures_by_round`.
+
+    Returns
+    -------
+    dict
+        ``MEASURE`` (the mean over the rounds that have it), ``MEASURE.first`` and ``MEASURE.last``
+        (of the first and the last round, None where that has none), ``MEASURE.least`` and
+        ``MEASURE.most``.
+    """
+    found: dict[str, float | None] = {}
+    for measure, line in rounds.items():
+        values = [None if math.isnan(value) else float(value) for value in line]
+        known = [value for value in values if value is not None]
+        found |= {
+            str(measure): math.fsum(known) / len(known),
+            f"{measure}.first": values[0],
+            f"{measure}.last": values[-1],
+            f"{measure}.least": min(known),
+            f"{measure}.most": max(known),
+        }
+    return found

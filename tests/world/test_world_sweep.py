@@ -1,0 +1,263 @@
+"""A sweep over worlds, as a user types it, in the session that tests share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from scribe_spark import cli, experiments
+from scribe_spark.cli import commands
+from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import Sweep, run_world, simulation
+from scribe_spark.progress import Silent
+from scribe_spark.worlds.round_measures import ROUND_MEASURES
+from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
+
+BASE = {
+    "transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3,
+    "nodes": 60, "leaf_set": 8, "rounds": 3, "lookups": 30,
+    "generator": "mass-failure", "share": 0.4, "maintenance_period": 2,
+}  # fmt: skip
+GRID = {"repair": ("lazy", "none")}
+NAMES = ["repair=lazy", "repair=none"]
+
+
+def flags(swept: str, **changes: object) -> list[str]:
+    """`BASE` as it is typed, and a field that is swept instead."""
+    fields = {name: v for name, v in (BASE | changes).items() if name != swept.partition("=")[0]}
+    return [*(f"--{name.replace('_', '-')}={v}" for name, v in fields.items()), f"--set={swept}"]
+
+
+REPAIR = flags("repair=lazy,none")
+
+
+class Notes(Silent):
+    """Remembers what is told; interrupts where it has to."""
+
+    def __init__(self, until: str | None = None) -> None:
+        self.until, self.lines = until, []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+        if self.until is not None and self.until in text:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def call(spark):
+    """The command line in this process and session: exit code."""
+
+    def run(*arguments: object) -> int:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(commands, "_session", lambda *_: contextlib.nullcontext(spark))
+            with pytest.raises(SystemExit) as ended:
+                cli.main([str(word) for word in arguments])
+        return ended.value.code
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def finished(call, tmp_path_factory) -> Path:
+    """Two worlds on one network; not to be changed."""
+    out, networks = tmp_path_factory.mktemp("worlds") / "out", []
+    compute = simulation.compute_routes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            simulation, "compute_routes", lambda *given: networks.append(1) or compute(*given)
+        )
+        assert call("world", *REPAIR, "--out", out) == 0
+    assert len(networks) == 1  # the routes are shared
+    return out
+
+
+def rows(out: Path) -> pd.DataFrame:
+    return pd.read_parquet(out / "sweep")
+
+
+def rounds(point: Path) -> pd.DataFrame:
+    return measures_by_round(pd.read_parquet(point / "tables" / "rounds"))
+
+
+def test_each_point_is_a_world_and_its_numbers_are_in_the_table(finished):
+    table = rows(finished)
+    assert dict(table.dtypes.astype(str)) == {
+        "repair": "object", "seed": "int64", "metric": "object", "value": "float64",
+    }  # fmt: skip
+    assert not table.duplicated(["repair", "metric"]).any()
+    for repair, of in table.groupby("repair"):
+        point = finished / f"repair={repair}"
+        record = json.loads((point / "manifest.json").read_text())
+        assert record["resolved"] == WorldConfig(**BASE, repair=repair).flat()
+        assert (point / "report.html").exists()
+        found, by_round = of.set_index("metric")["value"], rounds(point)
+        assert list(by_round.index) == [0, 1, 2]
+        assert set(by_round.columns) <= set(ROUND_MEASURES)
+        assert set(found.index) <= set(summary_units())
+        assert len(found) == 5 * len(by_round.columns)
+        hops = by_round["lookups.hops"]
+        assert found["lookups.hops"] == pytest.approx(hops.mean())
+        assert found["lookups.hops.first"] == hops[0]
+        assert found["lookups.hops.last"] == hops[2]
+        assert found["nodes.live.least"] == 36
+        assert found["nodes.live.most"] == 60
+    last = table[table["metric"] == "cells.missing.last"].set_index("repair")["value"]
+    assert last["none"] > last["lazy"]
+
+
+def test_the_page_draws_metrics_and_rounds(finished):
+    page = (finished / "sweep.html").read_text()
+    assert page.count("<figure") == 8 + 7  # metrics; their measures over the rounds
+    assert "Each point is a world with a report of its own" in page
+    assert "Repair lazy: 60 in round 0, 36 in round 2, between 36 and 60." in page
+    for name in NAMES:
+        assert f'href="{name}/report.html"' in page
+
+
+def test_going_on(spark, call, finished, tmp_path, monkeypatch):
+    """A point that is gone is played, goes on where it was interrupted; the other is kept."""
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    shutil.rmtree(out / NAMES[1])
+    shutil.rmtree(out / NAMES[0] / "tables" / "rounds")  # made again from what was saved
+    monkeypatch.setattr(sys.modules[run_world.__module__], "SAVE_EVERY", 0.0)
+    sweep = Sweep(WorldConfig(**BASE), GRID)
+    how = Execution(out=str(out), master="local[2]", resume=True)
+    told = Notes("round 1:")
+    experiments.check_sweep(sweep, how)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.run_sweep(spark, sweep, how, told)
+    assert told.lines[:3] == [
+        "point 1 of 2: repair=lazy", "rounds: complete, skipped", "point 2 of 2: repair=none",
+    ]  # fmt: skip
+    told = Notes()
+    swept = experiments.run_sweep(spark, sweep, how, told)
+    assert told.lines[2:4] == ["point 2 of 2: repair=none", "goes on with round 1"]
+    assert swept.rows.count() == len(rows(finished))
+    pd.testing.assert_frame_equal(rows(out), rows(finished))
+    shutil.rmtree(out / "sweep")
+    assert call("world", *REPAIR, "--out", out, "--resume") == 0
+    pd.testing.assert_frame_equal(rows(out), rows(finished))
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (REPAIR, "exists; use --resume to go on or --overwrite to replace it"),
+        ([*flags("repair=lazy"), "--resume"], "repair = ['lazy']: "),
+        ([*flags("leaf_set=8"), "--resume"], "sweep = ['leaf_set']: "),
+        ([*flags("repair=lazy,none", lookups=31), "--resume"], "lookups = 31: "),
+    ],
+)
+def test_an_out_of_something_else_is_refused(call, finished, capsys, given, error):
+    before = (finished / "manifest.json").read_text()
+    assert call("world", *given, "--out", finished) == 2
+    told = capsys.readouterr().err
+    assert error in told
+    assert told.count("\n") == 1
+    assert (finished / "manifest.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ("generator=mass-failure,churns", "generator = 'churns': is unknown; give one of "),
+        ("overlay=perfect,ring", "overlay = 'ring': has no world"),
+        ("event_round=1,3", "event_round = 3: is no round; rounds are 0 to 2"),
+    ],
+)
+def test_a_point_that_cannot_be_leaves_no_trace(call, tmp_path, capsys, values, error):
+    assert call("world", *flags(values), "--out", tmp_path / "out") == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"scribe-spark: error: {error}")
+    assert told.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_overwrite_replaces_the_points(call, finished, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    assert call("world", *flags("lookups=0"), "--out", out, "--overwrite") == 0
+    assert {path.name for path in out.iterdir() if path.name[0] != "."} == {
+        "manifest.json", "lookups=0", "sweep", "sweep.html",
+    }  # fmt: skip
+    absent = "lookups.hops, lookups.hops.last, lookups.delivered.least, lookups.lost."
+    assert f"Without a value at any point: {absent}" in (out / "sweep.html").read_text()
+
+
+# --- without Spark
+
+
+def test_a_sweep_in_a_file_reads_back(call, tmp_path, capsys):
+    file = tmp_path / "world.toml"
+    file.write_text(
+        'nodes = 50\n[world]\nrounds = 4\n[sweep]\nrepair = ["lazy", "none"]\n'
+        'world.detection = [0, 2]\nshow = ["lookups.hops.last", "hops.2", "messages.lost repair"]\n'
+    )
+    assert call("world", "--config", file, "--dry-run") == 0
+    text = capsys.readouterr().out
+    table = tomllib.loads(text)
+    assert table["sweep"]["detection"] == [0, 2]
+    assert table["sweep"]["show"] == ["lookups.hops.last", "hops.2", "messages.lost repair"]
+    file.write_text(text)
+    assert call("world", "--config", file, "--dry-run") == 0
+    assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize(
+    ("sweep", "error"),
+    [
+        ({"repair": "lazy"}, "repair = 'lazy': must be a list in [sweep]"),
+        ({"repair": ["lazy", "later"]}, "repair = 'later': must be one of lazy, none, eager"),
+        ({"groups": [1, 2]}, "sweep field = 'groups': is unknown"),
+        ({"b": [2], "show": ["lookups.hop"]}, "show = 'lookups.hop': is unknown; did you mean 'lo"),
+        ({"b": [2], "show": ["scribe.rad.median"]}, "show = 'scribe.rad.median': is unknown"),
+        ({"b": [2], "show": "x"}, "show = 'x': must be a list of metrics, such as [\"lookups.hops"),
+    ],
+)
+def test_files_refused(sweep, error):
+    with pytest.raises(InputError) as caught:
+        Sweep.of({"nodes": 9, "sweep": sweep}, {}, [], WorldConfig)
+    assert str(caught.value).startswith(error)
+
+
+def test_the_config_of_the_base_says_what_points_are():
+    worlds = Sweep(WorldConfig(nodes=50), {"share": (0.1, 0.2)})
+    assert [type(point.config) for point in worlds.points] == [WorldConfig] * 2
+    assert [point.config.world.share for point in worlds.points] == [0.1, 0.2]
+    assert worlds.shown[0] == "lookups.hops"
+    with pytest.raises(InputError, match="sweep field = 'share'"):
+        Sweep(RunConfig(nodes=50), {"share": (0.1, 0.2)})
+
+
+def test_what_did_not_occur_is_nothing_and_what_is_unknown_is_left_out():
+    told = {
+        0: {"nodes.live": 3.0, "lookups.hops": 2.0, "hops.1": 0.5, "hops.3": 0.5},
+        1: {"nodes.live": 1.0, "messages.join": 6.0},
+        2: {"nodes.live": 2.0, "lookups.hops": 1.0, "hops.1": 1.0},
+    }
+    table = pd.DataFrame(
+        [(number, name, value) for number, of in told.items() for name, value in of.items()],
+        columns=["round", "measure", "value"],
+    )
+    found = summarise(measures_by_round(table))
+    assert found == {
+        "nodes.live": 2.0, "nodes.live.first": 3.0, "nodes.live.last": 2.0,
+        "nodes.live.least": 1.0, "nodes.live.most": 3.0,
+        "lookups.hops": 1.5, "lookups.hops.first": 2.0, "lookups.hops.last": 1.0,
+        "lookups.hops.least": 1.0, "lookups.hops.most": 2.0,
+        "hops.1": 0.75, "hops.1.first": 0.5, "hops.1.last": 1.0,
+        "hops.1.least": 0.5, "hops.1.most": 1.0,
+        "hops.3": 0.25, "hops.3.first": 0.5, "hops.3.last": 0.0,
+        "hops.3.least": 0.0, "hops.3.most": 0.5,
+        "messages.join": 2.0, "messages.join.first": 0.0, "messages.join.last": 0.0,
+        "messages.join.least": 0.0, "messages.join.most": 6.0,
+    }  # fmt: skip
