@@ -13,6 +13,14 @@ from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution
@@ -42,7 +50,7 @@ class Swept:
     ----------
     out : str
     rows : DataFrame
-        `schemas.sweep_rows`, as saved.
+        `sweep_rows`, as saved.
     """
 
     out: str
@@ -104,7 +112,7 @@ def _run_points(
                 closing.callback(done.close)
                 first = first or done.simulation
                 rows[point.name] = list(_rows(point, done.metrics(), done.manifest()))
-    schema = schemas.sweep_rows({name: KINDS[name] for name in sweep.grid})
+    schema = sweep_rows({name: KINDS[name] for name in sweep.grid})
     return pd.DataFrame(
         [
             tuple(row[name] for name in schema.names)
@@ -117,7 +125,7 @@ def _run_points(
 
 def _write(folder: Folder, sweep: Sweep, cells: pd.DataFrame) -> DataFrame:
     """Write the table and the page of a sweep; the table."""
-    schema = schemas.sweep_rows({name: KINDS[name] for name in sweep.grid})
+    schema = sweep_rows({name: KINDS[name] for name in sweep.grid})
     table = folder.write_rows("sweep", schemas.local_table(folder.spark, cells, schema))
     units = {name: metric.unit for name, metric in metric_definitions().items()} | COSTS
     page = render_sweep(
@@ -173,3 +181,18 @@ def _rows(
     at = {**point.values, "seed": point.config.seed}
     for name, value in values.items():
         yield {**at, "metric": name, "value": None if value is None else float(value)}
+
+
+_TYPES = {"int": LongType(), "float": DoubleType(), "str": StringType(), "bool": BooleanType()}
+
+
+def sweep_rows(swept: Mapping[str, str]) -> StructType:
+    """A sweep's rows: each swept field, the seed, and one metric's value (NULL: there is none).
+
+    Parameters
+    ----------
+    swept : mapping
+        Field -> ``int``, ``float``, ``str`` or ``bool``.
+    """
+    fields = {**swept, "seed": "int", "metric": "str", "value": "float"}
+    return StructType([StructField(name, _TYPES[kind], True) for name, kind in fields.items()])

@@ -16,6 +16,7 @@ from scribe_spark.experiments.scope import Scope, stage
 from scribe_spark.experiments.tree_graph import TreeGraph, tree_edges
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress, Silent
+from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.schemas import MICROSECONDS, Multicast
 from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import Graph, Topology, load
@@ -241,14 +242,8 @@ class Simulation:
         if trees.capacities is not None:
             capacities = self._memory.persist(self.given_capacities.repartition("node"))
         context = scribe.VariantContext(
-            self.overlay,
-            self.groups_with_root,
-            self.members,
-            self.children,
-            trees,
-            self.config.seed,
-            self.progress,
-            capacities,
+            *(self.overlay, self.groups_with_root, self.members, self.children),
+            *(trees, self.config.seed, self.progress, capacities),
         )
         return {
             system.variant: self._memory.own(system.trees(context))
@@ -261,6 +256,16 @@ class Simulation:
         """The unicast routes from each group's source to its members, with delays."""
         star = baselines.unicasts(self.multicast_groups, self.members, self.underlay)
         return self._memory.persist(star)
+
+    @stage
+    def reference_tree_copies(self) -> DataFrame:
+        """Every copy of each group's message over the one tree of all nodes."""
+        trees = self.config.trees
+        made = copies(
+            *(self.nodes, self.multicast_groups, self.members, self.underlay),
+            *(trees.reference_children, trees.reference_assignment, self.progress),
+        )
+        return self._memory.own_table(made)
 
     @stage
     def systems(self) -> list[Multicast]:
@@ -284,13 +289,8 @@ class Simulation:
             As :attr:`children`.
         """
         multicast, loops = scribe.multicast(
-            self.overlay,
-            self.multicast_groups,
-            self.members,
-            edges,
-            self.config.groups.source,
-            self.progress,
-            system,
+            *(self.overlay, self.multicast_groups, self.members, edges),
+            *(self.config.groups.source, self.progress, system),
         )
         for loop in loops:
             self._memory.own(loop)

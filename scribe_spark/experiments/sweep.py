@@ -1,7 +1,7 @@
 """A sweep: a grid over the config's fields, with an ordinary run at each point (`run_sweep`).
 
 OUT holds a run's folder a point (``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy rows:
-`schemas.sweep_rows`), ``sweep.html`` and a manifest that says which grid it is.
+`run_sweep.sweep_rows`), ``sweep.html`` and a manifest that says which grid it is.
 """
 
 from __future__ import annotations
