@@ -15,7 +15,6 @@ from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree import Experiment, event_measures, places
 from scribe_spark.reference_tree.lineages import host_depths
-from scribe_spark.reference_tree.repetitions import DISCONNECTION
 from scribe_spark.runtime.blocks import release
 
 __all__ = ["measure_point"]
@@ -51,7 +50,7 @@ def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Co
     """Let hosts come and go; see `reference_tree.event_measures`.
 
     Names of measures end in the kind of event, but for the degrees and depths of hosts: these are
-    of the times between a disconnection and the next connection.
+    of all times between two events.
     """
     experiment = Experiment(
         sizes=(point.hosts,),
@@ -64,12 +63,10 @@ def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Co
     )
     found: Counts = {}
     for row in event_measures(spark, experiment).collect():
-        name = f"{row['measure']}.{row['event']}"
-        if row["measure"] in _OF_HOSTS:
-            if row["event"] != DISCONNECTION:
-                continue
-            name = row["measure"]
-        found.setdefault(name, {})[row["value"]] = row["count"]
+        measure, value = row["measure"], row["value"]
+        name = measure if measure in _OF_HOSTS else f"{measure}.{row['event']}"
+        counts = found.setdefault(name, {})
+        counts[value] = counts.get(value, 0) + row["count"]
     return found
 
 

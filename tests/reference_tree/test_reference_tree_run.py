@@ -68,7 +68,7 @@ def test_what_it_leaves(spark, finished):
     ]
     degrees = rows[(rows["experiment"] == "events") & (rows["measure"] == "degree")]
     totals = degrees.groupby(["hosts", "children"])["count"].sum().to_dict()
-    assert totals == {(6, 2): 240, (6, 3): 240, (12, 2): 480, (12, 3): 480}
+    assert totals == {(6, 2): 520, (6, 3): 520, (12, 2): 1000, (12, 3): 1000}
     areas = rows[(rows["experiment"] == "events") & (rows["measure"] == "area.connection")]
     assert set(areas.groupby(["hosts", "children"])["count"].sum()) == {40}
     metrics = {row["name"]: row for row in json.loads((finished / "metrics.json").read_text())}
