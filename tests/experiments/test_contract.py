@@ -167,6 +167,9 @@ def test_numbers_of_the_variants(grown):
     assert values["reference_tree.children_tables.max"] <= 5
     assert values["reference_tree.rad.median"] > values["scribe.rad.median"]
     assert values["reference_tree.messages"] > 0
+    assert values["reference_tree.failure.depth_0.links"] >= 1
+    assert values["reference_tree.failure.depth_0.links.scribe"] >= 2
+    assert "What the failure of a host costs" in Path(grown.out, "report.html").read_text()
 
 
 def test_rows_of_the_measures(tables):
