@@ -94,8 +94,9 @@ def test_supersteps_of_multicast_deliver_the_same(simulation):
         loop.release()
 
 
-def test_groups_without_members(simulation):
-    config = RunConfig(**NETWORK, nodes=30, groups=0, variants="reference_tree")
+@pytest.mark.parametrize(("nodes", "groups"), [(30, 0), (1, 2)])
+def test_where_nobody_hears_anything(simulation, nodes, groups):
+    config = RunConfig(**NETWORK, nodes=nodes, groups=groups, variants="reference_tree")
     with Simulation(simulation.spark, config) as ours:
         assert all(system.tree_edges.count() == 0 for system in ours.systems)
 
