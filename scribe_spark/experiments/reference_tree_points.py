@@ -23,14 +23,16 @@ __all__ = ["measure_point"]
 Counts = dict[str, dict[int, int]]
 
 
-#: Connections of a network that is repeated independently.
-_PAIRS = 8
+#: Connections of a network that is repeated independently; and of a large one, so that there are
+#: more of them than cores.
+_PAIRS, _PAIRS_OF_LARGE = 8, 2
 
 #: Measures of the hosts between events, not of events.
 _OF_HOSTS = ("degree", "depth")
 
-#: Events of a large tree are fewer, so that all its hosts together are placed this often.
-_PLACED = 4_000_000
+#: Connections of a large tree are fewer: this many hosts are placed for them in all, about; but
+#: there are at least a few.
+_PLACED, _LEAST = 4_000_000, 4
 
 
 def measure_point(
@@ -40,7 +42,7 @@ def measure_point(
     events = config.reference_tree.connections
     if point.kind == "events":
         return play_events(spark, point, events, config.seed)
-    few = min(events, max(_PLACED // point.hosts, 10))
+    few = min(events, max(_PLACED // point.hosts, _LEAST))
     played = play_events(spark, point, few, config.seed)
     of_events = {measure: of for measure, of in played.items() if measure not in _OF_HOSTS}
     return _large(spark, point, config.seed, progress) | of_events
@@ -55,7 +57,7 @@ def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Co
     experiment = Experiment(
         sizes=(point.hosts,),
         events=events,
-        pairs=min(_PAIRS, events),
+        pairs=min(_PAIRS_OF_LARGE if point.kind == "scaling" else _PAIRS, events),
         bits=point.bits,
         children=point.children,
         assignment=point.assignment,
