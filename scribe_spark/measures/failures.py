@@ -44,7 +44,7 @@ _SUMS = "depth bigint, failures bigint, links bigint, acting bigint, messages bi
 _NAMES = [column.split()[0] for column in _SUMS.split(", ")]
 
 #: Hosts of each depth that fail, and how many places in all are computed for them.
-_SAMPLE, _PLACED = 4, 1_000_000
+_SAMPLE, _PLACED = 4, 400_000
 
 
 def costs_of_rejoining(edges: DataFrame) -> DataFrame:

@@ -15,11 +15,12 @@ from scribe_spark import draws
 from scribe_spark.reference_tree.area import depths
 from scribe_spark.reference_tree.reconfiguration import (
     Links,
+    all_parents,
     first_to_compute,
-    neighbours,
     reconfigure,
 )
 from scribe_spark.reference_tree.rings import CHORD, Rings, last_keys
+from scribe_spark.reference_tree.searches import NOBODY
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.reference_tree.wide import Numbers, number
@@ -52,8 +53,9 @@ def failures_by_depth(
     n = len(ids)
     everybody, ring_of = np.arange(n), np.zeros(n, dtype=np.int64)
     rings = Rings.of(tree, assignment, ids, ring_of, everybody, 1)
-    found = neighbours(tree, rings, everybody, n)
-    links, depth = found.links, depths(found.parent, np.ones(n, dtype=bool))
+    parent = all_parents(tree, rings, n)
+    depth, child = depths(parent, np.ones(n, dtype=bool)), np.flatnonzero(parent != NOBODY)
+    links = Links.of(np.r_[child, parent[child]], np.r_[parent[child], child], n)
     drawn = draws.uniform(draws.stream(0, "failing hosts"), n)
     order = np.lexsort((drawn, depth))
     place_in_depth = everybody - np.searchsorted(depth[order], depth[order])
