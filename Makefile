@@ -28,7 +28,7 @@ args = $(if $(ARGS),$$SCRIBE_ARGS)
 help: ## This list
 	@echo 'make TARGET [VARIABLE=value ...]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo 'Variables of run and sweep (each is the flag of that name; unset means the default):'
 	@echo '  NODES=100000    overlay nodes'
@@ -71,6 +71,10 @@ world: setup ## Nodes come and go: CONFIG=data/world_mass_failure.toml, or ARGS=
 living: setup ## Measure arrivals, failures and churn, and write docs/living_results.md
 	@$(BIN)/python jobs/living.py out/living
 	@$(BIN)/python jobs/living.py out/living --page docs/living_results.md
+
+.PHONY: reference-tree
+reference-tree: setup ## Costa and Frey's tree over a DHT: Figures 3 and 4; ARGS="--scaling 1000,1000000" for large ones
+	@set -f; $(SCRIBE) reference-tree $(foreach v,SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables

@@ -58,7 +58,7 @@ A Parquet folder each, in `OUT/tables/`. Columns may be added later; these keep 
 
 _TABLE_NOTES = """
 - `node`, `group` and `router` are whole numbers; `(id_hi, id_lo)` and `(key_hi, key_lo)` are the halves of an unsigned 128-bit number. Nodes are numbered from 0, groups from 1; without `--members` a group's number is its rank by size.
-- `system` is `scribe`, `ip_multicast`, `naive_unicast`, or a variant of Scribe's trees.
+- `system` is `scribe`, `ip_multicast`, `naive_unicast`, a variant of Scribe's trees, or `reference_tree`.
 - `links` has a row for each direction. `kind`, `domain`, `x`, `y` of `routers` are NULL where the topology has none.
 - `deliveries` has a row for each member that is not the source; for the baselines a delivery is one hop.
 - `link_stress` has links with packets only. `kind` is `core`, `lan_up` (src is a node, dst its router) or `lan_down` (the reverse). IP multicast keeps nothing in end nodes, so its `node_stress` is zero.
@@ -74,11 +74,22 @@ A world leaves `routers`, `links` and `nodes`, and:
 |---|---|
 """
 
+_ABOUT_TREES = """
+## Tables of `scribe-spark reference-tree`
+
+How often each value of a measure occurs; `experiment` is `events` (hosts come and go) or `scaling` (a large tree as it is), the tree has `children` children a key.
+
+| table | columns |
+|---|---|
+"""
+
 
 def tables_page() -> str:
     """``docs/tables.md``."""
-    of_runs, of_worlds = map(_table_rows, (schemas.CONTRACT, schemas.WORLD_CONTRACT))
-    return _ABOUT_TABLES + of_runs + _TABLE_NOTES + _ABOUT_WORLDS + of_worlds
+    contracts = (schemas.CONTRACT, schemas.WORLD_CONTRACT, schemas.REFERENCE_TREE_CONTRACT)
+    of_runs, of_worlds, of_trees = map(_table_rows, contracts)
+    runs = _ABOUT_TABLES + of_runs + _TABLE_NOTES
+    return runs + _ABOUT_WORLDS + of_worlds + _ABOUT_TREES + of_trees
 
 
 def _table_rows(contract: Mapping[str, Any]) -> str:

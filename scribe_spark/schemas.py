@@ -6,7 +6,6 @@ scripts; their names, columns and types are kept.  The others are internal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +39,6 @@ __all__ = [
     "check_columns",
     "conform",
     "local_table",
-    "sweep_rows",
     "to_ms",
 ]
 
@@ -98,6 +96,15 @@ WORLD_STATE = _schema(
 #: What a world leaves besides: its events as they happened.
 WORLD_EVENTS = _schema(round=_LONG, node=_LONG, event=_STRING, group=_LONG)
 
+#: How often each value occurs in an experiment on the reference tree: `experiment` is ``events``
+#: (hosts come and go, Section 4 of Costa and Frey) or ``scaling`` (a large tree as it is).
+REFERENCE_TREE = _schema(
+    experiment=_STRING,
+    **dict.fromkeys(("hosts", "bits", "children"), _LONG),
+    **dict.fromkeys(("assignment", "measure"), _STRING),
+    **dict.fromkeys(("value", "count"), _LONG),
+)
+
 #: The tables a run leaves, by name.
 CONTRACT: dict[str, StructType] = {
     "routers": ROUTERS,
@@ -115,6 +122,9 @@ CONTRACT: dict[str, StructType] = {
 
 #: The tables that a world leaves besides `routers`, `links` and `nodes`.
 WORLD_CONTRACT: dict[str, StructType] = {"events": WORLD_EVENTS, "rounds": ROUNDS}
+
+#: The tables that the experiments on the reference tree leave.
+REFERENCE_TREE_CONTRACT: dict[str, StructType] = {"reference_tree": REFERENCE_TREE}
 
 #: Unicast routes of a block of sources to some targets, packed (`underlay.all_pairs.pack_routes`).
 ROUTES = _schema(
@@ -167,21 +177,6 @@ TABLE_ENTRIES = _schema(nodes=_LONG, entries=_LONG)
 #: How many messages of each kind all arrivals together took.
 ARRIVAL_MESSAGES = _schema(kind=_STRING, messages=_LONG)
 
-_KINDS = {"int": _LONG, "float": _DOUBLE, "str": _STRING, "bool": BooleanType()}
-
-
-def sweep_rows(swept: Mapping[str, str]) -> StructType:
-    """A sweep's rows: each swept field, the seed, and one metric's value (NULL: there is none).
-
-    Parameters
-    ----------
-    swept : mapping
-        Field -> ``int``, ``float``, ``str`` or ``bool``.
-    """
-    fields = {name: _KINDS[kind] for name, kind in swept.items()}
-    return _schema(**fields | {"seed": _LONG}, metric=_STRING, value=_DOUBLE)
-
-
 #: JOINs that a variant needs beyond Scribe's own; where they went, and the probes before each.
 EXTRA_JOINS = _schema(
     system=_STRING,
@@ -219,6 +214,7 @@ WRITTEN: dict[str, StructType] = {
     "distributions": DISTRIBUTIONS,
     "metrics": METRICS,
     **WORLD_CONTRACT,
+    **REFERENCE_TREE_CONTRACT,
     "state_even": WORLD_STATE,
     "state_odd": WORLD_STATE,
 }

@@ -10,6 +10,7 @@ References
 ----------
 JSAC 2002, Section IV.A (IP multicast), IV.D (naive unicast), IV.E (bottleneck remover), IV.F
 (collapse, lazy growth).
+P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT (reference tree).
 """
 
 from __future__ import annotations
@@ -82,6 +83,9 @@ class System:
         The system whose JOINs all come first: this one starts from its trees and sends more.
     limited : bool
         Nodes have a limit of children, which some may exceed.
+    after_failure : str or None
+        What follows a failure, where it is compared: the children of the failed node join again
+        (``rejoin``), or hosts find their neighbours anew (``reconfigure``).
     """
 
     name: str
@@ -94,6 +98,7 @@ class System:
     trees: Callable[[VariantContext], Variant] | None = None
     joins_after: str | None = None
     limited: bool = False
+    after_failure: str | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
@@ -125,6 +130,12 @@ def _grow_lazily(context: VariantContext) -> Variant:
     from scribe_spark.scribe.variants import grow_lazily
 
     return grow_lazily(context)
+
+
+def _reference_tree(stages: Any) -> Multicast:
+    from scribe_spark.reference_tree.multicast import multicast
+
+    return multicast(stages.reference_tree_copies)
 
 
 def _ip_multicast(stages: Any) -> Multicast:
@@ -179,7 +190,14 @@ def tree_variant(
 _SYSTEMS: dict[str, System] = {
     system.name: system
     for system in (
-        System("scribe", "Scribe", TREE, _scribe, ("7", "8", "9", "10", "12", "13", "14")),
+        System(
+            "scribe",
+            "Scribe",
+            TREE,
+            _scribe,
+            ("7", "8", "9", "10", "12", "13", "14"),
+            after_failure="rejoin",
+        ),
         tree_variant(
             "bottleneck",
             "Scribe, bottleneck remover",
@@ -197,6 +215,15 @@ _SYSTEMS: dict[str, System] = {
             figures=("12", "13", "14"),
             own_figures={"overloaded": "IV.F"},
             limited=True,
+        ),
+        System(
+            "reference_tree",
+            "Reference tree",
+            TREE,
+            _reference_tree,
+            ("7", "8", "9", "10", "12", "13", "14"),
+            variant="reference_tree",
+            after_failure="reconfigure",
         ),
         System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
         System("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),

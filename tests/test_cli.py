@@ -279,7 +279,7 @@ def test_the_list_of_commands_loads_no_config():
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "topology  Statistics of a topology" in done.stdout
+    assert "topology        Statistics of a topology" in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("paper", "--help"), ("run", "--dry-run")])

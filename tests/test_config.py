@@ -19,6 +19,7 @@ from scribe_spark.config import (
     GroupsConfig,
     OverlayConfig,
     Paper,
+    ReferenceTreeConfig,
     RunConfig,
     TopologyConfig,
     WorldConfig,
@@ -131,8 +132,8 @@ def test_the_network_is_what_routes_depend_on():
 def test_documentation_has_a_line_for_every_field():
     lines = list(documentation())
     flat = [name for _, name, *_ in lines]
-    worlds = WorldConfig().world.flat()
-    assert set(flat) == {*RunConfig().flat(), *worlds, *Execution(out="o").flat()}
+    others = {**WorldConfig().world.flat(), **ReferenceTreeConfig().reference_tree.flat()}
+    assert set(flat) == {*RunConfig().flat(), *others, *Execution(out="o").flat()}
     assert len(flat) == len(set(flat))
     assert all(text and not text.endswith(".") for *_, text in lines)
     assert ("overlay", "b", "1|2|4|8", "4", "Digits of nodeIds are base 2^b") in lines

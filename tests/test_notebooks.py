@@ -20,7 +20,10 @@ runner = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(runner)
 
 #: What this file runs; a notebook that is not among them fails the first test.
-NOTEBOOKS = {"quick_start.py", "paper_experiment.py", "lookup.py", "graphs.py", "mass_failure.py"}
+NOTEBOOKS = {
+    *("quick_start.py", "paper_experiment.py", "lookup.py", "graphs.py", "mass_failure.py"),
+    "reference_tree.py",
+}
 
 
 @pytest.fixture
@@ -69,6 +72,24 @@ def test_mass_failure(run):
     assert rounds.loc[("lazy", 4), "leaf_sets.right"] == 1
     assert rounds.loc[("lazy", 4), "cells.missing"] < rounds.loc[("none", 4), "cells.missing"]
     assert names["hops"].shape == (5, 2)
+
+
+def test_reference_tree(run):
+    """Figure 2 of Costa and Frey, as Section 3.5 tells it."""
+    names = run("reference_tree.py")
+    first, joined, failed = names["trees"].values()
+    tops = {5: 4, 9: 8, 11: 10, 13: 12, 15: 14}
+    assert first["topmost_lo"].to_dict() == tops
+    assert joined["topmost_lo"].to_dict() == tops | {4: 4, 5: 5}
+    parents = [tree["parent"].dropna().astype(int).to_dict() for tree in (first, joined, failed)]
+    assert parents[0] == {5: 9, 11: 13, 13: 9, 15: 13}
+    assert parents[1] == {4: 9, 5: 4, 11: 13, 13: 9, 15: 13}
+    assert parents[2] == {4: 9, 5: 4, 11: 15, 15: 9}
+    join, failure = names["changes"].values()
+    assert (join["removed"], join["created"]) == ([[5, 9]], [[4, 5], [4, 9]])
+    assert join["hosts"] == [4, 5, 9]  # 11, 13 and 15 are unaffected
+    assert failure["removed"] == [[9, 13], [11, 13], [13, 15]]
+    assert failure["created"] == [[9, 15], [11, 15]]
 
 
 def test_lookup_finds_every_value(run):

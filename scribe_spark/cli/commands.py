@@ -6,10 +6,9 @@ them.
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,8 @@ from scribe_spark.cli.flags import (
     sources,
 )
 from scribe_spark.cli.parsing import Command, Flag
+from scribe_spark.cli.reference_tree import reference_tree
+from scribe_spark.cli.sessions import open_session
 from scribe_spark.config import (
     RUN_FIELDS,
     WORLD_FIELDS,
@@ -40,9 +41,8 @@ from scribe_spark.config import (
 )
 from scribe_spark.config.execution import PAPER_OUT, PHASES, RUN_OUT, WORLD_OUT
 from scribe_spark.errors import check_names
-from scribe_spark.runtime.interrupts import interruptible
 
-__all__ = ["paper", "report", "run", "run_command", "sweep", "topology", "world"]
+__all__ = ["paper", "reference_tree", "report", "run", "run_command", "sweep", "topology", "world"]
 
 
 # ------------------------------------------------------------------------------------- the calls
@@ -146,25 +146,12 @@ def _topology(out: str | None = None, **given: Any) -> None:
         click.echo(f"{name:<20} {value}")
 
 
-@contextmanager
-def _session(execution: Execution, *configs: RunConfig | WorldConfig) -> Iterator[Any]:
+def _session(
+    execution: Execution, *configs: RunConfig | WorldConfig
+) -> AbstractContextManager[Any]:
     """A session for `configs`, for the time of a ``with``."""
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has started the JVM
-        from scribe_spark.runtime.java import check_java
-
-        check_java()
-    from scribe_spark.runtime.checkpoints import delete_checkpoints
-    from scribe_spark.runtime.session import session
-
     nodes = max([config.overlay.nodes for config in configs], default=1)
-    spark = session(execution, nodes, sum(config.estimated_work for config in configs))
-    try:
-        with interruptible(spark):
-            yield spark
-    finally:
-        with suppress(Exception):  # the storage may not answer, the session be over
-            delete_checkpoints(spark)
-        spark.stop()
+    return open_session(execution, nodes, sum(config.estimated_work for config in configs))
 
 
 # ---------------------------------------------------------------------------------- the commands

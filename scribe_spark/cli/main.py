@@ -18,9 +18,11 @@ __all__ = ["job", "main"]
 _PROGRAM = "scribe-spark"
 _FAILED, _BAD_INPUT = 1, 2
 
-#: What each command does, in a line; the command itself is in `commands`, by the same name.
+#: What each command does, in a line; the command itself is in `commands`, by the same name
+#: with underscores.
 _COMMANDS = {
     "paper": "Every experiment of Section IV, over ten topologies.",
+    "reference-tree": "Costa and Frey's tree over a DHT: degrees, reconfiguration areas.",
     "report": "Draw report.html and the figures of a run again.",
     "run": "Simulate, measure, draw.",
     "sweep": "A grid of runs, one table.",
@@ -36,6 +38,7 @@ Examples:
   scribe-spark topology --seed 2
   scribe-spark paper --seeds 10 --out out/paper
   scribe-spark world --config data/world_mass_failure.toml
+  scribe-spark reference-tree --children 2,3
 
 Each command has its own --help."""
 
@@ -49,7 +52,7 @@ class _Program(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         from scribe_spark.cli import commands
 
-        return getattr(commands, name) if name in _COMMANDS else None
+        return getattr(commands, name.replace("-", "_")) if name in _COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

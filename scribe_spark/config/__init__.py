@@ -1,4 +1,4 @@
-"""What a run, a world and the whole paper are, and where they happen: frozen, validated sections.
+"""What a run, a world, the whole paper and others are, and where they happen: validated sections.
 
 Each section is in the module of its name.  Nothing here imports Spark, pandas or numpy: the command
 line reads it before it starts anything.
@@ -6,6 +6,7 @@ line reads it before it starts anything.
 
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.fields import (
+    REFERENCE_TREE_FIELDS,
     RUN_FIELDS,
     WORLD_FIELDS,
     FieldRecord,
@@ -16,6 +17,7 @@ from scribe_spark.config.groups import GroupsConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.paper import EXPERIMENTS, Experiment, Paper
+from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.run import SECTIONS, RunConfig, flat_values
 from scribe_spark.config.toml import read_toml, write_toml
@@ -26,6 +28,7 @@ from scribe_spark.errors import check_names
 
 __all__ = [
     "EXPERIMENTS",
+    "REFERENCE_TREE_FIELDS",
     "RUN_FIELDS",
     "SECTIONS",
     "WORLD_FIELDS",
@@ -36,6 +39,7 @@ __all__ = [
     "NetworkConfig",
     "OverlayConfig",
     "Paper",
+    "ReferenceTreeConfig",
     "RoundsConfig",
     "RunConfig",
     "TopologyConfig",

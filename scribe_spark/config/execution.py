@@ -7,15 +7,17 @@ from pydantic import Field, model_validator
 from scribe_spark.config.section import Section, Text
 from scribe_spark.errors import InputError
 
-__all__ = ["PAPER_OUT", "PHASES", "RUN_OUT", "WORLD_OUT", "Execution"]
+__all__ = ["PAPER_OUT", "PHASES", "REFERENCE_TREE_OUT", "RUN_OUT", "WORLD_OUT", "Execution"]
 
 #: The phases of a run, in order; each reads the tables of those before it.
 PHASES = ("topology", "overlay", "trees", "measures", "report")
 
-#: Where the command line writes a run, the whole paper and a world, unless it is told.
+#: Where the command line writes a run, the whole paper, a world, and the experiments on the
+#: reference tree, unless it is told.
 RUN_OUT = "out/run"
 PAPER_OUT = "out/paper"
 WORLD_OUT = "out/world"
+REFERENCE_TREE_OUT = "out/reference-tree"
 
 
 class Execution(Section):

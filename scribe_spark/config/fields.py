@@ -8,6 +8,7 @@ from typing import Any
 
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.kinds import Kind, kind_of
+from scribe_spark.config.reference_tree import ReferenceTreeConfig, ReferenceTreeSection
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.run import RunConfig
 from scribe_spark.config.section import Section
@@ -15,6 +16,7 @@ from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.world import WorldConfig
 
 __all__ = [
+    "REFERENCE_TREE_FIELDS",
     "RUN_FIELDS",
     "WORLD_FIELDS",
     "FieldRecord",
@@ -60,7 +62,7 @@ class FieldRecord:
         if self.kind.name == "bool":
             return str(self.default).lower()
         if self.kind.name == "list":
-            return ",".join(self.default)
+            return ",".join(map(str, self.default))
         return "" if self.default is None else str(self.default)
 
 
@@ -102,12 +104,19 @@ RUN_FIELDS: dict[str, FieldRecord] = all_fields_of(RunConfig, "run")
 WORLD_FIELDS: dict[str, FieldRecord] = all_fields_of(WorldConfig, "run")
 
 
+#: The fields of the experiments on the reference tree, by flat name.
+REFERENCE_TREE_FIELDS: dict[str, FieldRecord] = all_fields_of(ReferenceTreeConfig, "run")
+
+
 def documentation() -> Iterator[tuple[str, str, str, str, str]]:
     """Section, flat name, type, default and description of every field, in order.
 
-    The default is empty where a field is unset.  Those of the section ``world`` are of worlds only.
+    The default is empty where a field is unset.  Those of the section ``world`` are of worlds only,
+    those of ``reference_tree`` of the command of that name.
     """
     of_worlds = fields_of(RoundsConfig, "world")
+    of_trees = fields_of(ReferenceTreeSection, "reference_tree")
     execution = fields_of(Execution, "execution")
-    for field in (*RUN_FIELDS.values(), *of_worlds.values(), *execution.values()):
+    others = (*of_worlds.values(), *of_trees.values(), *execution.values())
+    for field in (*RUN_FIELDS.values(), *others):
         yield field.section, field.flat, field.type, field.typical, field.description

@@ -1,4 +1,5 @@
-"""The section ``trees``: trees beside Scribe's own (JSAC 2002, Sections IV.E and IV.F)."""
+"""The section ``trees``: trees beside Scribe's own (JSAC 2002, Sections IV.E and IV.F), and the
+reference tree of Costa and Frey."""
 
 from __future__ import annotations
 
@@ -8,10 +9,13 @@ from pydantic import Field, field_validator
 
 from scribe_spark.config.section import Names, Section, Text
 
-__all__ = ["MOST_CHILDREN", "PLAIN", "TreesConfig"]
+__all__ = ["MOST_CHILDREN", "MOST_REFERENCE_CHILDREN", "PLAIN", "TreesConfig"]
 
 #: The name of Scribe's own trees, which every run has.
 PLAIN = "plain"
+
+#: A reference tree of more children a key is a star of few levels.
+MOST_REFERENCE_CHILDREN = 2**20
 
 #: Limits are columns of type BIGINT.
 MOST_CHILDREN = 2**63 - 1
@@ -23,7 +27,8 @@ class TreesConfig(Section):
     variants: Names = Field(
         default=(),
         description="Trees built beside Scribe's own, separated by commas: bottleneck (Section "
-        "IV.E), collapse, lazy (Section IV.F), or a registered one; none, or plain, by default",
+        "IV.E), collapse, lazy (Section IV.F), reference_tree (Costa and Frey's one tree over all "
+        "nodes), or a registered one; none, or plain, by default",
     )
     limit: int = Field(
         default=64,
@@ -46,6 +51,17 @@ class TreesConfig(Section):
         description="What a dropped child is sent: the children that remain, or the whole table as "
         "it was at the round's start (then two may choose each other, and the cycle rule refuses "
         "one)",
+    )
+    reference_children: int = Field(
+        default=2,
+        ge=2,
+        le=MOST_REFERENCE_CHILDREN,
+        description="Reference tree: most children of a key; 2 is the binary tree",
+    )
+    reference_assignment: Literal["pastry", "chord"] = Field(
+        default="pastry",
+        description="Reference tree: which keys a node has, those nearest to its nodeId (pastry) "
+        "or those after its predecessor (chord)",
     )
 
     @field_validator("variants")

@@ -25,10 +25,11 @@ from scribe_spark.runtime.filesystem import CorruptFileError, open_files
 
 __all__ = ["CONTENTS", "Folder"]
 
-#: All that a run, a sweep or a world ever puts into its folder, but a sweep's runs: what
-#: --overwrite may delete.
+#: All that a run, a sweep, a world or the experiments on the reference tree ever put into their
+#: folder, but a sweep's runs: what --overwrite may delete.
 CONTENTS = (
     *(MANIFEST, "metrics.json", "report.html", "figures", "tables", "sweep", "sweep.html"),
+    "points",
     *("measures_even.json", "measures_odd.json"),
 )
 

@@ -131,14 +131,11 @@ def _metrics(simulation: Simulation) -> dict[str, Any]:
 def _run_tables(simulation: Simulation) -> RunTables:
     """What measures collect from."""
     config = simulation.config
-    systems = systems_of_run(config.trees.variants)
+    systems, trees = systems_of_run(config.trees.variants), config.trees
     return RunTables(
-        simulation.saved,
-        systems,
-        config.overlay.nodes,
-        config.overlay.b,
-        simulation.underlay,
-        config.seed,
+        *(simulation.saved, systems, config.overlay.nodes, config.overlay.b, simulation.underlay),
+        seed=config.seed,
+        reference_tree=(trees.reference_children, trees.reference_assignment),
     )
 
 

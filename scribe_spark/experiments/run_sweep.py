@@ -6,12 +6,20 @@ one network only take disk space at a time.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution
@@ -42,7 +50,7 @@ class Swept:
     ----------
     out : str
     rows : DataFrame
-        `schemas.sweep_rows`, as saved.
+        `sweep_rows`, as saved.
     """
 
     out: str
@@ -118,7 +126,7 @@ def _run_points(
 
 def _write(folder: Folder, sweep: Sweep, results: dict[str, PointResult]) -> DataFrame:
     """Write the table and the page of a sweep; the table."""
-    schema = schemas.sweep_rows({name: sweep.kind.value_kind(name) for name in sweep.grid})
+    schema = sweep_rows({name: sweep.kind.value_kind(name) for name in sweep.grid})
     cells = _tidy(sweep, results, schema.names)
     table = folder.write_rows("sweep", schemas.local_table(folder.spark, cells, schema))
     units, names = sweep.kind.units(), [point.name for point in sweep.points]
@@ -139,7 +147,7 @@ def _write(folder: Folder, sweep: Sweep, results: dict[str, PointResult]) -> Dat
 
 
 def _tidy(sweep: Sweep, results: dict[str, PointResult], columns: list[str]) -> pd.DataFrame:
-    """`schemas.sweep_rows`, in the order of the points."""
+    """`sweep_rows`, in the order of the points."""
     rows = []
     for point in sweep.points:
         at = {**point.values, "seed": point.config.seed}
@@ -184,3 +192,18 @@ def _previous_points(folder: Folder) -> list[str]:
         raise
     except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return []  # there was none, or its manifest cannot be read
+
+
+_TYPES = {"int": LongType(), "float": DoubleType(), "str": StringType(), "bool": BooleanType()}
+
+
+def sweep_rows(swept: Mapping[str, str]) -> StructType:
+    """A sweep's rows: each swept field, the seed, and one metric's value (NULL: there is none).
+
+    Parameters
+    ----------
+    swept : mapping
+        Field -> ``int``, ``float``, ``str`` or ``bool``.
+    """
+    fields = {**swept, "seed": "int", "metric": "str", "value": "float"}
+    return StructType([StructField(name, _TYPES[kind], True) for name, kind in fields.items()])

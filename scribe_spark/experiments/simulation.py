@@ -17,6 +17,7 @@ from scribe_spark.experiments.scope import Scope, stage
 from scribe_spark.experiments.tree_graph import TreeGraph, tree_edges
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress, Silent
+from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.schemas import MICROSECONDS, Multicast
 from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import Graph, Topology, load
@@ -202,14 +203,8 @@ class Simulation:
     @stage
     def groups_with_root(self) -> DataFrame:
         """``group, key_hi, key_lo, size, root, root_router``: every group, members or not."""
-        return self.create_routes.select(
-            "group",
-            "key_hi",
-            "key_lo",
-            "size",
-            F.col("node").alias("root"),
-            F.col("router").alias("root_router"),
-        )
+        root = F.col("node").alias("root"), F.col("router").alias("root_router")
+        return self.create_routes.select("group", "key_hi", "key_lo", "size", *root)
 
     @stage
     def multicast_groups(self) -> DataFrame:
@@ -262,6 +257,16 @@ class Simulation:
         return self._memory.persist(star)
 
     @stage
+    def reference_tree_copies(self) -> DataFrame:
+        """Every copy of each group's message over the one tree of all nodes."""
+        trees = self.config.trees
+        made = copies(
+            *(self.nodes, self.multicast_groups, self.members, self.underlay),
+            *(trees.reference_children, trees.reference_assignment, self.progress),
+        )
+        return self._memory.own_table(made)
+
+    @stage
     def systems(self) -> list[Multicast]:
         """What every multicast system hands over, in the order of their registry."""
         return [system.build(self) for system in systems_of_run(self.config.trees.variants)]
@@ -283,13 +288,8 @@ class Simulation:
             As :attr:`children`.
         """
         multicast, loops = scribe.multicast(
-            self.overlay,
-            self.multicast_groups,
-            self.members,
-            edges,
-            self.config.groups.source,
-            self.progress,
-            system,
+            *(self.overlay, self.multicast_groups, self.members, edges),
+            *(self.config.groups.source, self.progress, system),
         )
         for loop in loops:
             self._memory.own(loop)

@@ -1,7 +1,7 @@
 """A sweep: a grid over a config's fields, with a run or a world at each point (`run_sweep`).
 
 What differs between runs and worlds is in `sweep_kinds`.  OUT holds a folder for each point
-(``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy rows: `schemas.sweep_rows`), ``sweep.html`` and a
+(``b=2,nodes=1000/``), ``sweep`` (Parquet, tidy rows: `run_sweep.sweep_rows`), ``sweep.html`` and a
 manifest that says which grid it is.
 """
 

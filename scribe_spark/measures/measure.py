@@ -134,6 +134,8 @@ class RunTables:
         Routes between routers.
     seed : int
         Key of what a measure draws.
+    reference_tree : tuple of int and str
+        Most children of a key of the reference tree, and the assignment of keys.
     """
 
     tables: Mapping[str, DataFrame]
@@ -142,6 +144,7 @@ class RunTables:
     b: int
     underlay: Underlay | None = None
     seed: int = 0
+    reference_tree: tuple[int, str] = (2, "pastry")
 
     def __getitem__(self, name: str) -> DataFrame:
         return self.tables[name]

@@ -15,6 +15,7 @@ import pandas as pd
 from scribe_spark.measures.convergence import CONVERGENCE
 from scribe_spark.measures.delay import DELAY
 from scribe_spark.measures.distributions import distributions, read_histograms
+from scribe_spark.measures.failures import FAILURES
 from scribe_spark.measures.group_size import GROUP_SIZE
 from scribe_spark.measures.joining import JOINING
 from scribe_spark.measures.link_stress import LINK_STRESS
@@ -37,7 +38,10 @@ __all__ = [
 ]
 
 #: In the order of metrics.
-_BUILT_IN = NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING
+_BUILT_IN = (
+    *(NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING),
+    FAILURES,
+)
 
 _MEASURES: dict[str, Measure] = {measure.name: measure for measure in _BUILT_IN}
 

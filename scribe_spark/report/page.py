@@ -22,6 +22,7 @@ from scribe_spark.report.comparison import (
     topologies,
 )
 from scribe_spark.report.drawing import draw
+from scribe_spark.report.failures import COSTS, failure_rows, without_failures
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from scribe_spark.report.provenance import facts, origin, phases, settings
 from scribe_spark.report.series import series_of
@@ -78,7 +79,7 @@ def render(
         draw(spec, distributions, published_of_figure(spec, metrics))
         for spec in shown_figures(distributions)
     ]
-    compared_rows = sections(metrics)
+    compared_rows = sections(without_failures(metrics))
     differences = [row.difference for section in compared_rows for row in section.rows]
     compared = [difference for difference in differences if difference is not None]
     numbers = published_numbers(metrics)
@@ -99,6 +100,8 @@ def render(
         ],
         sections=compared_rows,
         fitted=any(row.fitted for section in compared_rows for row in section.rows),
+        failures=failure_rows(metrics),
+        failure_costs=COSTS,
         overlays=OVERLAYS,
         published_numbers=numbers,
         met=met(numbers),

@@ -34,7 +34,7 @@ SMALL: dict[str, Any] = {
 GROWN: dict[str, Any] = SMALL | {
     "nodes": 60,
     "groups": 5,
-    "variants": "bottleneck,collapse,lazy",
+    "variants": "bottleneck,collapse,lazy,reference_tree",
     "limit": 8,
 }
 

@@ -131,7 +131,7 @@ def test_every_variant_is_a_tree_and_reaches_every_member_once(grown):
     expected = sorted(zip(others["group"], others["node"], strict=True))
     found = dict(list(tables["deliveries"].groupby("system")))
     edges = dict(list(tables["tree_edges"].groupby("system")))
-    variants = {"scribe_bottleneck", "scribe_collapse", "scribe_lazy"}
+    variants = {"scribe_bottleneck", "scribe_collapse", "scribe_lazy", "reference_tree"}
     assert found.keys() == edges.keys() == SYSTEMS | variants
     for system in variants:
         heard = found[system]
@@ -163,6 +163,13 @@ def test_numbers_of_the_variants(grown):
     figures = [path.name for path in sorted(Path(grown.out, "figures").iterdir())]
     assert figures[-1] == "figure-11-bottleneck-remover.svg"
     assert len(figures) == 6
+    # one tree for all groups: a node that a group's message does not reach has no entry for it
+    assert values["reference_tree.children_tables.max"] <= 5
+    assert values["reference_tree.rad.median"] > values["scribe.rad.median"]
+    assert values["reference_tree.messages"] > 0
+    assert values["reference_tree.failure.depth_0.links"] >= 1
+    assert values["reference_tree.failure.depth_0.links.scribe"] >= 2
+    assert "What the failure of a host costs" in Path(grown.out, "report.html").read_text()
 
 
 def test_rows_of_the_measures(tables):

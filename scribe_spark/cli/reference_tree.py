@@ -1,0 +1,53 @@
+"""The command ``reference-tree``: the experiments of Costa and Frey."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from scribe_spark.cli.flags import CONFIG, DRY_RUN, EXECUTION_FIELDS, options, sources
+from scribe_spark.cli.parsing import Command
+from scribe_spark.cli.sessions import open_session
+from scribe_spark.config import REFERENCE_TREE_FIELDS, ReferenceTreeConfig, write_toml
+from scribe_spark.config.execution import REFERENCE_TREE_OUT
+
+__all__ = ["reference_tree"]
+
+
+def _reference_tree(dry_run: bool = False, **given: Any) -> None:
+    file, flags, execution = sources(given, config=ReferenceTreeConfig, out=REFERENCE_TREE_OUT)
+    config = ReferenceTreeConfig.of(file, flags)
+    if dry_run:
+        click.echo(write_toml(config.flat() | execution.flat()), nl=False)
+        return
+    from scribe_spark import progress
+    from scribe_spark.experiments.run_reference_tree import (
+        check_reference_tree,
+        run_reference_tree,
+    )
+
+    check_reference_tree(config, execution)
+    most = max(point.hosts for point in config.points())
+    with open_session(execution, most, config.estimated_work) as spark:
+        click.echo(run_reference_tree(spark, config, execution, progress.pick(sys.stderr)))
+
+
+reference_tree = Command(
+    "reference-tree",
+    callback=_reference_tree,
+    params=[
+        *options([*REFERENCE_TREE_FIELDS.values(), *EXECUTION_FIELDS.values()], REFERENCE_TREE_OUT),
+        CONFIG,
+        DRY_RUN,
+    ],
+    help="The tree that Costa and Frey keep over the hosts of a DHT: degrees and reconfiguration "
+    "areas while hosts come and go (Figures 3 and 4), with more children a key, and large trees. "
+    "With --resume it goes on after the last number of hosts that is done.",
+    epilog="\b\nExamples:\n"
+    "  scribe-spark reference-tree\n"
+    "  scribe-spark reference-tree --children 2,3,4,7,15 --out out/degrees\n"
+    "  scribe-spark reference-tree --hosts 120 --connections 10000 --assignment pastry\n"
+    "  scribe-spark reference-tree --scaling 1000,10000,100000,1000000 --out out/large",
+)

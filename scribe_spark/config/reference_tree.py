@@ -1,0 +1,153 @@
+"""The section ``reference_tree``: the experiments on the tree of Costa and Frey alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from scribe_spark.config.section import Section
+from scribe_spark.config.sectioned import Sectioned
+from scribe_spark.config.trees import MOST_REFERENCE_CHILDREN
+from scribe_spark.errors import InputError
+
+__all__ = ["Point", "ReferenceTreeConfig", "ReferenceTreeSection"]
+
+#: More hosts than this are more than a session's Python workers have memory for.
+MOST_HOSTS = 10_000_000
+
+#: Events of the paper's experiment are played on few hosts each.
+MOST_CONNECTIONS = 1_000_000
+
+
+def _whole_numbers(value: Any) -> Any:
+    """Numbers out of a list, or of one text in which commas separate them."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    elif not isinstance(value, list | tuple):
+        value = [value]
+    try:
+        numbers = [int(part) if isinstance(part, str) else part for part in value]
+    except ValueError:
+        numbers = [None]
+    if not all(type(number) is int for number in numbers):
+        raise ValueError("must be whole numbers, in a list or separated by commas")
+    return tuple(dict.fromkeys(numbers))
+
+
+#: Whole numbers in a list, or in one text, separated by commas; each once.
+WholeNumbers = Annotated[tuple[int, ...], BeforeValidator(_whole_numbers)]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A tree that is measured: through events (``events``), or once and large (``scaling``)."""
+
+    kind: str
+    hosts: int
+    bits: int
+    children: int
+    assignment: str
+
+    @property
+    def name(self) -> str:
+        """Such as ``hosts-10-children-2``."""
+        kind = "hosts" if self.kind == "events" else "scaling"
+        return f"{kind}-{self.hosts}-children-{self.children}"
+
+
+class ReferenceTreeSection(Section):
+    """The paper's experiment, what it conjectures of larger degrees, and large networks."""
+
+    hosts: WholeNumbers = Field(
+        default=tuple(range(10, 121, 10)),
+        description="Numbers of hosts of the paper's experiment (Section 4), separated by commas",
+    )
+    connections: int = Field(
+        default=2_000,
+        ge=1,
+        le=MOST_CONNECTIONS,
+        description="Connections of hosts for each number of hosts, and as many disconnections",
+    )
+    bits: int = Field(
+        default=8, ge=4, le=128, description="Bits of a key in the paper's experiment; 8: 256 keys"
+    )
+    children: WholeNumbers = Field(
+        default=(2,),
+        description="Most children of a key, separated by commas; 2 is the paper's binary tree, "
+        "3,4,7,15 are trees of node degree 4, 5, 8 and 16",
+    )
+    assignment: Literal["chord", "pastry"] = Field(
+        default="chord",
+        description="Which keys a host has: those after its predecessor up to its own id (chord), "
+        "or those nearest to its id (pastry)",
+    )
+    scaling: WholeNumbers = Field(
+        default=(),
+        description="Numbers of hosts of large networks with 128-bit keys, separated by commas, "
+        "for example 1000,10000,100000,1000000; none by default",
+    )
+
+    @model_validator(mode="after")
+    def _in_range(self) -> ReferenceTreeSection:
+        """Every number in its bounds, no more hosts than keys."""
+        if not self.hosts and not self.scaling:
+            raise InputError("hosts", "", "must have at least one number, or scaling must")
+        if not self.children:
+            raise InputError("children", "", "must have at least one number")
+        for name, numbers, least, most in (
+            ("children", self.children, 2, MOST_REFERENCE_CHILDREN),
+            ("hosts", self.hosts, 1, MOST_HOSTS),
+            ("scaling", self.scaling, 1, MOST_HOSTS),
+        ):
+            for number in numbers:
+                if not least <= number <= most:
+                    raise InputError(name, number, f"must be from {least} to {most:,}")
+        # a host that connects needs a key of its own
+        if self.hosts and max(self.hosts) >= 2**self.bits:
+            remedy = f"leaves no key for one host more; {self.bits} bits have {2**self.bits} keys"
+            raise InputError("hosts", max(self.hosts), remedy)
+        return self
+
+
+class ReferenceTreeConfig(Sectioned):
+    """What ``scribe-spark reference-tree`` measures.
+
+    Examples
+    --------
+    >>> config = ReferenceTreeConfig(hosts="10,20", children=[2, 3], connections=500)
+    >>> [point.name for point in config.points()][:3]
+    ['hosts-10-children-2', 'hosts-10-children-3', 'hosts-20-children-2']
+    """
+
+    sections: ClassVar[dict[str, type[Section]]] = {"reference_tree": ReferenceTreeSection}
+
+    seed: int = Field(default=1, ge=-(2**63), le=2**63 - 1, description="Key of every draw")
+    reference_tree: ReferenceTreeSection = ReferenceTreeSection()
+
+    def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
+        super().__init__(**given)
+
+    def points(self) -> list[Point]:
+        """What is measured, one after the other."""
+        tree = self.reference_tree
+        small = [
+            Point("events", hosts, tree.bits, children, tree.assignment)
+            for hosts in tree.hosts
+            for children in tree.children
+        ]
+        large = [
+            Point("scaling", hosts, 128, children, tree.assignment)
+            for hosts in tree.scaling
+            for children in tree.children
+        ]
+        return small + large
+
+    @property
+    def estimated_work(self) -> int:
+        """What the points cost, roughly: hosts that are placed."""
+        return sum(
+            point.hosts * (self.reference_tree.connections if point.kind == "events" else 10)
+            for point in self.points()
+        )

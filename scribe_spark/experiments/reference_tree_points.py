@@ -1,0 +1,114 @@
+"""What is measured of one reference tree: through events, or once and large.
+
+References
+----------
+P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Section 4.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark import draws
+from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
+from scribe_spark.progress import Progress
+from scribe_spark.reference_tree import Experiment, event_measures, places
+from scribe_spark.reference_tree.lineages import host_depths
+from scribe_spark.runtime.blocks import release
+
+__all__ = ["measure_point"]
+
+#: Measure -> value -> how often it occurs.
+Counts = dict[str, dict[int, int]]
+
+
+#: Connections of a network that is repeated independently; and of a large one, so that there are
+#: more of them than cores.
+_PAIRS, _PAIRS_OF_LARGE = 8, 2
+
+#: Measures of the hosts between events, not of events.
+_OF_HOSTS = ("degree", "depth")
+
+#: Connections of a large tree are fewer: this many hosts are placed for them in all, about; but
+#: there are at least a few.
+_PLACED, _LEAST = 4_000_000, 4
+
+
+def measure_point(
+    spark: SparkSession, point: Point, config: ReferenceTreeConfig, progress: Progress
+) -> Counts:
+    """What is measured of a point: measure -> value -> how often it occurs."""
+    events = config.reference_tree.connections
+    if point.kind == "events":
+        return play_events(spark, point, events, config.seed)
+    few = min(events, max(_PLACED // point.hosts, _LEAST))
+    played = play_events(spark, point, few, config.seed)
+    of_events = {measure: of for measure, of in played.items() if measure not in _OF_HOSTS}
+    return _large(spark, point, config.seed, progress) | of_events
+
+
+def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Counts:
+    """Let hosts come and go; see `reference_tree.event_measures`.
+
+    Names of measures end in the kind of event, but for the degrees and depths of hosts: these are
+    of all times between two events.
+    """
+    experiment = Experiment(
+        sizes=(point.hosts,),
+        events=events,
+        pairs=min(_PAIRS_OF_LARGE if point.kind == "scaling" else _PAIRS, events),
+        bits=point.bits,
+        children=point.children,
+        assignment=point.assignment,
+        seed=seed,
+    )
+    found: Counts = {}
+    for row in event_measures(spark, experiment).collect():
+        measure, value = row["measure"], row["value"]
+        name = measure if measure in _OF_HOSTS else f"{measure}.{row['event']}"
+        counts = found.setdefault(name, {})
+        counts[value] = counts.get(value, 0) + row["count"]
+    return found
+
+
+def _large(spark: SparkSession, point: Point, seed: int, progress: Progress) -> Counts:
+    """The tree of many hosts as it is: degrees, depths, look-ups."""
+    placed = places(
+        large_ids(spark, point.hosts, seed),
+        bits=point.bits,
+        children=point.children,
+        assignment=point.assignment,
+        progress=progress,
+    )
+    try:
+        counts = [
+            _count(degrees(placed), "degree"),
+            _count(host_depths(placed), "depth"),
+            _count(placed.select(F.col("depth").alias("key_depth")), "key_depth"),
+            _count(placed, "parent_lookups"),
+            _count(placed, "child_lookups"),
+        ]
+        return {measure: found for one in counts for measure, found in one.items()}
+    finally:
+        release(placed)
+
+
+def large_ids(spark: SparkSession, hosts: int, seed: int) -> DataFrame:
+    """``node, id_hi, id_lo``: hosts with uniform 128-bit ids."""
+    node = F.col("id")
+    halves = [draws.bits(seed, f"host {half}", node).alias(f"id_{half}") for half in ("hi", "lo")]
+    return spark.range(hosts).select(node.alias("node"), *halves)
+
+
+def degrees(placed: DataFrame) -> DataFrame:
+    """``node, degree``: how many neighbours each host has."""
+    parents = placed.groupBy(F.col("parent").alias("node")).agg(F.count("*").alias("children"))
+    both = placed.select("node", "parent").join(parents.hint("shuffle_hash"), "node", "left")
+    up = F.col("parent").isNotNull().cast("bigint")
+    return both.select("node", (up + F.coalesce("children", F.lit(0))).alias("degree"))
+
+
+def _count(frame: DataFrame, column: str) -> Counts:
+    rows = frame.groupBy(column).agg(F.count("*").alias("count")).collect()
+    return {column: {int(row[column]): int(row["count"]) for row in rows}}

@@ -1,0 +1,129 @@
+"""What the failure of one host costs the tree, by the host's depth.
+
+References
+----------
+P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Sections 3.4, 5.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from scribe_spark import draws
+from scribe_spark.reference_tree.area import depths
+from scribe_spark.reference_tree.reconfiguration import (
+    Links,
+    all_parents,
+    first_to_compute,
+    reconfigure,
+)
+from scribe_spark.reference_tree.rings import CHORD, Rings, last_keys
+from scribe_spark.reference_tree.searches import NOBODY
+from scribe_spark.reference_tree.topmost import topmost_keys
+from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.reference_tree.wide import Numbers, number
+
+__all__ = ["failures_by_depth"]
+
+#: A reconfiguration seldom goes farther than this many links from the host and its neighbours on
+#: the ring.
+_NEAR = 4
+
+
+def failures_by_depth(
+    tree: ReferenceTree, assignment: str, ids: Numbers, sample: int
+) -> np.ndarray:
+    """Let some hosts of every depth fail, each by itself, and count what the others do.
+
+    Parameters
+    ----------
+    ids : Numbers, shape (n,)
+        The hosts' ids, ascending.
+    sample : int
+        At most this many hosts of each depth; which, is drawn.
+
+    Returns
+    -------
+    ndarray of int64, shape (k, 4)
+        A row for each failure: the depth of the host in the tree of hosts, links that are removed
+        or created, hosts that compute anew, and messages: look-ups and notices.
+    """
+    n = len(ids)
+    everybody, ring_of = np.arange(n), np.zeros(n, dtype=np.int64)
+    rings = Rings.of(tree, assignment, ids, ring_of, everybody, 1)
+    parent = all_parents(tree, rings, n)
+    depth, child = depths(parent, np.ones(n, dtype=bool)), np.flatnonzero(parent != NOBODY)
+    links = Links.of(np.r_[child, parent[child]], np.r_[parent[child], child], n)
+    drawn = draws.uniform(draws.stream(0, "failing hosts"), n)
+    order = np.lexsort((drawn, depth))
+    place_in_depth = everybody - np.searchsorted(depth[order], depth[order])
+    rows = []
+    for host in order[place_in_depth < sample].tolist():
+        if n == 1:
+            continue
+        gone = np.array([host])
+        after = _without(rings, tree, assignment, ids, host)
+        first = first_to_compute(rings, after, links, gone[:0], gone)
+        # who takes over keys may take over the place, too
+        ring = (np.flatnonzero(rings.node == host) + np.array([-1, 0, 1])) % n
+        near = _near(links, rings.node[ring], _NEAR)
+        done = reconfigure(tree, after, Links(links.pairs[near[links.host]], n), first, ring_of)
+        if not near[done.computed].all():  # the reconfiguration has left what was looked at
+            near[:] = True
+            done = reconfigure(tree, after, links, first, ring_of)
+        before = Links(links.pairs[near[links.host]], n)
+        changed = np.setxor1d(_undirected(before), _undirected(done.links), assume_unique=True)
+        messages = done.notices[0] + done.lookups[0, :2].sum()
+        rows.append((depth[host], len(changed), done.computed.sum(), messages))
+    return np.array(rows, dtype=np.int64).reshape(-1, 4)
+
+
+def _near(links: Links, some: np.ndarray, steps: int) -> np.ndarray:
+    """Which hosts are at most `steps` links away from some: ndarray of bool, shape (n,)."""
+    near = np.zeros(links.hosts, dtype=bool)
+    for _ in range(steps):
+        near[some] = True
+        some = links.around(some)
+        some = some[~near[some]]
+    near[some] = True
+    return near
+
+
+def _undirected(links: Links) -> np.ndarray:
+    """Each link once."""
+    return links.pairs[links.host < links.neighbour]
+
+
+def _without(rings: Rings, tree: ReferenceTree, assignment: str, ids: Numbers, host: int) -> Rings:
+    """The keysets of one ring after a host has gone; those of its two neighbours change."""
+    n = len(rings)
+    place = int(np.flatnonzero(rings.node == host)[0])
+    others = np.arange(n) != place
+    if not 0 < place < n - 1:  # the ring is cut here: the order of last keys may change
+        left = np.delete(np.arange(n), host)
+        return Rings.of(tree, assignment, ids[left], np.zeros(n - 1, dtype=np.int64), left, 1)
+    before, after = np.array([place - 1]), np.array([place + 1])
+    last = rings.last[others]
+    if assignment != CHORD:
+        own, following = (ids[rings.node[at]] for at in (before, after))
+        last[before] = last_keys(tree, assignment, own, following)
+    first = rings.first[others]
+    one = number(np.ones(1), first)
+    first[before + 1] = (last[before] + one) & tree.greatest
+    changed = np.concatenate([before, before + 1])
+    found = topmost_keys(tree, first[changed], last[changed])
+    topmost, depth = rings.topmost[others], rings.depth[others]
+    topmost[changed], depth[changed] = found.key, found.depth
+    starts = np.array([0, n - 1])
+    return dataclasses.replace(
+        rings,
+        starts=starts,
+        beyond=starts[:-1],
+        first=first,
+        last=last,
+        topmost=topmost,
+        depth=depth,
+        node=rings.node[others],
+    )

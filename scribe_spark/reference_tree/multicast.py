@@ -1,0 +1,161 @@
+"""The one tree over all hosts as a multicast system: each group's message goes over its edges.
+
+References
+----------
+P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Sections 2.1, 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.progress import Progress
+from scribe_spark.reference_tree.lineages import lineages
+from scribe_spark.reference_tree.places import places
+from scribe_spark.reference_tree.pruned_trees import PrunedTrees, Subscribers
+from scribe_spark.runtime.blocks import materialise, read_partition, release
+from scribe_spark.schemas import Multicast
+from scribe_spark.underlay.protocol import Kernel, Underlay
+
+__all__ = ["SYSTEM", "copies", "copies_over", "multicast"]
+
+SYSTEM = "reference_tree"
+
+_COPY = (
+    "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint, "
+    "delay_us bigint, hops int, arrival_us bigint, is_member boolean"
+)
+
+
+def copies(
+    nodes: DataFrame,
+    groups: DataFrame,
+    members: DataFrame,
+    underlay: Underlay,
+    children: int = 2,
+    assignment: str = "pastry",
+    progress: Progress | None = None,
+) -> DataFrame:
+    """Every copy of every group's message over the one tree of all nodes.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`.
+    groups, members, underlay
+        As of :func:`copies_over`.
+    children, assignment, progress
+        As of `reference_tree.places`.
+
+    Returns
+    -------
+    DataFrame
+        As of :func:`copies_over`, materialised.
+    """
+    ids = nodes.select("node", "id_hi", "id_lo")
+    placed = places(ids, children=children, assignment=assignment, progress=progress)
+    try:
+        made, _ = materialise(copies_over(placed, nodes, groups, members, underlay))
+        return made
+    finally:
+        release(placed)
+
+
+def copies_over(
+    places: DataFrame, nodes: DataFrame, groups: DataFrame, members: DataFrame, underlay: Underlay
+) -> DataFrame:
+    """Every copy of every group's message over a tree of all nodes.
+
+    The message goes from the group's source over the edges of the tree, in either direction, to
+    the members.  It goes nowhere else: hosts know from the subscriptions in which of their subtrees
+    members are.
+
+    Parameters
+    ----------
+    places : DataFrame
+        ``node, parent`` of every host (`reference_tree.places`).
+    nodes : DataFrame
+        ``node, router``.
+    groups : DataFrame
+        ``group, source, source_router``.
+    members : DataFrame
+        ``group, node, router``.
+
+    Returns
+    -------
+    DataFrame
+        ``group, parent, child, parent_router, child_router, delay_us``: a copy and the delay D
+        between its ends; and of the child ``hops`` and ``arrival_us`` since the source, and
+        ``is_member``.  Not partitioned by anything.
+    """
+    sources = groups.select(
+        "group",
+        F.col("source").alias("node"),
+        F.col("source_router").alias("router"),
+        F.lit(True).alias("is_source"),
+    )
+    subscribing = members.select("group", "node", "router", F.lit(False).alias("is_source"))
+    ways = lineages(places, nodes).repartition("node")
+    both = subscribing.unionByName(sources).repartition("node")
+    climbing = both.hint("shuffle_hash").join(ways, "node", "inner").repartition("group")
+    kernel, lan_us = underlay.kernel, underlay.lan_us
+
+    def prune(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is not None:
+            yield _copies(PrunedTrees.of(_subscribers(rows)), kernel, lan_us)
+
+    return climbing.mapInArrow(prune, _COPY)
+
+
+def multicast(made: DataFrame) -> Multicast:
+    """The hand-over to the measures, of what :func:`copies` has made."""
+    heard = made.where(F.col("is_member"))
+    arrived = F.col("arrival_us").alias("delay_us")
+    deliveries = heard.select("group", F.col("child").alias("node"), "hops", arrived)
+    return Multicast(SYSTEM, made, deliveries)
+
+
+def _subscribers(rows: pa.Table) -> Subscribers:
+    """The rows of a partition as arrays."""
+    group, node, router, is_source = (
+        rows.column(name).to_numpy() for name in ("group", "node", "router", "is_source")
+    )
+    lengths, ancestors = _flat(rows.column("ancestors"))
+    _, routers = _flat(rows.column("routers"))
+    offsets = np.r_[0, np.cumsum(lengths, dtype=np.int64)]
+    return Subscribers(group, node, router, is_source, offsets, ancestors, routers)
+
+
+def _flat(lists: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """The length of each list, and their values one after the other."""
+    lengths = [chunk.value_lengths().to_numpy() for chunk in lists.chunks]
+    return np.concatenate(lengths), np.concatenate([c.flatten().to_numpy() for c in lists.chunks])
+
+
+def _copies(trees: PrunedTrees, kernel: Kernel, lan_us: int) -> pa.RecordBatch:
+    """Rows of :func:`copies`."""
+    sender, receiver = trees.copies
+    router = kernel.index(trees.router)
+    delay_us = kernel.delays(router[sender], router[receiver]) + 2 * lan_us
+    leg_us, leg = (np.zeros(len(trees.node), dtype=np.int64) for _ in range(2))
+    lower = np.flatnonzero(trees.above >= 0)
+    leg_us[lower], leg[lower] = delay_us, 1
+    columns = [
+        trees.group[sender],
+        trees.node[sender],
+        trees.node[receiver],
+        trees.router[sender],
+        trees.router[receiver],
+        delay_us,
+        trees.from_source(leg)[receiver].astype(np.int32),
+        trees.from_source(leg_us)[receiver],
+        trees.is_member[receiver],
+    ]
+    names = [column.split()[0] for column in _COPY.split(", ")]
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)

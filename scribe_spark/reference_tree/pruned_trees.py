@@ -1,0 +1,200 @@
+"""Each group's part of the one tree over all hosts, as numpy arrays.
+
+A subscription climbs from each member, and from the source, towards the root; every (group, host)
+takes part once, as every (group, node) sends one JOIN in Scribe.  A level of the tree is one step:
+the hosts of a level are the subscribers there and the parents of those one level below.
+
+References
+----------
+P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Sections 2.1 (subscription
+forwarding over a single tree), 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["PrunedTrees", "Subscribers"]
+
+
+@dataclass(frozen=True)
+class Subscribers:
+    """Members and sources, each with its way up the tree.
+
+    Attributes
+    ----------
+    group, node, router : ndarray of int64, shape (M,)
+        At most one row for a member and one for a source of each group and node.
+    is_source : ndarray of bool, shape (M,)
+        Whether the row is that of the group's source; else it is a member's.
+    offsets : ndarray of int64, shape (M + 1,)
+        Where each row's ancestors begin.
+    ancestors, routers : ndarray of int64
+        Of all rows, one after the other; each row's parent first.
+    """
+
+    group: np.ndarray
+    node: np.ndarray
+    router: np.ndarray
+    is_source: np.ndarray
+    offsets: np.ndarray
+    ancestors: np.ndarray
+    routers: np.ndarray
+
+    @property
+    def depth(self) -> np.ndarray:
+        """How many ancestors each has."""
+        return np.diff(self.offsets)
+
+    def at_level(self, rows: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
+        """Node and router of each row's ancestor (or itself) at a level; the root's is 0."""
+        steps = self.depth[rows] - level
+        node, router = self.node[rows].copy(), self.router[rows].copy()
+        above = np.flatnonzero(steps > 0)
+        place = self.offsets[rows[above]] + steps[above] - 1
+        node[above], router[above] = self.ancestors[place], self.routers[place]
+        return node, router
+
+
+@dataclass(frozen=True)
+class PrunedTrees:
+    """The tree of each group: the hosts on the paths between its source and its members.
+
+    Attributes
+    ----------
+    group, node, router : ndarray of int64, shape (K,)
+        A number for each (group, host), deeper levels first.
+    above : ndarray of int64, shape (K,)
+        The number of its parent in the same group; -1 at the lowest host that has the source and
+        all members at or below it.
+    is_member : ndarray of bool, shape (K,)
+    to_source : ndarray of bool, shape (K,)
+        Whether the source is at the host or below it.
+    levels : ndarray of int64, shape (L + 1,)
+        Where the numbers of each level begin.
+    """
+
+    group: np.ndarray
+    node: np.ndarray
+    router: np.ndarray
+    above: np.ndarray
+    is_member: np.ndarray
+    to_source: np.ndarray
+    levels: np.ndarray
+
+    @classmethod
+    def of(cls, subscribers: Subscribers) -> PrunedTrees:
+        """Let the subscriptions climb until those of a group have met."""
+        names, group = np.unique(subscribers.group, return_inverse=True)
+        depth = subscribers.depth
+        highest = np.full(len(names), depth.max(initial=0))
+        np.minimum.at(highest, group, depth)
+        rows_by_depth = np.argsort(depth, kind="stable")
+        begins = np.searchsorted(depth[rows_by_depth], np.arange(depth.max(initial=0) + 2))
+        found: list[_Level] = []
+        climbing = np.zeros(0, dtype=np.int64)  # numbers of the level below that go on
+        count = 0
+        for level in range(depth.max(initial=-1), -1, -1):
+            here = rows_by_depth[begins[level] : begins[level + 1]]
+            now = _Level.of(subscribers, group, level, here, found, climbing, count)
+            found.append(now)
+            hosts = np.bincount(now.group, minlength=len(names))
+            met = (hosts == 1) & (highest >= level)
+            climbing = np.flatnonzero(~met[now.group])
+            count += len(now.node)
+        levels = np.cumsum([0, *(len(one.node) for one in found)])
+
+        def joined(name: str) -> np.ndarray:
+            parts = [getattr(one, name) for one in found]
+            return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+        return cls(
+            names[joined("group")],
+            joined("node"),
+            joined("router"),
+            joined("above"),
+            joined("is_member").astype(bool),
+            joined("to_source").astype(bool),
+            levels,
+        )
+
+    @property
+    def copies(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sender and receiver of every copy of the message, as numbers: away from the source."""
+        lower = np.flatnonzero(self.above >= 0)
+        upper = self.above[lower]
+        upwards = self.to_source[lower]
+        return np.where(upwards, lower, upper), np.where(upwards, upper, lower)
+
+    def from_source(self, leg: np.ndarray) -> np.ndarray:
+        """The sum of the legs between each group's source and each of its hosts.
+
+        Parameters
+        ----------
+        leg : ndarray of int64, shape (K,)
+            Of each host and its parent; what it says where there is none does not matter.
+        """
+        total = np.zeros(len(self.node), dtype=np.int64)
+        spans = [np.arange(*ends) for ends in zip(self.levels[:-1], self.levels[1:], strict=True)]
+        # up from the source: of the children of a host at most one leads to it
+        for level in spans:
+            up = level[self.to_source[level] & (self.above[level] >= 0)]
+            total[self.above[up]] = total[up] + leg[up]
+        for level in reversed(spans):
+            down = level[~self.to_source[level]]
+            total[down] = total[self.above[down]] + leg[down]
+        return total
+
+
+@dataclass
+class _Level:
+    """The hosts of one level; `row` is a subscriber that each is an ancestor of, or is itself."""
+
+    group: np.ndarray
+    node: np.ndarray
+    router: np.ndarray
+    row: np.ndarray
+    is_member: np.ndarray
+    to_source: np.ndarray
+    above: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        subscribers: Subscribers,
+        group: np.ndarray,
+        level: int,
+        here: np.ndarray,
+        found: list[_Level],
+        climbing: np.ndarray,
+        count: int,
+    ) -> _Level:
+        """Subscribers `here` and the parents of the hosts `climbing` from the level below."""
+        below = found[-1] if found else None
+        source = subscribers.is_source[here]
+        row, to_source, is_member = here, source, ~source
+        if below is not None:
+            row = np.concatenate([below.row[climbing], row])
+            to_source = np.concatenate([below.to_source[climbing], to_source])
+            is_member = np.concatenate([np.zeros(len(climbing), dtype=bool), is_member])
+        node, router = subscribers.at_level(row, level)
+        order = np.lexsort((node, group[row]))
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = (np.diff(group[row][order]) != 0) | (np.diff(node[order]) != 0)
+        number = np.empty(len(order), dtype=np.int64)
+        number[order] = np.cumsum(first) - 1
+        chosen = order[first]
+        hosts = len(chosen)
+        if below is not None:
+            below.above[climbing] = count + number[: len(climbing)]
+        return cls(
+            group[row][chosen],
+            node[chosen],
+            router[chosen],
+            row[chosen],
+            np.bincount(number[is_member], minlength=hosts) > 0,
+            np.bincount(number[to_source], minlength=hosts) > 0,
+            np.full(hosts, -1),
+        )

@@ -1,0 +1,262 @@
+"""The page of the experiments on the reference tree: Figures 3 and 4, larger degrees, large trees.
+
+References
+----------
+P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Section 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.measures.published import check_range
+from scribe_spark.measures.reference_tree import CHECKED_AREAS, CHECKED_DEGREES
+from scribe_spark.report.page import Report, fill_template
+from scribe_spark.report.provenance import facts, origin, settings
+from scribe_spark.report.style import RC, curve_style
+from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.text import as_text
+
+__all__ = ["Drawing", "render_reference_tree"]
+
+#: The two ways to count a reconfiguration area.
+_AREAS = {
+    "area": "with the host that came or went",
+    "area_without": "without it",
+}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Lines over the number of hosts.
+
+    Attributes
+    ----------
+    name, title, unit : str
+    lines : dict of str to Series
+        Label -> values by number of hosts.
+    checks : dict of str to str
+        Label of a line -> the range of the independent check, such as ``24-39 %``.
+    logarithmic : bool
+        Whether numbers of hosts are drawn on a logarithmic axis.
+    """
+
+    name: str
+    title: str
+    unit: str
+    lines: Mapping[str, pd.Series]
+    checks: Mapping[str, str] = field(default_factory=dict)
+    logarithmic: bool = False
+
+    @property
+    def words(self) -> str:
+        """Where each line begins and ends, and what is known of it."""
+        return " ".join(self._line(label, line) for label, line in self.lines.items())
+
+    def _line(self, label: str, line: pd.Series) -> str:
+        ends = [f"{as_text(float(line.iloc[at]))} at {line.index[at]:,} hosts" for at in (0, -1)]
+        text = f"{label}: {ends[0]}" + (f", {ends[1]}." if len(line) > 1 else ".")
+        if label in self.checks:
+            text += f" Independent check: {self.checks[label].replace('-', ' to ')}."
+        return text
+
+
+def render_reference_tree(
+    rows: pd.DataFrame, metrics: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]
+) -> Report:
+    """The page.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        `schemas.REFERENCE_TREE`.
+    metrics : sequence of mappings
+        Of the same, as `metrics.json` has them.
+    manifest : mapping
+        As of `render`.
+    """
+    from markupsafe import Markup
+
+    sections = []
+    for title, intro, drawings in (
+        (
+            "The paper's experiment",
+            "Hosts are held constant: a connection, then a disconnection. Shaded: the ranges of an "
+            "independent check, over 10 to 120 hosts.",
+            _papers(rows),
+        ),
+        (
+            "Larger degrees",
+            "The paper conjectures the same of trees with more children.",
+            _conjectured(rows),
+        ),
+        (
+            "Large trees",
+            "Hosts with random 128-bit ids.",
+            _large(rows),
+        ),
+    ):
+        drawn = [(drawing, Markup(draw_lines(drawing))) for drawing in drawings]
+        if drawn:
+            sections.append((title, intro, drawn))
+    html = fill_template(
+        "reference_tree.html",
+        facts=facts(manifest),
+        drawn=sections,
+        numbers=[
+            (row["name"], as_text(row["value"]), row["unit"], row.get("check") or "")
+            for row in metrics
+        ],
+        settings=settings(manifest),
+        origin=origin(manifest),
+        phases=[],
+    )
+    figures = {drawing.name: str(svg) for _, _, drawn in sections for drawing, svg in drawn}
+    return Report(html, figures)
+
+
+# --- what is drawn
+
+
+def _papers(rows: pd.DataFrame) -> list[Drawing]:
+    """Figures 3 and 4, of the least number of children there is."""
+    events = rows[rows["experiment"] == "events"]
+    if not len(events):
+        return []
+    mine = events[events["children"] == events["children"].min()]
+    bits, children, assignment = (mine[name].iloc[0] for name in ("bits", "children", "assignment"))
+    checked = (bits, children, assignment) == (8, 2, "chord")
+    shares = _shares(mine)
+    lines = {f"degree {degree}": shares[degree] for degree in shares}
+    checks = {f"degree {d}": text for d, text in CHECKED_DEGREES.items()}
+    found = [
+        Drawing("figure-3-degrees", "Figure 3: degrees", "share of hosts", lines,
+                checks if checked else {})
+    ]  # fmt: skip
+    for event, words in (("connection", "connections"), ("disconnection", "disconnections")):
+        lines = {
+            label: mean
+            for measure, label in _AREAS.items()
+            if len(mean := _means(mine, f"{measure}.{event}"))
+        }
+        checks = {_AREAS[name]: text for name, text in CHECKED_AREAS.items()}
+        title = f"Figure 4: reconfiguration area, {words}"
+        if lines:
+            name = f"figure-4-area-{words}"
+            found.append(Drawing(name, title, "hosts", lines, checks if checked else {}))
+    return found
+
+
+def _conjectured(rows: pd.DataFrame) -> list[Drawing]:
+    """Areas and hosts above the bound, a line for each number of children."""
+    events = rows[rows["experiment"] == "events"]
+    if events["children"].nunique() < 2:
+        return []
+    of = dict(list(events.groupby("children")))
+    found = []
+    for event in ("connection", "disconnection"):
+        lines = {f"{c} children": _means(mine, f"area.{event}") for c, mine in of.items()}
+        lines = {label: line for label, line in lines.items() if len(line)}
+        if lines:
+            title = f"Reconfiguration area with the host, {event}s"
+            found.append(Drawing(f"degrees-area-{event}s", title, "hosts", lines))
+    above = {
+        f"{c} children": _shares(mine).loc[:, lambda t, c=c: t.columns > c + 1].sum(axis=1)
+        for c, mine in of.items()
+    }
+    title = "Hosts with more neighbours than a key"
+    found.append(Drawing("degrees-above-bound", title, "share of hosts", above))
+    return found
+
+
+def _large(rows: pd.DataFrame) -> list[Drawing]:
+    """Degrees, depths and look-ups of large trees."""
+    large = rows[rows["experiment"] == "scaling"]
+    found = []
+    for c, mine in large.groupby("children"):
+        shares = _shares(mine)
+        few = [degree for degree in shares if degree <= min(c + 1, 4)]
+        lines = {f"degree {degree}": shares[degree] for degree in few}
+        name, title = f"scaling-degrees-{c}", f"Degrees, {c} children"
+        found.append(Drawing(name, title, "share of hosts", lines, logarithmic=True))
+    of = dict(list(large.groupby("children")))
+    if of:
+        lines = {f"{c} children, mean": _means(mine, "depth") for c, mine in of.items()}
+        lines |= {
+            f"{c} children, maximum": _of_measure(mine, "depth").groupby("hosts")["value"].max()
+            for c, mine in of.items()
+        }
+        hosts = np.unique(large["hosts"])
+        lines["log2 N"] = pd.Series(np.log2(hosts), index=hosts)
+        found.append(Drawing("scaling-depth", "Depth of hosts", "hops", lines, logarithmic=True))
+        for measures, name, title, unit in (
+            (("area.connection", "area.disconnection"), "scaling-area", "Area", "hosts"),
+            (("parent_lookups", "child_lookups"), "scaling-lookups", "Look-ups", "per host"),
+        ):
+            lines = {
+                f"{c} children, {measure.replace('area.', '').replace('_', ' ')}": mean
+                for c, mine in of.items()
+                for measure in measures
+                if len(mean := _means(mine, measure))
+            }
+            if lines:
+                found.append(Drawing(name, title, unit, lines, logarithmic=True))
+    return found
+
+
+def _of_measure(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
+    return rows[rows["measure"] == measure]
+
+
+def _means(rows: pd.DataFrame, measure: str) -> pd.Series:
+    """Mean of a measure, by number of hosts."""
+    mine = _of_measure(rows, measure)
+    total = (mine["value"] * mine["count"]).groupby(mine["hosts"]).sum()
+    return total / mine["count"].groupby(mine["hosts"]).sum()
+
+
+def _shares(rows: pd.DataFrame) -> pd.DataFrame:
+    """The share of hosts of each degree (columns), by number of hosts."""
+    counts = _of_measure(rows, "degree").pivot_table(
+        index="hosts", columns="value", values="count", aggfunc="sum", fill_value=0
+    )
+    return counts.div(counts.sum(axis=1), axis=0)
+
+
+def _bounds(text: str) -> tuple[float, float]:
+    """The bounds of a range such as ``24-39 %``, with what would be rounded to them."""
+    bounds = check_range(text.removesuffix(" %"))
+    assert bounds is not None
+    scale = 0.01 if text.endswith("%") else 1.0
+    return bounds[0] * scale, bounds[1] * scale
+
+
+def draw_lines(drawing: Drawing) -> str:
+    """The drawing as an ``<svg>`` element."""
+    from matplotlib import style
+    from matplotlib.ticker import MaxNLocator
+
+    with style.context(["default", RC]):
+        figure = new_figure(4.6, 2.7)
+        axes = figure.add_axes((0.13, 0.17, 0.83, 0.78))
+        for number, (label, line) in enumerate(drawing.lines.items()):
+            look = {**curve_style(number), "marker": "o", "markersize": 3}
+            axes.plot(line.index, line.to_numpy(), label=label, zorder=3, **look)
+            if label in drawing.checks:
+                axes.axhspan(
+                    *_bounds(drawing.checks[label]), color=look["color"], alpha=0.12, linewidth=0
+                )
+        if drawing.logarithmic:
+            axes.set_xscale("log")
+        top = max(float(line.max()) for line in drawing.lines.values())
+        axes.set_ylim(0, top * 1.15 or 1)
+        axes.set_xlabel("hosts")
+        axes.set_ylabel(drawing.unit)
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        axes.legend(frameon=False, fontsize=6.5)
+        return svg_element(figure, drawing.name, drawing.title, drawing.words)

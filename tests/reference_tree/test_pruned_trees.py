@@ -1,0 +1,106 @@
+"""Pruned trees against the plain definition: the union of the paths from the source to members."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from scribe_spark.reference_tree.lineages import depths
+from scribe_spark.reference_tree.pruned_trees import PrunedTrees, Subscribers
+
+SEEDS = range(300)
+
+
+def random_tree(rng: random.Random, hosts: int) -> list[int]:
+    """Each host's parent, -1 for the root; numbers in any order."""
+    names = list(range(hosts))
+    rng.shuffle(names)
+    parent = [-1] * hosts
+    near = rng.choice([1, 3, hosts])  # long chains, slim trees, bushy ones
+    for place in range(1, hosts):
+        parent[names[place]] = names[rng.randrange(max(0, place - near), place)]
+    return parent
+
+
+def ancestors(parent: list[int], node: int) -> list[int]:
+    found = []
+    while parent[node] >= 0:
+        node = parent[node]
+        found.append(node)
+    return found
+
+
+def path(parent: list[int], a: int, b: int) -> list[int]:
+    """The hosts from a to b over the edges of the tree, both included."""
+    up, down = [a, *ancestors(parent, a)], [b, *ancestors(parent, b)]
+    joint = next(host for host in up if host in down)
+    return up[: up.index(joint)] + down[: down.index(joint) + 1][::-1]
+
+
+def subscribers(parent: list[int], members: dict[int, list[int]], sources: dict[int, int], rng):
+    rows = [(group, node, False) for group, nodes in members.items() for node in nodes]
+    rows += [(group, node, True) for group, node in sources.items()]
+    rng.shuffle(rows)
+    ways = [ancestors(parent, node) for _, node, _ in rows]
+    flat = np.array([node for way in ways for node in way], dtype=np.int64)
+    group, node = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
+    is_source = np.array([row[2] for row in rows], dtype=bool)
+    offsets = np.cumsum([0, *map(len, ways)])
+    return Subscribers(group, node, 10 * node, is_source, offsets, flat, 10 * flat)
+
+
+def case(seed: int):
+    rng = random.Random(seed)
+    hosts = rng.randint(1, 40)
+    parent = random_tree(rng, hosts)
+    members = {
+        7 * group: rng.sample(range(hosts), rng.randint(1, hosts))
+        for group in range(rng.randint(1, 4))
+    }
+    sources = {group: rng.randrange(hosts) for group in members}
+    return parent, members, sources, rng
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_copies_go_over_the_paths_from_the_source_to_the_members(seed):
+    parent, members, sources, rng = case(seed)
+    trees = PrunedTrees.of(subscribers(parent, members, sources, rng))
+    assert (trees.router == 10 * trees.node).all()
+    sender, receiver = trees.copies
+    of = trees.group[sender]
+    assert (of == trees.group[receiver]).all()
+    found = sorted(zip(of, trees.node[sender], trees.node[receiver], strict=True))
+    expected = set()
+    hops = {}
+    for group, nodes in members.items():
+        for node in nodes:
+            way = path(parent, sources[group], node)
+            expected |= {(group, a, b) for a, b in itertools.pairwise(way)}
+            hops[group, node] = len(way) - 1
+    assert found == sorted(expected)
+    ones = np.ones(len(trees.node), dtype=np.int64)
+    reached = trees.from_source(ones)
+    mine = {
+        (group, node): reached[k]
+        for k, (group, node) in enumerate(zip(trees.group, trees.node, strict=True))
+        if trees.is_member[k]
+    }
+    assert mine == hops
+
+
+def test_legs_add_up():
+    # 0 - 1 - 2 and 0 - 3, the source at 2: legs of 5, 7 and 11
+    parent = [-1, 0, 1, 0]
+    trees = PrunedTrees.of(subscribers(parent, {1: [0, 3]}, {1: 2}, random.Random(1)))
+    leg = np.array([{0: 0, 1: 5, 2: 7, 3: 11}[node] for node in trees.node.tolist()])
+    total = dict(zip(trees.node.tolist(), trees.from_source(leg).tolist(), strict=True))
+    assert total == {2: 0, 1: 7, 0: 12, 3: 23}
+
+
+def test_depths():
+    assert depths(np.array([-1, 0, 1, 0, -1])).tolist() == [0, 1, 2, 1, 0]
+    with pytest.raises(RuntimeError, match="are no tree"):
+        depths(np.array([1, 2, 0]))

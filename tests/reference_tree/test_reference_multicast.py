@@ -1,0 +1,116 @@
+"""The reference tree as a multicast system of a run, against trees made plainly."""
+
+from __future__ import annotations
+
+import itertools
+
+import pandas as pd
+import plain_places
+import pytest
+from worlds import whole
+
+from scribe_spark import scribe
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import Simulation
+
+NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
+CONFIG = RunConfig(**NETWORK, nodes=150, groups=6, variants="reference_tree")
+
+
+@pytest.fixture(scope="module")
+def simulation(spark):
+    with Simulation(spark, CONFIG) as made:
+        yield made
+
+
+def neighbours_of(simulation: Simulation, c: int, assignment: str) -> dict[int, int | None]:
+    """Node -> parent, plainly."""
+    rows = simulation.nodes.collect()
+    node_of = {whole(row["id_hi"], row["id_lo"]): row["node"] for row in rows}
+    above = plain_places.parents(list(node_of), 128, c, assignment)
+    return {node_of[i]: None if p is None else node_of[p] for i, p in above.items()}
+
+
+def path(parent: dict[int, int | None], a: int, b: int) -> list[int]:
+    ways = []
+    for at in (a, b):
+        way: list[int] = []
+        node: int | None = at
+        while node is not None:
+            way.append(node)
+            node = parent[node]
+        ways.append(way)
+    joint = next(node for node in ways[0] if node in ways[1])
+    up, down = (way[: way.index(joint)] for way in ways)
+    return [*up, joint, *down[::-1]]
+
+
+@pytest.mark.parametrize(
+    ("children", "assignment", "source"),
+    [(2, "pastry", "root"), (3, "chord", "direct")],
+)
+def test_messages_go_over_the_tree_to_the_members(simulation, children, assignment, source):
+    changes = {"reference_children": children, "reference_assignment": assignment}
+    config = CONFIG.replace(source=source, **changes)
+    with Simulation(simulation.spark, config, shares=simulation) as ours:
+        (made,) = [s for s in ours.systems if s.system == "reference_tree"]
+        parent = neighbours_of(ours, children, assignment)
+        groups = {row["group"]: row["source"] for row in ours.multicast_groups.collect()}
+        members = [(row["group"], row["node"]) for row in ours.members.collect()]
+        delay = {(row["a"], row["b"]): row["delay_us"] for row in all_delays(ours).collect()}
+        router = {row["node"]: row["router"] for row in ours.nodes.collect()}
+        copies, heard = set(), []
+        for group, node in members:
+            way = path(parent, groups[group], node)
+            legs = list(itertools.pairwise(way))
+            copies |= {(group, a, b, router[a], router[b]) for a, b in legs}
+            if legs:
+                total = sum(delay[router[a], router[b]] for a, b in legs)
+                heard.append((group, node, len(legs), total))
+        columns = ["group", "parent", "child", "parent_router", "child_router"]
+        assert sorted(map(tuple, made.tree_edges.select(columns).collect())) == sorted(copies)
+        assert sorted(map(tuple, made.deliveries.collect())) == sorted(heard)
+
+
+def all_delays(simulation: Simulation):
+    routers = pd.DataFrame({"a": simulation.underlay.routers})
+    frame = simulation.spark.createDataFrame(routers)
+    both = frame.crossJoin(frame.withColumnRenamed("a", "b"))
+    return simulation.underlay.delay(both, "a", "b")
+
+
+def test_supersteps_of_multicast_deliver_the_same(simulation):
+    made = simulation.multicast_groups
+    (ours,) = [s for s in simulation.systems if s.system == "reference_tree"]
+    columns = ["group", "parent", "child", "delay_us"]
+    edges = ours.tree_edges.select(columns).repartition("parent")
+    members = simulation.members
+    sent, loops = scribe.multicast(simulation.overlay, made, members, edges, "root")
+    deliveries = sorted(map(tuple, sent.deliveries.collect()))
+    assert deliveries == sorted(map(tuple, ours.deliveries.collect()))
+    assert len(deliveries) > 150
+    for loop in loops:
+        loop.release()
+
+
+@pytest.mark.parametrize(("nodes", "groups"), [(30, 0), (1, 2)])
+def test_where_nobody_hears_anything(simulation, nodes, groups):
+    config = RunConfig(**NETWORK, nodes=nodes, groups=groups, variants="reference_tree")
+    with Simulation(simulation.spark, config) as ours:
+        assert all(system.tree_edges.count() == 0 for system in ours.systems)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"reference_children": 1}, "reference_children = 1: must be at least 2"),
+        ({"reference_assignment": "can"}, "reference_assignment = 'can': must be one of pastry, "),
+        ({"variants": "reference-tree"}, "did you mean 'reference_tree'"),
+    ],
+)
+def test_what_is_refused(given, line):
+    from scribe_spark.systems import check_variants
+
+    with pytest.raises(InputError, match=line):
+        check_variants(RunConfig(**given).trees.variants)

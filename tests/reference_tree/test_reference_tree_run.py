@@ -1,0 +1,158 @@
+"""`scribe-spark reference-tree` into a folder: what it leaves, gone on with, the same again."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pandas as pd
+import plain_places
+import pytest
+from worlds import whole
+
+from scribe_spark.config import Execution, ReferenceTreeConfig
+from scribe_spark.config.reference_tree import Point
+from scribe_spark.errors import InputError
+from scribe_spark.experiments.reference_tree_points import large_ids, play_events
+from scribe_spark.experiments.run_reference_tree import (
+    check_reference_tree,
+    run_reference_tree,
+    tidy,
+)
+from scribe_spark.measures.reference_tree import reference_tree_metrics
+from scribe_spark.progress import Silent
+from scribe_spark.report.reference_tree import render_reference_tree
+
+CONFIG = ReferenceTreeConfig(hosts="6,12", connections=40, children="2,3", scaling=70)
+
+
+class Stops(Silent):
+    """Interrupts before a phase begins."""
+
+    def __init__(self, before: str = "") -> None:
+        self.before, self.phases, self.lines = before, [], []
+
+    def phase(self, name: str):
+        self.phases.append(name)
+        if name == self.before:
+            raise KeyboardInterrupt
+        return super().phase(name)
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def play(spark, out, progress=None, config=CONFIG, **how) -> str:
+    execution = Execution(**{"out": str(out), "master": "local[2]"} | how)
+    check_reference_tree(config, execution)
+    return run_reference_tree(spark, config, execution, progress)
+
+
+def left(out: Path) -> tuple:
+    manifest = json.loads((out / "manifest.json").read_text())
+    return manifest["points"], manifest["tables"]["reference_tree"]["digest"], manifest["texts"]
+
+
+@pytest.fixture(scope="module")
+def finished(spark, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("trees") / "out"
+    assert play(spark, out) == str(out / "report.html")
+    return out
+
+
+def test_what_it_leaves(spark, finished):
+    rows = spark.read.parquet(str(finished / "tables" / "reference_tree")).toPandas()
+    assert list(rows.columns) == [
+        *("experiment", "hosts", "bits", "children", "assignment", "measure", "value", "count"),
+    ]
+    degrees = rows[(rows["experiment"] == "events") & (rows["measure"] == "degree")]
+    totals = degrees.groupby(["hosts", "children"])["count"].sum().to_dict()
+    assert totals == {(6, 2): 520, (6, 3): 520, (12, 2): 1000, (12, 3): 1000}
+    areas = rows[(rows["experiment"] == "events") & (rows["measure"] == "area.connection")]
+    assert set(areas.groupby(["hosts", "children"])["count"].sum()) == {40}
+    metrics = {row["name"]: row for row in json.loads((finished / "metrics.json").read_text())}
+    assert {"name", "value", "unit", "paper", "figure"} <= set(metrics["events.n6.c2.degree.1"])
+    assert metrics["events.n12.c2.degree.1"]["check"] == "39 %"
+    assert "check" not in metrics["events.n6.c2.degree.1"]  # the check begins at 10 hosts
+    assert metrics["events.n12.c2.degree.above_bound"]["value"] == 0
+    assert metrics["scaling.n70.c2.log2_hosts"]["value"] == math.log2(70)
+    page = (finished / "report.html").read_text()
+    for words in ("Figure 3: degrees", "Figure 4: reconfiguration area, connections", "Larger"):
+        assert words in page
+    drawn = {path.stem for path in (finished / "figures").glob("*.svg")}
+    assert {"figure-3-degrees", "figure-4-area-disconnections", "scaling-depth"} <= drawn
+
+
+@pytest.mark.parametrize("children", [2, 3])
+def test_large_trees_are_those_of_the_definitions(spark, finished, children):
+    hosts = large_ids(spark, 70, CONFIG.seed).collect()
+    ids = {whole(row["id_hi"], row["id_lo"]) for row in hosts}
+    parent = plain_places.parents(list(ids), 128, children, "chord")
+    degree = dict.fromkeys(ids, 0)
+    depth = dict.fromkeys(ids, 0)
+    for host, above in parent.items():
+        if above is not None:
+            degree[host] += 1
+            degree[above] += 1
+        while above is not None:
+            depth[host], above = depth[host] + 1, parent[above]
+    rows = spark.read.parquet(str(finished / "tables" / "reference_tree"))
+    mine = rows.where(f"experiment = 'scaling' AND children = {children}").toPandas()
+    for measure, values in (("degree", degree), ("depth", depth)):
+        found = mine[mine["measure"] == measure].set_index("value")["count"].to_dict()
+        assert found == pd.Series(values).value_counts().to_dict()
+
+
+def test_going_on_gives_the_same(spark, finished, tmp_path):
+    out = tmp_path / "out"
+    for before in ("hosts-6-children-3", "scaling-70-children-2", "report"):
+        with pytest.raises(KeyboardInterrupt):
+            play(spark, out, Stops(before), resume=True)
+    told = Stops()
+    play(spark, out, told, resume=True, partitions=3)
+    assert told.phases == ["report"]
+    assert left(out) == left(finished)
+    (out / "points" / "hosts-12-children-2.json").write_text("{}")
+    told = Stops()
+    play(spark, out, told, resume=True)
+    assert told.phases == ["hosts-12-children-2", "report"]
+    assert told.lines[0].startswith("hosts-12-children-2 is not as written")
+    assert left(out) == left(finished)
+
+
+def test_what_is_refused(spark, finished, tmp_path):
+    with pytest.raises(InputError, match="--resume to go on or --overwrite"):
+        play(spark, finished)
+    with pytest.raises(InputError, match="connections = 41"):
+        play(spark, finished, config=CONFIG.replace(connections=41), resume=True)
+    (tmp_path / "things").mkdir()
+    (tmp_path / "things" / "manifest.json").write_text('{"resolved": {}, "phases": []}')
+    with pytest.raises(InputError, match=r"manifest\.json of something else"):
+        play(spark, tmp_path / "things", resume=True)
+    # replaced, not gone on with
+    small = ReferenceTreeConfig(hosts=3, connections=5)
+    play(spark, tmp_path / "out", config=small)
+    play(spark, tmp_path / "out", config=small.replace(connections=6), overwrite=True)
+    points = tmp_path / "out" / "points"
+    assert [path.name for path in points.iterdir()] == ["hosts-3-children-2.json"]
+
+
+def test_events_do_not_depend_on_partitions(spark):
+    point = Point("events", 10, 8, 2, "pastry")
+    one = play_events(spark, point, 50, 3)
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", 5)
+    try:
+        assert play_events(spark, point, 50, 3) == one
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+
+
+def test_a_page_of_one_large_tree():
+    point = Point("scaling", 1_000, 128, 2, "chord")
+    rows = tidy({point: {"degree": {1: 400, 2: 600}, "depth": {3: 1_000}}})
+    metrics = reference_tree_metrics(rows)
+    page = render_reference_tree(rows, metrics, {"resolved": {}, "seed": 1})
+    assert "Figure 3" not in page.html
+    assert "degree 1: 0.4 at 1,000 hosts." in page.html
