@@ -69,6 +69,7 @@ def test_the_paper_preset_is_the_default_and_states_every_field():
         "group_size",
         "members",
         "capacities",
+        "knowledge",
         *ELSEWHERE,
     }
 
