@@ -26,6 +26,7 @@ _ADJACENT += ["--generator", "adjacent-failure", "--adjacent"]
 #: Folder in OUT -> command of scribe-spark.
 EXPERIMENTS: dict[str, list[str]] = {
     "growth": _GROWTH,
+    "introduced": [*_GROWTH, "--set", "maintenance=0", "--set", "introduce=true"],
     "sequential": [*_GROWTH, "--set", "growth=1.00001", "--set", "maintenance=0"],
     "cost": ["sweep", "--config", "data/sweep_arrivals.toml"],
     **{
@@ -79,11 +80,14 @@ def page(out: Path) -> str:
 
 
 def _growth(out: Path) -> list[str]:
-    grown, sequential = (_sweep(out / name) for name in ("growth", "sequential"))
+    grown, introduced, sequential = (
+        _sweep(out / name) for name in ("growth", "introduced", "sequential")
+    )
+    waves = pd.concat([grown.assign(introduce="no"), introduced.assign(introduce="yes")])
     shown = json.loads((out / "growth" / "manifest.json").read_text("utf-8"))["resolved"]
     one = sequential.set_index("metric")["value"]
-    points = sorted({(row.growth, row.maintenance) for row in grown.itertuples()})
-    value = grown.set_index(["growth", "maintenance", "metric"])["value"]
+    value = waves.set_index(["growth", "introduce", "maintenance", "metric"])["value"]
+    points = sorted({index[:3] for index in value.index})
     names = [name for name in _SHOWN if name in one]
     lines = [
         *("", "## Waves beside the sequential protocol", ""),
@@ -91,15 +95,20 @@ def _growth(out: Path) -> list[str]:
         "protocol is one node a wave. Per cent are of its value; *largest* is the largest "
         "difference of the means and medians, maxima (which one node decides) left out.",
         "",
-        "| growth | maintenance | largest | " + " | ".join(f"`{name}`" for name in names) + " |",
-        "|---" * (3 + len(names)) + "|",
-        "| one node | 0 | | " + " | ".join(_number(one[name]) for name in names) + " |",
+        "| growth | introduce | maintenance | largest | "
+        + " | ".join(f"`{name}`" for name in names)
+        + " |",
+        "|---" * (4 + len(names)) + "|",
+        "| one node | - | 0 | | " + " | ".join(_number(one[name]) for name in names) + " |",
     ]
-    for growth, maintenance in points:
-        differences = {n: value[growth, maintenance, n] / one[n] - 1 for n in names}
+    for point in points:
+        differences = {n: value[*point, n] / one[n] - 1 for n in names}
         most = max(abs(d) for n, d in differences.items() if not n.endswith(".max"))
         cells = " | ".join(f"{100 * d:+.1f} %" for d in differences.values())
-        lines.append(f"| {growth:g} | {maintenance:g} | {100 * most:.1f} % | {cells} |")
+        growth, introduce, maintenance = point
+        lines.append(
+            f"| {growth:g} | {introduce} | {maintenance:g} | {100 * most:.1f} % | {cells} |"
+        )
     return lines
 
 

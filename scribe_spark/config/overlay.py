@@ -59,7 +59,7 @@ class OverlayConfig(Section):
         "of itself only",
     )
     introduce: bool = Field(
-        default=False,
+        default=True,
         description="Arrivals: a node that has announced itself learns from the nodes on its route "
         "of those of its wave that came earlier, and tells them of itself",
     )

@@ -38,6 +38,6 @@ class ArrivalRules:
     contact: str = "nearest"
     rows: str = "route"
     announce: str = "row"
-    introduce: bool = False
+    introduce: bool = True
     maintenance: int = 0
     seed: int = 1
