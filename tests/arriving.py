@@ -125,7 +125,7 @@ def arrivals(seed: int, most: int = 60, **given) -> Arrivals:
         "b": pick([1, 2, 4]),
         "leaf_set": pick([2, 4, 8, 16]),
         "growth": pick([1.0001, 1.1, 1.25, 1.5, 2, 4]),
-        "contact": pick(["nearest", "random"]),
+        "contact": pick(["nearest", "random", "discovered"]),
         "rows": pick(["route", "route", "all"]),
         "announce": pick(["row", "row", "self"]),
         "maintenance": pick([0, 0, 1, 2]),
@@ -160,7 +160,7 @@ def _ident(case: random.Random, bits: int) -> int:
 def contacts(case: Arrivals) -> np.ndarray:
     """Whom each node asks, by its place in the order of nodeIds."""
     wave = case.wave[case.known.node]
-    if case.rules.contact == "random":
+    if case.rules.contact != "nearest":
         return random_contacts(wave, case.contact_bits[case.known.node])
     return nearest_contacts(case.known, wave, case.kernel)
 

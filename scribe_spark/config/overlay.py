@@ -45,8 +45,8 @@ class OverlayConfig(Section):
     )
     contact: Literal["nearest", "random", "discovered"] = Field(
         default="nearest",
-        description="Arrivals: whom an arriving node asks first, the nearest node or any; in "
-        "worlds also discovered (nearby-node search from any node, its probes counted)",
+        description="Arrivals: whom an arriving node asks first: the nearest node, any node, or "
+        "the one that nearby-node search from any node ends with, its probes counted",
     )
     rows: Literal["route", "all"] = Field(
         default="route",

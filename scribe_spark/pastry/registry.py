@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from scribe_spark.errors import InputError, named
+from scribe_spark.errors import named
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.arrivals.overlay import arrivals
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
@@ -27,7 +27,6 @@ __all__ = [
     "OverlayKind",
     "arrival_rules",
     "build_overlay",
-    "check_contact",
     "check_overlay",
     "overlay_kinds",
     "register_overlay",
@@ -118,24 +117,9 @@ def check_overlay(config: OverlayConfig) -> OverlayKind:
     Raises
     ------
     InputError
-        There is no such kind; or it cannot be built with the config's contact.
+        There is no such kind.
     """
-    kind = named(_KINDS, config.kind, "overlay")
-    if config.kind == "arrivals":
-        check_contact(config)
-    return kind
-
-
-def check_contact(config: OverlayConfig) -> None:
-    """Refuse a contact that an overlay of arrivals cannot be built with.
-
-    Raises
-    ------
-    InputError
-    """
-    if config.contact == "discovered":
-        remedy = "is for arrivals in the rounds of a world; give nearest or random"
-        raise InputError("contact", config.contact, remedy)
+    return named(_KINDS, config.kind, "overlay")
 
 
 def build_overlay(

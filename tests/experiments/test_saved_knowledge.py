@@ -35,7 +35,7 @@ def test_a_run_on_saved_tables_equals_one_that_makes_them(spark, saved, tmp_path
         found = contents(done.manifest())
         assert list(done.manifest()["inputs"]) == ["knowledge"]
     assert found == {name: of for name, of in wanted.items() if name != "knowledge"}
-    assert found["arrival_messages"]["rows"] == 7
+    assert found["arrival_messages"]["rows"] == 8
     # other groups on the same overlay
     other = CONFIG.replace(knowledge=folder, groups=2, write_knowledge=True)
     with run(spark, other, Execution(out=str(tmp_path / "other"))) as done:

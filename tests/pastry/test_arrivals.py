@@ -100,3 +100,23 @@ def test_the_overlay_that_a_config_names_has_the_rings_leaf_sets(spark):
         overlay.release()
     assert leaf_sets[0] == leaf_sets[1]
     routes.release()
+
+
+def test_contacts_are_discovered_in_one_task_and_probes_are_counted(spark):
+    case = arrivals(1002, most=40, **RULES | {"contact": "discovered", "maintenance": 0})
+    routes, rules = underlay(spark, case), case.rules
+    nodes = spark.createDataFrame(node_table(case))
+    ends = wave_ends(len(case.idents), rules.growth)
+    case = with_plan(case, arrival_plan(nodes, routes.kernel, rules, ends).collect())
+    overlay = case.oracle()
+    for wave in range(len(ends)):
+        arrive(overlay, case.arriving(wave))
+    (states,) = waves_of_states(nodes, routes, rules, one_task=1)
+    table = states.toArrow()
+    letters = read_letters(table.to_batches(), case.kernel)
+    own = np.arange(table.num_rows)
+    ours = as_snapshot(letters.states(own, rules.leaf_set, rules.b), own)
+    assert differences(ours, oracle_snapshot(overlay), PARTS) == []
+    assert overlay.counts["probe"] > len(case.idents)
+    release(states)
+    routes.release()

@@ -125,7 +125,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Rows:
 )
 def test_buckets_know_after_every_wave_what_one_task_knows(seed: int, introduce: bool) -> None:
     given = {"introduce": True, "growth": [1.5, 2, 4][seed % 3]} if introduce else {}
-    case = arrivals(seed, most=20, **given)
+    case = arrivals(seed, most=20, contact=["nearest", "random"][seed % 2], **given)
     by_hand = ByHand(case, buckets=1 + seed % 4)
     known = case.known
     wave, rank = case.wave[known.node], case.rank[known.node]

@@ -346,9 +346,6 @@ def test_an_out_of_something_else_is_refused(spark, finished, tmp_path):
         play(spark, finished, config=CONFIG.replace(lookups=41), resume=True)
     with pytest.raises(InputError, match="overlay = 'ring'"):
         play(spark, tmp_path / "other", config=CONFIG.replace(overlay="ring"))
-    discovered = CONFIG.replace(overlay="arrivals", contact="discovered")
-    with pytest.raises(InputError, match="contact = 'discovered'"):
-        play(spark, tmp_path / "other", config=discovered)
     (tmp_path / "things").mkdir()
     (tmp_path / "things" / "manifest.json").write_text('{"resolved": {}, "phases": []}')
     with pytest.raises(InputError, match=r"manifest\.json of something else"):

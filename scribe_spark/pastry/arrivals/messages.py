@@ -19,6 +19,7 @@ class Kind(IntEnum):
     EXCHANGE = 4  #: leaf sets that are sent, and answers
     MAINTENANCE = 5  #: questions and answers
     INTRODUCTION = 6  #: from each node of the route that knows an earlier one; to each one told
+    PROBE = 7  #: to each node that is asked how near it is (contact ``discovered``)
 
     @property
     def label(self) -> str:

@@ -21,6 +21,7 @@ from scribe_spark.pastry.arrivals.introductions import introduce
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.maintenance import maintain_tables, maintenance_draws
 from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.nearby_search import discover
 from scribe_spark.pastry.arrivals.routes import route
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
@@ -67,7 +68,7 @@ def waves(
         The nodes that arrive, in the order of their nodeIds; routers are indices.
     wave, rank, contact : ndarray of int64, shape (K,)
         Of each node: the wave that it arrives in, its place in the order of arrival, and whom it
-        asks (a position in `known`).
+        asks (a position in `known`), or begins to search with (contact ``discovered``).
     """
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     for number in range(int(wave.max(initial=-1)) + 1):
@@ -93,6 +94,9 @@ def _arrive(
 ) -> int:
     """One wave; the rounds of its exchange."""
     # 1. join messages are routed, and answered
+    if rules.contact == "discovered":
+        contact, probing, _ = discover(states, _is_node, arriving, contact, kernel)
+        states.messages[arriving, Kind.PROBE] = np.bincount(probing, minlength=len(arriving))
     routes = route(states, _is_node, contact, Keys.of_nodes(states.known, arriving)).path
     present = routes >= 0
     sending = fill_first_states(states, kernel, routes, present, arriving, rules.rows, _is_node)

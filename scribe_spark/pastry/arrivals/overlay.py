@@ -92,9 +92,12 @@ def waves_of_states(
     Parameters
     ----------
     one_task : int
-        Waves up to this many nodes are one task's; the states do not depend on it.
+        Waves up to this many nodes are one task's; the states do not depend on it.  With contact
+        ``discovered`` all are: a search asks any node for a row of its table, dozens of times.
     """
     ends = wave_ends(nodes.count(), rules.growth)
+    if rules.contact == "discovered":
+        one_task = int(ends[-1])
     first = max(0, int(np.searchsorted(ends, one_task, side="right")) - 1)
     context = nodes.sparkSession.sparkContext
     count = max(2, context.defaultParallelism)
@@ -134,7 +137,7 @@ def arrival_plan(
             return
         known, (rank, drawn) = ring_of(rows, kernel, "rank", "drawn")
         wave = np.searchsorted(ends, rank, side="right")
-        if rules.contact == "random":
+        if rules.contact in ("random", "discovered"):  # who asks, or begins to search with, any
             contact = random_contacts(wave, drawn.view(np.uint64))
         else:
             contact = nearest_contacts(known, wave, kernel)

@@ -16,8 +16,6 @@ REPAIRS = ("lazy", "none", "eager")
 class WorldRules(ArrivalRules):
     """How nodes arrive, and what happens when they are gone.
 
-    The contact may also be ``discovered``: a drawn live node, and nearby-node search from it.
-
     Attributes
     ----------
     detection : int
