@@ -221,7 +221,6 @@ _SYSTEMS: dict[str, System] = {
             "Reference tree",
             TREE,
             _reference_tree,
-            ("7", "8", "9", "10", "12", "13", "14"),
             variant="reference_tree",
             after_failure="reconfigure",
         ),

@@ -100,8 +100,7 @@ def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Ker
     later = nodes.where(F.col("node") >= initial)
     placed = later.select(
         *schemas.NODES.names,
-        F.lit(None).cast("bigint").alias("wave"),
-        F.lit(None).cast("bigint").alias("contact"),
+        *(F.lit(None).cast("bigint").alias(name) for name in ("wave", "rank", "contact")),
     )
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

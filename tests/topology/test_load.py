@@ -59,7 +59,11 @@ def test_presets_load(name, monkeypatch):
     assert len(graph.vertices) == sizes[name]
 
 
-ELSEWHERE = {"power_law_routers", "power_law_links"}  # of another topology: internet.toml
+#: Of another topology (internet.toml), and of a tree that the paper does not have.
+ELSEWHERE = {
+    *("power_law_routers", "power_law_links"),
+    *("reference_children", "reference_assignment"),
+}
 
 
 def test_the_paper_preset_is_the_default_and_states_every_field():
