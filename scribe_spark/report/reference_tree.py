@@ -30,6 +30,9 @@ _AREAS = {
     "area_without": "without it",
 }
 
+#: Measures of look-ups that Pastry has routed.
+_ROUTED = {what: (f"parent_lookup_{what}", f"child_lookup_{what}") for what in ("hops", "delay")}
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -197,6 +200,8 @@ def _large(rows: pd.DataFrame) -> list[Drawing]:
         for measures, name, title, unit in (
             (("area.connection", "area.disconnection"), "scaling-area", "Area", "hosts"),
             (("parent_lookups", "child_lookups"), "scaling-lookups", "Look-ups", "per host"),
+            (_ROUTED["hops"], "scaling-lookup-hops", "Look-ups over Pastry", "hops, mean"),
+            (_ROUTED["delay"], "scaling-lookup-delay", "Look-ups over Pastry", "ms, mean"),
         ):
             lines = {
                 f"{c} children, {measure.replace('area.', '').replace('_', ' ')}": mean
