@@ -191,3 +191,22 @@ def test_a_page_of_one_large_tree():
     page = render_reference_tree(rows, metrics, {"resolved": {}, "seed": 1})
     assert "Figure 3" not in page.html
     assert "degree 1: 0.4 at 1,000 hosts." in page.html
+
+
+def test_axes_of_large_trees_have_numbers_of_hosts():
+    """They had matplotlib's formulas as text, and one line for each kind of event."""
+    measured = {
+        Point("scaling", hosts, 128, 2, "chord"): {
+            "degree": {1: hosts},
+            "depth": {3: hosts},
+            "area.connection": {3: 2},
+            "area.disconnection": {5: 2},
+        }
+        for hosts in (1_000, 10_000, 100_000)
+    }
+    rows = tidy(measured)
+    page = render_reference_tree(rows, reference_tree_metrics(rows), {"resolved": {}, "seed": 1})
+    assert "mathdefault" not in page.html
+    for label in (">1k<", ">10k<", ">100k<"):
+        assert label in page.html
+    assert "2 children: 4 at 1,000 hosts, 4 at 100,000 hosts." in page.html
