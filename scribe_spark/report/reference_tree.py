@@ -274,6 +274,9 @@ def draw_lines(drawing: Drawing) -> str:
             axes.xaxis.set_major_locator(LogLocator(numticks=12))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda hosts, _: short_number(hosts)))
             axes.xaxis.set_minor_formatter(NullFormatter())
+        numbers = {hosts for line in drawing.lines.values() for hosts in line.index}
+        if len(numbers) == 1:
+            axes.set_xticks(list(numbers))
         top = max(float(line.max()) for line in drawing.lines.values())
         axes.set_ylim(0, top * 1.15 or 1)
         axes.set_xlabel("hosts")

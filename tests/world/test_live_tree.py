@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from killed import killed_then_gone_on
 from oracle.reference_tree.dht import Dht
 from oracle.reference_tree.host_tree import tree_from_nothing
 from oracle.reference_tree.reconfiguration import Event, reconfigure
@@ -125,6 +126,11 @@ def play(spark, out, config=CONFIG, progress=None, **how):
     return spark.read.parquet(str(out / "tables" / "rounds")).toPandas()
 
 
+def digest(out) -> str:
+    manifest = json.loads((out / "manifest.json").read_text())
+    return manifest["world"]["tables"]["rounds"]["digest"]
+
+
 @pytest.fixture(scope="module")
 def finished(spark, tmp_path_factory):
     out = tmp_path_factory.mktemp("live-tree") / "out"
@@ -174,11 +180,18 @@ def test_it_goes_on_to_the_same_rounds(spark, finished, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         play(spark, out, progress=Stops())
     play(spark, out, resume=True, partitions=3)
-    digests = [
-        json.loads((one / "manifest.json").read_text())["world"]["tables"]["rounds"]["digest"]
-        for one in (out, finished[0])
-    ]
-    assert digests[0] == digests[1]
+    assert digest(out) == digest(finished[0])
+
+
+@pytest.mark.slow
+def test_killed_worlds_go_on(finished, tmp_path):
+    """Killed with -9 in a round; the rest is played by executor processes."""
+    out, log = tmp_path / "out", tmp_path / "log"
+    given = {name: v for name, v in CONFIG.given().items() if name != "reference_tree"}
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    command = [sys.executable, "-m", "scribe_spark.cli", "world", *flags, "--reference-tree"]
+    killed_then_gone_on([*command, f"--out={out}", "--resume"], "round 2:", log)
+    assert digest(out) == digest(finished[0])
 
 
 def test_sweeps_see_the_measures(spark, tmp_path):
