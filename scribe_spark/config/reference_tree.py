@@ -125,7 +125,7 @@ class ReferenceTreeSection(Section):
             remedy = "is for the 128-bit keys of scaling's networks; give scaling, too"
             raise InputError("dht", self.dht, remedy)
         if self.assignment != "pastry":
-            remedy = "has the keys that Pastry routes to a host; with dht = routed it is pastry"
+            remedy = "gives keys to other hosts than Pastry does; with dht = routed it is pastry"
             raise InputError("assignment", self.assignment, remedy)
 
 

@@ -53,7 +53,7 @@ ROUTED = {"dht": "routed", "scaling": 9, "assignment": "pastry"}
         ({"assignment": "can"}, "assignment = 'can': must be one of chord, pastry"),
         ({"host": 5}, "did you mean 'hosts'"),
         ({"dht": "routed"}, "dht = 'routed': is for the 128-bit keys of scaling's networks"),
-        ({"dht": "routed", "scaling": 9}, "assignment = 'chord': has the keys that Pastry routes"),
+        ({"dht": "routed", "scaling": 9}, "assignment = 'chord': gives keys to other hosts"),
         ({"dht": "kademlia"}, "dht = 'kademlia': must be one of abstract, routed"),
         ({"b": 2}, "b = 2: is of the network of --dht routed; leave it out"),
         ({**ROUTED, "nodes": 9}, "nodes = 9: is what scaling says; leave it out"),
