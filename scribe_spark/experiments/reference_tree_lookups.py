@@ -59,6 +59,6 @@ def routed_lookups(
 def _counts(routed: DataFrame, name: str, value: Column) -> dict[str, dict[int, int]]:
     rows = routed.groupBy("purpose", value.alias("value")).count().collect()
     found: dict[str, dict[int, int]] = {f"{first}_{name}": {} for first in _PURPOSES.values()}
-    for row in sorted(rows, key=lambda row: row["value"]):
+    for row in rows:
         found[f"{_PURPOSES[row['purpose']]}_{name}"][int(row["value"])] = int(row["count"])
     return {measure: counts for measure, counts in found.items() if counts}

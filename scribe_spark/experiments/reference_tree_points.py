@@ -40,13 +40,21 @@ _PLACED, _LEAST = 4_000_000, 4
 def measure_point(
     network: Simulation, point: Point, config: ReferenceTreeConfig, progress: Progress
 ) -> Counts:
-    """What is measured of a point: measure -> value -> how often it occurs.
+    """What is measured of a point: measure -> value -> how often it occurs, in ascending order.
 
     Parameters
     ----------
     network : Simulation
         Of the config's network; its routes are used where look-ups are routed.
     """
+    found = _measured(network, point, config, progress)
+    # rows are collected in an order that depends on partitions and cores
+    return {measure: dict(sorted(counts.items())) for measure, counts in sorted(found.items())}
+
+
+def _measured(
+    network: Simulation, point: Point, config: ReferenceTreeConfig, progress: Progress
+) -> Counts:
     spark, events = network.spark, config.reference_tree.connections
     if point.kind == "events":
         return play_events(spark, point, events, config.seed)

@@ -59,7 +59,7 @@ def answers(spark, seed: int, partitions: int, buckets: int) -> dict:
     found = {"places": sorted(map(list, placed.collect()), key=lambda row: row[0])}
     release(placed)
     tree = HostTree(hosts, **how)
-    rounds = [as_rounds(tree.change(*changes(spark, events, number))) for events in case.events[:2]]
+    rounds = [as_rounds(tree.change(*changes(spark, events, number))) for events in case.events[:1]]
     neighbours = {str(node): others for node, others in sets(tree).items()}
     tree.release()
     return {**found, "rounds": rounds, "neighbours": neighbours}

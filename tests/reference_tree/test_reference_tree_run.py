@@ -80,6 +80,12 @@ def test_what_it_leaves(spark, finished):
     page = (finished / "report.html").read_text()
     for words in ("Figure 3: degrees", "Figure 4: reconfiguration area, connections", "Larger"):
         assert words in page
+    # whatever the order in which Spark collects
+    for point in (finished / "points").iterdir():
+        measured = json.loads(point.read_text())
+        assert list(measured) == sorted(measured)
+        for counts in measured.values():
+            assert list(counts) == sorted(counts, key=int)
     drawn = {path.stem for path in (finished / "figures").glob("*.svg")}
     assert {"figure-3-degrees", "figure-4-area-disconnections", "scaling-depth"} <= drawn
 
