@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 #: Two executor processes, which share nothing with the driver but OUT.
@@ -19,11 +20,14 @@ def killed_then_gone_on(command: list[str], until: str, log: Path) -> None:
             [*command, "--master=local[1]"], stderr=told, stdout=told, start_new_session=True
         )
         end = time.monotonic() + 200
-        while until not in log.read_text():
-            assert run.poll() is None, log.read_text()
-            assert time.monotonic() < end, log.read_text()
-            time.sleep(0.02)
-        os.killpg(run.pid, signal.SIGKILL)
+        try:
+            while until not in log.read_text():
+                assert run.poll() is None, log.read_text()
+                assert time.monotonic() < end, log.read_text()
+                time.sleep(0.02)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
         assert run.wait(60) == -signal.SIGKILL
     done = subprocess.run(
         [*command, f"--master={CLUSTER}", "--partitions=3"],
