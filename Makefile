@@ -76,6 +76,11 @@ living: setup ## Measure arrivals, failures and churn, and write docs/living_res
 reference-tree: setup ## Costa and Frey's tree over a DHT: Figures 3 and 4; ARGS="--scaling 1000,1000000" for large ones
 	@set -f; $(SCRIBE) reference-tree $(foreach v,SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
 
+.PHONY: reference-tree-results
+reference-tree-results: setup ## Measure that tree, larger degrees, up to 1,000,000 hosts, and write docs/reference_tree.md (half an hour)
+	@$(BIN)/python jobs/reference_tree_results.py out/reference-trees
+	@$(BIN)/python jobs/reference_tree_results.py out/reference-trees --page docs/reference_tree.md
+
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables
 	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER,$(call flag,$(v))) $(args)

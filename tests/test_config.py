@@ -132,7 +132,7 @@ def test_the_network_is_what_routes_depend_on():
 def test_documentation_has_a_line_for_every_field():
     lines = list(documentation())
     flat = [name for _, name, *_ in lines]
-    others = {**WorldConfig().world.flat(), **ReferenceTreeConfig().reference_tree.flat()}
+    others = {**WorldConfig().flat(), **ReferenceTreeConfig().reference_tree.flat()}
     assert set(flat) == {*RunConfig().flat(), *others, *Execution(out="o").flat()}
     assert len(flat) == len(set(flat))
     assert all(text and not text.endswith(".") for *_, text in lines)

@@ -123,7 +123,10 @@ def test_flags_are_the_fields_and_runs_have_none_of_the_section():
     section = {name for name, field in WORLD_FIELDS.items() if field.section == "world"}
     assert section == set(RoundsConfig.model_fields)
     assert not section & set(RUN_FIELDS)
-    shared = set(WORLD_FIELDS) - section
+    of_tree = {n for n, field in WORLD_FIELDS.items() if field.section == "reference_tree"}
+    assert of_tree == {"reference_tree", "reference_children", "reference_assignment"}
+    assert of_tree - set(RUN_FIELDS) == {"reference_tree"}
+    shared = set(WORLD_FIELDS) - section - of_tree
     assert {name: WORLD_FIELDS[name] for name in shared} == {n: RUN_FIELDS[n] for n in shared}
 
 
@@ -138,3 +141,20 @@ def test_worlds_and_runs_share_their_network():
 def test_ready_worlds_load(path):
     config = WorldConfig.of(read_toml(path))
     assert path.stem == "world_" + config.world.generator.replace("-", "_")
+
+
+def test_a_reference_tree_is_asked_for():
+    config = WorldConfig(reference_tree=True, reference_children=3)
+    assert config == WorldConfig(reference_tree={"kept": True, "children": 3})
+    assert WorldConfig.of(config.flat()) == config
+    assert not WorldConfig().reference_tree.kept
+    for field, value, line in (
+        ("reference_children", 3, "reference_children = 3: is of the reference tree; give"),
+        ("reference_assignment", "chord", "is of the reference tree; give --reference-tree, too"),
+        ("reference_children", 1, "reference_children = 1: must be at least 2"),
+        ("reference_assignment", "can", "must be one of pastry, chord"),
+        ("reference_tree", 1, "reference_tree = 1: must be true or false"),
+    ):
+        with pytest.raises(InputError) as refused:
+            WorldConfig(**{field: value})
+        assert line in str(refused.value)

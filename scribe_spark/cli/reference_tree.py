@@ -49,5 +49,6 @@ reference_tree = Command(
     "  scribe-spark reference-tree\n"
     "  scribe-spark reference-tree --children 2,3,4,7,15 --out out/degrees\n"
     "  scribe-spark reference-tree --hosts 120 --connections 10000 --assignment pastry\n"
-    "  scribe-spark reference-tree --scaling 1000,10000,100000,1000000 --out out/large",
+    "  scribe-spark reference-tree --scaling 1000,10000,100000,1000000 --out out/large\n"
+    "  scribe-spark reference-tree --scaling 10000 --assignment pastry --dht routed",
 )

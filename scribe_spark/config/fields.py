@@ -8,6 +8,7 @@ from typing import Any
 
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.kinds import Kind, kind_of
+from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.reference_tree import ReferenceTreeConfig, ReferenceTreeSection
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.run import RunConfig
@@ -112,9 +113,14 @@ def documentation() -> Iterator[tuple[str, str, str, str, str]]:
     """Section, flat name, type, default and description of every field, in order.
 
     The default is empty where a field is unset.  Those of the section ``world`` are of worlds only,
-    those of ``reference_tree`` of the command of that name.
+    those of ``reference_tree`` of the command of that name; but its field `reference_tree` is of
+    worlds, which have fields of the section ``trees``, too.
     """
-    of_worlds = fields_of(RoundsConfig, "world")
+    of_worlds = fields_of(RoundsConfig, "world") | {
+        name: field
+        for name, field in fields_of(LiveTreeConfig, "reference_tree").items()
+        if name not in RUN_FIELDS
+    }
     of_trees = fields_of(ReferenceTreeSection, "reference_tree")
     execution = fields_of(Execution, "execution")
     others = (*of_worlds.values(), *of_trees.values(), *execution.values())

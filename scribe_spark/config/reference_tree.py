@@ -7,8 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from scribe_spark.config.network import NetworkConfig
+from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.section import Section
-from scribe_spark.config.sectioned import Sectioned
+from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import MOST_REFERENCE_CHILDREN
 from scribe_spark.errors import InputError
 
@@ -88,6 +90,11 @@ class ReferenceTreeSection(Section):
         description="Numbers of hosts of large networks with 128-bit keys, separated by commas, "
         "for example 1000,10000,100000,1000000; none by default",
     )
+    dht: Literal["abstract", "routed"] = Field(
+        default="abstract",
+        description="How hosts of scaling's networks look keys up: one message each (abstract), or "
+        "routed by Pastry, with hops and delay (routed; with assignment pastry only)",
+    )
 
     @model_validator(mode="after")
     def _in_range(self) -> ReferenceTreeSection:
@@ -108,11 +115,22 @@ class ReferenceTreeSection(Section):
         if self.hosts and max(self.hosts) >= 2**self.bits:
             remedy = f"leaves no key for one host more; {self.bits} bits have {2**self.bits} keys"
             raise InputError("hosts", max(self.hosts), remedy)
+        if self.dht == "routed":
+            self._can_be_routed()
         return self
 
+    def _can_be_routed(self) -> None:
+        """Pastry brings a message to the host with the numerically closest id of 128 bits."""
+        if not self.scaling:
+            remedy = "is for the 128-bit keys of scaling's networks; give scaling, too"
+            raise InputError("dht", self.dht, remedy)
+        if self.assignment != "pastry":
+            remedy = "gives keys to other hosts than Pastry does; with dht = routed it is pastry"
+            raise InputError("assignment", self.assignment, remedy)
 
-class ReferenceTreeConfig(Sectioned):
-    """What ``scribe-spark reference-tree`` measures.
+
+class ReferenceTreeConfig(NetworkConfig):
+    """What ``scribe-spark reference-tree`` measures; the network is for ``dht = routed`` only.
 
     Examples
     --------
@@ -121,13 +139,33 @@ class ReferenceTreeConfig(Sectioned):
     ['hosts-10-children-2', 'hosts-10-children-3', 'hosts-20-children-2']
     """
 
-    sections: ClassVar[dict[str, type[Section]]] = {"reference_tree": ReferenceTreeSection}
+    sections: ClassVar[dict[str, type[Section]]] = {
+        "reference_tree": ReferenceTreeSection,
+        "overlay": OverlayConfig,
+        "topology": TopologyConfig,
+    }
 
-    seed: int = Field(default=1, ge=-(2**63), le=2**63 - 1, description="Key of every draw")
     reference_tree: ReferenceTreeSection = ReferenceTreeSection()
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
         super().__init__(**given)
+
+    @model_validator(mode="after")
+    def _network_is_used(self) -> ReferenceTreeConfig:
+        """Refuse fields of a network that change nothing."""
+        usual = OverlayConfig().flat() | TopologyConfig().flat()
+        flat = self.overlay.flat() | self.topology.flat()
+        given = {name: value for name, value in flat.items() if value != usual[name]}
+        if given and self.reference_tree.dht != "routed":
+            name = next(iter(given))
+            raise InputError(name, given[name], "is of the network of --dht routed; leave it out")
+        for name, remedy in (
+            ("nodes", "is what scaling says; leave it out"),
+            ("node_ids", "is uniform here, as with dht = abstract; leave it out"),
+        ):
+            if name in given:
+                raise InputError(name, given[name], remedy)
+        return self
 
     def points(self) -> list[Point]:
         """What is measured, one after the other."""
@@ -147,7 +185,8 @@ class ReferenceTreeConfig(Sectioned):
     @property
     def estimated_work(self) -> int:
         """What the points cost, roughly: hosts that are placed."""
+        of_large = 50 if self.reference_tree.dht == "routed" else 10
         return sum(
-            point.hosts * (self.reference_tree.connections if point.kind == "events" else 10)
+            point.hosts * (self.reference_tree.connections if point.kind == "events" else of_large)
             for point in self.points()
         )

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import model_validator
 
+from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.rounds import RoundsConfig
@@ -35,11 +36,13 @@ class WorldConfig(NetworkConfig):
 
     sections: ClassVar[dict[str, type[Section]]] = {
         "world": RoundsConfig,
+        "reference_tree": LiveTreeConfig,
         "overlay": OverlayConfig,
         "topology": TopologyConfig,
     }
 
     world: RoundsConfig = RoundsConfig()
+    reference_tree: LiveTreeConfig = LiveTreeConfig()
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
         super().__init__(**given)

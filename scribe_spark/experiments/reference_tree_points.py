@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 
 from scribe_spark import draws
 from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
+from scribe_spark.experiments.reference_tree_lookups import routed_lookups
+from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree import Experiment, event_measures, places
 from scribe_spark.reference_tree.lineages import host_depths
@@ -36,16 +38,34 @@ _PLACED, _LEAST = 4_000_000, 4
 
 
 def measure_point(
-    spark: SparkSession, point: Point, config: ReferenceTreeConfig, progress: Progress
+    network: Simulation, point: Point, config: ReferenceTreeConfig, progress: Progress
 ) -> Counts:
-    """What is measured of a point: measure -> value -> how often it occurs."""
-    events = config.reference_tree.connections
+    """What is measured of a point: measure -> value -> how often it occurs, in ascending order.
+
+    Parameters
+    ----------
+    network : Simulation
+        Of the config's network; its routes are used where look-ups are routed.
+    """
+    found = _measured(network, point, config, progress)
+    # rows are collected in an order that depends on partitions and cores
+    return {measure: dict(sorted(counts.items())) for measure, counts in sorted(found.items())}
+
+
+def _measured(
+    network: Simulation, point: Point, config: ReferenceTreeConfig, progress: Progress
+) -> Counts:
+    spark, events = network.spark, config.reference_tree.connections
     if point.kind == "events":
         return play_events(spark, point, events, config.seed)
     few = min(events, max(_PLACED // point.hosts, _LEAST))
     played = play_events(spark, point, few, config.seed)
     of_events = {measure: of for measure, of in played.items() if measure not in _OF_HOSTS}
-    return _large(spark, point, config.seed, progress) | of_events
+    found = _large(spark, point, config.seed, progress) | of_events
+    if config.reference_tree.dht == "routed":
+        ids = large_ids(spark, point.hosts, config.seed)
+        found |= routed_lookups(network, ids, point.hosts, point.children, progress)
+    return found
 
 
 def play_events(spark: SparkSession, point: Point, events: int, seed: int) -> Counts:

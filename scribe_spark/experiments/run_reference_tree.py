@@ -31,11 +31,15 @@ from scribe_spark.experiments.previous import (
 )
 from scribe_spark.experiments.reference_tree_points import measure_point
 from scribe_spark.experiments.run import locked
+from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.reference_tree import reference_tree_metrics
+from scribe_spark.pastry.registry import check_overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report.reference_tree import render_reference_tree
 from scribe_spark.runtime.settings import default_partitions, tuned
+from scribe_spark.topology import check_routable, load, needs_spark
 
 __all__ = ["check_reference_tree", "run_reference_tree"]
 
@@ -56,6 +60,10 @@ def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> N
         _previous(*local_contents(execution.out), config, execution)
         refuse_local_lock(execution.out)
         probe_local(execution.out)
+    if config.reference_tree.dht == "routed":
+        check_overlay(config.overlay)
+        if not needs_spark(config.topology.kind):
+            check_routable(load(network_of(config)), config.topology.tie)
 
 
 def run_reference_tree(
@@ -73,7 +81,9 @@ def run_reference_tree(
     """
     progress = progress or Silent()
     most = max(point.hosts for point in config.points())
-    with Folder(spark, execution.out) as folder, locked(folder, progress) as lock:
+    # (what is not asked for is not computed: without `dht = routed`, nothing)
+    network = Simulation(spark, network_of(config), progress=progress)
+    with network, Folder(spark, execution.out) as folder, locked(folder, progress) as lock:
         manifest = _previous(folder.names(), folder.read_text, config, execution)
         if manifest is None:
             folder.make()
@@ -87,7 +97,7 @@ def run_reference_tree(
                 counts = _saved(folder, manifest, point, progress)
                 if counts is None:
                     with progress.phase(point.name):
-                        counts = measure_point(spark, point, config, progress)
+                        counts = measure_point(network, point, config, progress)
                     lock.check()
                     digest = folder.write_json(_file(point), counts)
                     manifest = {**manifest, _DONE: {**manifest[_DONE], point.name: digest}}

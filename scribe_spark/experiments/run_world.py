@@ -25,6 +25,7 @@ from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import (
+    live_tree_of,
     make_world,
     network_of,
     previous_world,
@@ -32,10 +33,12 @@ from scribe_spark.experiments.world_setup import (
     world_inputs,
 )
 from scribe_spark.progress import Progress, Silent
+from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.worlds import World, world_events
+from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 
 __all__ = ["run_world"]
 
@@ -174,6 +177,7 @@ class _WorldRun:
             rules_of(self.config),
             self.config.world.lookups,
             number,
+            live_tree_of(self.config),
         )
 
     def _events(self) -> DataFrame:
@@ -226,10 +230,15 @@ def _as_written(events: DataFrame) -> DataFrame:
     return schemas.conform(events.withColumn("group", group), schemas.WORLD_EVENTS)
 
 
+def _system(measure: str) -> str:
+    """What a measure is of."""
+    return SYSTEM if measure in LIVE_TREE_MEASURES else schemas.PASTRY
+
+
 def tidy(measured: Mapping[int, Mapping[str, float]]) -> pd.DataFrame:
     """`schemas.ROUNDS` of the measures of rounds."""
     rows = [
-        (number, schemas.PASTRY, name, value)
+        (number, _system(name), name, value)
         for number, measures in sorted(measured.items())
         for name, value in measures.items()
     ]

@@ -28,6 +28,7 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.progress import Progress
+from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.systems import check_variants
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
@@ -158,7 +159,8 @@ def _run_world(
 ) -> PointResult:
     run_world(spark, config, execution, progress, shares)
     with Folder(spark, execution.out) as folder:
-        table = folder.read_table("rounds").where(F.col("system") == schemas.PASTRY)
+        systems = schemas.PASTRY, SYSTEM
+        table = folder.read_table("rounds").where(F.col("system").isin(*systems))
         rounds = measures_by_round(table.toPandas())
     return PointResult(summarise(rounds), rounds)
 

@@ -18,11 +18,12 @@ from scribe_spark.inputs import is_local, local_path
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.registry import arrival_rules, check_overlay
 from scribe_spark.topology import check_routable, load, needs_spark
-from scribe_spark.worlds import World, check_world, extent_of, world_events
+from scribe_spark.worlds import LiveTree, World, check_world, extent_of, world_events
 
 __all__ = [
     "WORLD_OVERLAYS",
     "check_world_run",
+    "live_tree_of",
     "make_world",
     "network_of",
     "previous_world",
@@ -62,6 +63,7 @@ def make_world(
         rules_of(config),
         config.world.lookups,
         config.overlay.kind,
+        live_tree_of(config),
     )
 
 
@@ -80,6 +82,12 @@ def rules_of(config: WorldConfig) -> WorldRules:
         repair=world.repair,
         maintenance_period=world.maintenance_period,
     )
+
+
+def live_tree_of(config: WorldConfig) -> LiveTree | None:
+    """The reference tree that a config's world keeps; None where it keeps none."""
+    tree = config.reference_tree
+    return LiveTree(tree.children, tree.assignment) if tree.kept else None
 
 
 # --- refusals

@@ -31,6 +31,8 @@ _UNITS = {
     "hosts": "hosts that compute anew",
     "faults": "trees",
     "rounds": "rounds",
+    **dict.fromkeys(("parent_lookup_hops", "child_lookup_hops"), "hops"),
+    **dict.fromkeys(("parent_lookup_delay", "child_lookup_delay"), "ms"),
     **dict.fromkeys(("parent_lookups", "child_lookups", "repeated_lookups", "notices"), "messages"),
 }
 

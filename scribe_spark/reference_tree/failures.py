@@ -20,7 +20,6 @@ from scribe_spark.reference_tree.reconfiguration import (
     reconfigure,
 )
 from scribe_spark.reference_tree.rings import CHORD, Rings, last_keys
-from scribe_spark.reference_tree.searches import NOBODY
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.reference_tree.wide import Numbers, number
@@ -54,8 +53,7 @@ def failures_by_depth(
     everybody, ring_of = np.arange(n), np.zeros(n, dtype=np.int64)
     rings = Rings.of(tree, assignment, ids, ring_of, everybody, 1)
     parent = all_parents(tree, rings, n)
-    depth, child = depths(parent, np.ones(n, dtype=bool)), np.flatnonzero(parent != NOBODY)
-    links = Links.of(np.r_[child, parent[child]], np.r_[parent[child], child], n)
+    depth, links = depths(parent, np.ones(n, dtype=bool)), Links.of_parents(parent)
     drawn = draws.uniform(draws.stream(0, "failing hosts"), n)
     order = np.lexsort((drawn, depth))
     place_in_depth = everybody - np.searchsorted(depth[order], depth[order])

@@ -49,6 +49,13 @@ class Links:
         """Links that are given in any order, each once."""
         return cls(np.sort(host * hosts + neighbour), hosts)
 
+    @classmethod
+    def of_parents(cls, parent: np.ndarray) -> Links:
+        """The links of trees, given the parent of each host (`NOBODY`: none)."""
+        child = np.flatnonzero(parent != NOBODY)
+        above = parent[child]
+        return cls.of(np.r_[child, above], np.r_[above, child], len(parent))
+
     @property
     def host(self) -> np.ndarray:
         """Who has a neighbour."""

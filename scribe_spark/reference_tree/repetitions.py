@@ -141,9 +141,7 @@ class _World:
     def from_nothing(self) -> tuple[Links, np.ndarray]:
         """All links as they have to be, and the parent of each slot."""
         parent = all_parents(self.tree, self.rings, len(self.here))
-        child = np.flatnonzero(parent != NOBODY)
-        ends = np.concatenate([child, parent[child]]), np.concatenate([parent[child], child])
-        return Links.of(*ends, len(self.here)), parent
+        return Links.of_parents(parent), parent
 
     def connect(self, pair: int, found: Histograms) -> None:
         """A host that comes to each ring."""

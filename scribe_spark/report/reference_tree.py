@@ -18,7 +18,7 @@ from scribe_spark.measures.published import check_range
 from scribe_spark.measures.reference_tree import CHECKED_AREAS, CHECKED_DEGREES
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import facts, origin, settings
-from scribe_spark.report.style import RC, curve_style
+from scribe_spark.report.style import RC, curve_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 
@@ -29,6 +29,9 @@ _AREAS = {
     "area": "with the host that came or went",
     "area_without": "without it",
 }
+
+#: Measures of look-ups that Pastry has routed.
+_ROUTED = {what: (f"parent_lookup_{what}", f"child_lookup_{what}") for what in ("hops", "delay")}
 
 
 @dataclass(frozen=True)
@@ -194,12 +197,18 @@ def _large(rows: pd.DataFrame) -> list[Drawing]:
         hosts = np.unique(large["hosts"])
         lines["log2 N"] = pd.Series(np.log2(hosts), index=hosts)
         found.append(Drawing("scaling-depth", "Depth of hosts", "hops", lines, logarithmic=True))
+        areas = {f"{c} children": _means(_area(mine), "area") for c, mine in of.items()}
+        areas = {label: line for label, line in areas.items() if len(line)}
+        if areas:
+            title = "Reconfiguration area with the host, of connections and disconnections together"
+            found.append(Drawing("scaling-area", title, "hosts", areas, logarithmic=True))
         for measures, name, title, unit in (
-            (("area.connection", "area.disconnection"), "scaling-area", "Area", "hosts"),
             (("parent_lookups", "child_lookups"), "scaling-lookups", "Look-ups", "per host"),
+            (_ROUTED["hops"], "scaling-lookup-hops", "Look-ups over Pastry", "hops, mean"),
+            (_ROUTED["delay"], "scaling-lookup-delay", "Look-ups over Pastry", "ms, mean"),
         ):
             lines = {
-                f"{c} children, {measure.replace('area.', '').replace('_', ' ')}": mean
+                f"{c} children, {measure.replace('_', ' ')}": mean
                 for c, mine in of.items()
                 for measure in measures
                 if len(mean := _means(mine, measure))
@@ -207,6 +216,15 @@ def _large(rows: pd.DataFrame) -> list[Drawing]:
             if lines:
                 found.append(Drawing(name, title, unit, lines, logarithmic=True))
     return found
+
+
+def _area(rows: pd.DataFrame) -> pd.DataFrame:
+    """Areas of both kinds of event as one measure: in both, a tree with the host and one without.
+
+    Of a large tree few events are played, so their mean is of all.
+    """
+    of_events = rows["measure"].isin(["area.connection", "area.disconnection"])
+    return rows[of_events].assign(measure="area")
 
 
 def _of_measure(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -239,7 +257,7 @@ def _bounds(text: str) -> tuple[float, float]:
 def draw_lines(drawing: Drawing) -> str:
     """The drawing as an ``<svg>`` element."""
     from matplotlib import style
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     with style.context(["default", RC]):
         figure = new_figure(4.6, 2.7)
@@ -253,6 +271,12 @@ def draw_lines(drawing: Drawing) -> str:
                 )
         if drawing.logarithmic:
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(numticks=12))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda hosts, _: short_number(hosts)))
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        numbers = {hosts for line in drawing.lines.values() for hosts in line.index}
+        if len(numbers) == 1:
+            axes.set_xticks(list(numbers))
         top = max(float(line.max()) for line in drawing.lines.values())
         axes.set_ylim(0, top * 1.15 or 1)
         axes.set_xlabel("hosts")

@@ -14,7 +14,15 @@ from scribe_spark.report.style import RC, STYLES, curve_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 
-__all__ = ["PANELS", "Panel", "draw_rounds", "line_words", "render_world", "round_style"]
+__all__ = [
+    "PANELS",
+    "TREE_PANELS",
+    "Panel",
+    "draw_rounds",
+    "line_words",
+    "render_world",
+    "round_style",
+]
 
 
 @dataclass(frozen=True)
@@ -59,8 +67,58 @@ PANELS = (
     Panel("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
 )
 
+#: Of a world that keeps a reference tree.
+TREE_PANELS = (
+    Panel(
+        "tree-links",
+        "Links of the reference tree",
+        "links",
+        {"reference_tree.links.removed": "removed", "reference_tree.links.created": "created"},
+    ),
+    Panel(
+        "tree-hosts",
+        "Hosts that find their neighbours anew",
+        "hosts",
+        {"reference_tree.hosts": "hosts"},
+    ),
+    Panel(
+        "tree-messages",
+        "Messages of the reconfiguration",
+        "messages",
+        {
+            "reference_tree.parent_lookups": "look-ups for a parent",
+            "reference_tree.child_lookups": "look-ups for children",
+            "reference_tree.notices": "notices",
+        },
+    ),
+    Panel(
+        "tree-rounds",
+        "Rounds of the reconfiguration",
+        "rounds",
+        {"reference_tree.rounds": "rounds"},
+    ),
+    Panel(
+        "tree-depth",
+        "Depth of hosts in the reference tree",
+        "hops",
+        {"reference_tree.depth.largest": "largest", "reference_tree.depth.mean": "mean"},
+    ),
+    Panel(
+        "tree-degree",
+        "Neighbours of a host in the reference tree",
+        "neighbours",
+        {"reference_tree.degree.largest": "most"},
+    ),
+    Panel(
+        "tree-faults",
+        "Trees that are not the one computed from nothing",
+        "trees",
+        {"reference_tree.faults": "wrong"},
+    ),
+)
+
 _MESSAGES, _LOST = "messages.", "messages.lost "
-_MOST_KINDS = 5
+_MOST_FREQUENT, _MOST_KINDS = "messages", 5
 _MOST_MARKERS = 30  # rounds up to which each has a marker
 
 
@@ -77,29 +135,50 @@ def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
     from markupsafe import Markup
 
     table = rounds.pivot(index="round", columns="measure", values="value")
-    drawn = []
-    for panel in (*PANELS, _messages_panel(table)):
-        lines = {label: table[name] for name, label in panel.measures.items() if name in table}
-        if panel.name == "messages":
-            lines = {label: line.fillna(0) / table["nodes.live"] for label, line in lines.items()}
-        if lines:
-            words = " ".join(line_words(label, line) for label, line in lines.items())
-            name = f"round-{panel.name}"
-            drawn.append((panel, words, draw_rounds(name, panel.title, words, lines)))
+    sections: list[tuple[str, list[Any]]] = []
+    shown: list[Panel] = []
+    figures: dict[str, str] = {}
+    for title, panels in (
+        ("Round by round", (*PANELS, _messages_panel(table))),
+        ("The reference tree", TREE_PANELS),
+    ):
+        drawn = [(panel, *_draw(panel, table)) for panel in panels if _lines(panel, table)]
+        if drawn:
+            sections.append((title, [(panel, words, Markup(svg)) for panel, words, svg in drawn]))
+            shown += [panel for panel in panels if panel.name != _MOST_FREQUENT]
+            figures |= {f"round-{panel.name}": svg for panel, _, svg in drawn}
     html = fill_template(
         "world.html",
         facts=[*facts(manifest), ("Rounds", as_text(len(table)))],
-        panels=[(panel, words, Markup(svg)) for panel, words, svg in drawn],
+        sections=sections,
         rounds=[
-            (number, [as_text(_value(table, number, name)) for name in _columns()])
+            (
+                number,
+                [as_text(_value(table, number, name)) for of in shown for name in of.measures],
+            )
             for number in table.index
         ],
-        heads=[f"{panel.title}: {label}" for panel in PANELS for label in panel.measures.values()],
+        heads=[f"{panel.title}: {label}" for panel in shown for label in panel.measures.values()],
         settings=settings(manifest),
         origin=origin(manifest),
         phases=[],
     )
-    return Report(html, {f"round-{panel.name}": svg for panel, _, svg in drawn})
+    return Report(html, figures)
+
+
+def _lines(panel: Panel, table: pd.DataFrame) -> dict[str, pd.Series]:
+    """Label -> values by round, of the measures that there are."""
+    lines = {label: table[name] for name, label in panel.measures.items() if name in table}
+    if panel.name != _MOST_FREQUENT:
+        return lines
+    return {label: line.fillna(0) / table["nodes.live"] for label, line in lines.items()}
+
+
+def _draw(panel: Panel, table: pd.DataFrame) -> tuple[str, str]:
+    """What a panel says in words, and its drawing."""
+    lines = _lines(panel, table)
+    words = " ".join(line_words(label, line) for label, line in lines.items())
+    return words, draw_rounds(f"round-{panel.name}", panel.title, words, lines)
 
 
 def _messages_panel(table: pd.DataFrame) -> Panel:
@@ -107,11 +186,7 @@ def _messages_panel(table: pd.DataFrame) -> Panel:
     sent = [name for name in table if name.startswith(_MESSAGES) and not name.startswith(_LOST)]
     most = sorted(sent, key=lambda name: (-table[name].sum(), name))[:_MOST_KINDS]
     kinds = {name: name.removeprefix(_MESSAGES) for name in most}
-    return Panel("messages", "Messages, the most frequent kinds", "per live node", kinds)
-
-
-def _columns() -> list[str]:
-    return [name for panel in PANELS for name in panel.measures]
+    return Panel(_MOST_FREQUENT, "Messages, the most frequent kinds", "per live node", kinds)
 
 
 def _value(table: pd.DataFrame, number: int, name: str) -> float | None:

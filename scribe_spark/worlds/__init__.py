@@ -1,6 +1,7 @@
 """Worlds: overlays whose nodes arrive, leave, fail and recover, in rounds."""
 
 from scribe_spark.worlds.events import check_events, read_events
+from scribe_spark.worlds.live_tree import LiveTree
 from scribe_spark.worlds.registry import (
     Generator,
     check_world,
@@ -18,6 +19,7 @@ __all__ = [
     "EventRows",
     "Extent",
     "Generator",
+    "LiveTree",
     "World",
     "check_events",
     "check_world",

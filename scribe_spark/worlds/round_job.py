@@ -32,6 +32,7 @@ from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.ring import ring_of
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.underlay.protocol import Kernel, Underlay
+from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures
 from scribe_spark.worlds.round_measures import round_measures
 from scribe_spark.worlds.state_table import read_state, state_table
 
@@ -124,6 +125,7 @@ def played(
     lookups: int,
     rules: WorldRules,
     kernel: Kernel,
+    live_tree: LiveTree | None = None,
 ) -> DataFrame:
     """Everything after a round: :data:`WORLD_ROWS`, in one partition; lazy.
 
@@ -133,6 +135,8 @@ def played(
         `schemas.WORLD_STATE`.
     events : DataFrame
         `schemas.EVENTS` of this round.
+    live_tree : LiveTree, optional
+        The reference tree that is kept over the live nodes.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -147,8 +151,12 @@ def played(
         names = given.column("name").to_numpy(zero_copy_only=False).astype(str)
         known = overlay.states.known
         happening = Events.of(known, given.column("node").to_numpy(), names)
+        was_alive = overlay.alive.copy()
         result = play_round(overlay, number, happening, lookups, rules, kernel)
-        for table in _results(overlay, result, rules, kernel):
+        measures = round_measures(overlay, result, rules.seed, kernel)
+        if live_tree is not None:
+            measures |= live_tree_measures(live_tree, known, was_alive, overlay.alive)
+        for table in _results(overlay, result, measures, kernel):
             yield from table.to_batches(_BATCH)
 
     named = events.select("node", F.col("event").alias("name"))
@@ -224,10 +232,9 @@ def _rows(frame: DataFrame, what: int) -> DataFrame:
 
 
 def _results(
-    overlay: OverlayState, result: RoundResult, rules: WorldRules, kernel: Kernel
+    overlay: OverlayState, result: RoundResult, measures: dict[str, float], kernel: Kernel
 ) -> Iterator[pa.Table]:
     yield _table(STATE, state_table(to_rows(overlay), kernel))
-    measures = round_measures(overlay, result, rules.seed, kernel)
     yield _table(
         MEASURE, {"name": pa.array(list(measures)), "value": pa.array(list(measures.values()))}
     )

@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 
+from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 
 __all__ = ["measure_of", "measures_by_round", "summarise", "summary_units"]
@@ -18,7 +19,7 @@ def summary_units() -> dict[str, str]:
     """Every number that :func:`summarise` may make -> its unit."""
     return {
         f"{measure}{ending}": unit
-        for measure, unit in ROUND_MEASURES.items()
+        for measure, unit in (ROUND_MEASURES | LIVE_TREE_MEASURES).items()
         for ending in ("", *_ENDINGS)
     }
 

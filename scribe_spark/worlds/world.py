@@ -10,6 +10,7 @@ from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.runtime.blocks import describe_jobs, materialise, release
 from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.worlds.live_tree import LiveTree
 from scribe_spark.worlds.round_job import (
     LOOKUPS,
     MEASURE,
@@ -40,6 +41,8 @@ class World:
         Made in each round, between live nodes and keys that are drawn.
     number : int
         The round that is played next.
+    live_tree : LiveTree, optional
+        The reference tree that is kept over the live nodes.
 
     Attributes
     ----------
@@ -55,8 +58,9 @@ class World:
         rules: WorldRules,
         lookups: int,
         number: int = 0,
+        live_tree: LiveTree | None = None,
     ) -> None:
-        self.number = number
+        self.number, self._live_tree = number, live_tree
         self._rows: DataFrame | None = None
         self._state, self._events = state, events
         self._underlay, self._rules, self._lookups = underlay, rules, lookups
@@ -71,6 +75,7 @@ class World:
         rules: WorldRules,
         lookups: int,
         overlay: str = "perfect",
+        live_tree: LiveTree | None = None,
     ) -> World:
         """The world before its first round.
 
@@ -82,21 +87,24 @@ class World:
             How many are alive at the start: the first numbers.
         overlay : str
             How tables are filled at the start: ``perfect`` or ``arrivals``.
+        live_tree : LiveTree, optional
+            As of the constructor.
         """
         begin = arrived_start if overlay == "arrivals" else perfect_tables
         with describe_jobs(nodes.sparkSession.sparkContext, "start of the world"):
             state, _ = materialise(begin(nodes, initial, rules, underlay.kernel))
-        return cls(state, events, underlay, rules, lookups)
+        return cls(state, events, underlay, rules, lookups, live_tree=live_tree)
 
     def step(self) -> dict[str, float]:
-        """Play a round; its measures by name (see :mod:`.round_measures`)."""
+        """Play a round; its measures by name (see :mod:`.round_measures`, :mod:`.live_tree`)."""
         number = self.number
         events = self._events.where(F.col("round") == number)
         context = self._events.sparkSession.sparkContext
         with describe_jobs(context, f"world round {number}"):
             rows, _ = materialise(
                 played(
-                    self._state, events, number, self._lookups, self._rules, self._underlay.kernel
+                    *(self._state, events, number, self._lookups),
+                    *(self._rules, self._underlay.kernel, self._live_tree),
                 )
             )
             measured = rows.where(F.col("what") == MEASURE).select("name", "value").collect()

@@ -33,6 +33,9 @@ def test_numbers_in_a_list_or_separated_by_commas():
     assert REFERENCE_TREE_FIELDS["hosts"].typical.startswith("10,20,30")
 
 
+ROUTED = {"dht": "routed", "scaling": 9, "assignment": "pastry"}
+
+
 @pytest.mark.parametrize(
     ("given", "line"),
     [
@@ -49,6 +52,12 @@ def test_numbers_in_a_list_or_separated_by_commas():
         ({"scaling": -1}, "scaling = -1: must be from 1"),
         ({"assignment": "can"}, "assignment = 'can': must be one of chord, pastry"),
         ({"host": 5}, "did you mean 'hosts'"),
+        ({"dht": "routed"}, "dht = 'routed': is for the 128-bit keys of scaling's networks"),
+        ({"dht": "routed", "scaling": 9}, "assignment = 'chord': gives keys to other hosts"),
+        ({"dht": "kademlia"}, "dht = 'kademlia': must be one of abstract, routed"),
+        ({"b": 2}, "b = 2: is of the network of --dht routed; leave it out"),
+        ({**ROUTED, "nodes": 9}, "nodes = 9: is what scaling says; leave it out"),
+        ({**ROUTED, "node_ids": "sha1"}, "node_ids = 'sha1': is uniform here"),
     ],
 )
 def test_what_is_refused(given, line):

@@ -80,6 +80,12 @@ def test_what_it_leaves(spark, finished):
     page = (finished / "report.html").read_text()
     for words in ("Figure 3: degrees", "Figure 4: reconfiguration area, connections", "Larger"):
         assert words in page
+    # whatever the order in which Spark collects
+    for point in (finished / "points").iterdir():
+        measured = json.loads(point.read_text())
+        assert list(measured) == sorted(measured)
+        for counts in measured.values():
+            assert list(counts) == sorted(counts, key=int)
     drawn = {path.stem for path in (finished / "figures").glob("*.svg")}
     assert {"figure-3-degrees", "figure-4-area-disconnections", "scaling-depth"} <= drawn
 
@@ -138,6 +144,41 @@ def test_what_is_refused(spark, finished, tmp_path):
     assert [path.name for path in points.iterdir()] == ["hosts-3-children-2.json"]
 
 
+def test_look_ups_over_pastry(spark, tmp_path):
+    """The same trees as with ``dht = abstract``, and every look-up has hops and a delay."""
+    abstract = ReferenceTreeConfig(hosts=(), connections=4, scaling=70, assignment="pastry")
+    routed = abstract.replace(
+        dht="routed", topology="power-law", power_law_routers=60, power_law_links=150, b=2
+    )
+    found = []
+    for config in (abstract, routed):
+        out = tmp_path / config.reference_tree.dht
+        play(spark, out, config=config)
+        found.append(json.loads((out / "points" / "scaling-70-children-2.json").read_text()))
+    plain, over_pastry = found
+    more = {name: over_pastry.pop(name) for name in set(over_pastry) - set(plain)}
+    assert over_pastry == plain
+    for purpose in ("parent", "child"):
+        asked = sum(int(n) * count for n, count in plain[f"{purpose}_lookups"].items())
+        for of in ("hops", "delay"):
+            assert sum(more[f"{purpose}_lookup_{of}"].values()) == asked
+    hops = [int(value) for value in more["child_lookup_hops"]]
+    assert min(hops) == 1
+    assert 2 <= max(hops) <= 6
+    assert min(int(value) for value in more["parent_lookup_delay"]) >= 2  # two LAN links
+    metrics = {row["name"]: row for row in json.loads((out / "metrics.json").read_text())}
+    assert metrics["scaling.n70.c2.parent_lookup_hops.mean"]["unit"] == "hops"
+    assert "Look-ups over Pastry" in (out / "report.html").read_text()
+
+
+def test_a_network_that_cannot_be_is_refused_before_spark(tmp_path):
+    config = ReferenceTreeConfig(
+        hosts=(), scaling=70, assignment="pastry", dht="routed", overlay="can"
+    )
+    with pytest.raises(InputError, match="overlay = 'can'"):
+        check_reference_tree(config, Execution(out=str(tmp_path / "out")))
+
+
 def test_events_do_not_depend_on_partitions(spark):
     point = Point("events", 10, 8, 2, "pastry")
     one = play_events(spark, point, 50, 3)
@@ -156,3 +197,22 @@ def test_a_page_of_one_large_tree():
     page = render_reference_tree(rows, metrics, {"resolved": {}, "seed": 1})
     assert "Figure 3" not in page.html
     assert "degree 1: 0.4 at 1,000 hosts." in page.html
+
+
+def test_axes_of_large_trees_have_numbers_of_hosts():
+    """They had matplotlib's formulas as text, and one line for each kind of event."""
+    measured = {
+        Point("scaling", hosts, 128, 2, "chord"): {
+            "degree": {1: hosts},
+            "depth": {3: hosts},
+            "area.connection": {3: 2},
+            "area.disconnection": {5: 2},
+        }
+        for hosts in (1_000, 10_000, 100_000)
+    }
+    rows = tidy(measured)
+    page = render_reference_tree(rows, reference_tree_metrics(rows), {"resolved": {}, "seed": 1})
+    assert "mathdefault" not in page.html
+    for label in (">1k<", ">10k<", ">100k<"):
+        assert label in page.html
+    assert "2 children: 4 at 1,000 hosts, 4 at 100,000 hosts." in page.html

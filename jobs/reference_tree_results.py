@@ -1,0 +1,219 @@
+"""Measure the reference tree of Costa and Frey, and write the tables of ``docs/reference_tree.md``.
+
+``python jobs/reference_tree_results.py OUT [--only NAME ...] [--page FILE]``
+
+Each experiment is a command of scribe-spark with a folder of its own in OUT; one that is complete
+is not run again.  With ``--page`` nothing is run: of what is in OUT, tables are written between two
+marks of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+_DEGREES = ["--hosts", "120", "--children", "2,3,4,7,15"]
+_PASTRY = ["--assignment", "pastry"]
+_LARGE = ["--hosts", "", "--scaling", "1000,10000,100000,1000000"]
+_ROUTED = ["--hosts", "", "--scaling", "1000,10000,100000", "--connections", "200"]
+
+#: Folder in OUT -> flags of ``scribe-spark reference-tree``.
+EXPERIMENTS: dict[str, list[str]] = {
+    "paper": [],
+    "degrees-chord": _DEGREES,
+    "degrees-pastry": [*_DEGREES, *_PASTRY],
+    "scaling-chord": _LARGE,
+    "scaling-pastry": [*_ROUTED, *_PASTRY, "--dht", "routed"],
+}
+
+MARKS = (
+    "<!-- trees: written by `make reference-tree-results` -->\n",
+    "<!-- end of trees -->\n",
+)
+
+
+def run(out: Path, names: Iterable[str]) -> None:
+    """Run the experiments that are not complete."""
+    for name in names:
+        command = [sys.executable, "-m", "scribe_spark.cli", "reference-tree", *EXPERIMENTS[name]]
+        subprocess.run([*command, "--out", str(out / name), "--resume"], check=True)
+
+
+# --- the tables
+
+
+def tables(out: Path) -> list[str]:
+    """The lines between the marks, of the experiments that are there."""
+    found = {name: _rows(out / name) for name in EXPERIMENTS if (out / name).exists()}
+    lines: list[str] = []
+    if "paper" in found:
+        lines += _papers(found["paper"])
+    degrees = [found[name] for name in ("degrees-chord", "degrees-pastry") if name in found]
+    if degrees:
+        lines += _degrees(pd.concat(degrees))
+    scaling = [found[name] for name in ("scaling-chord", "scaling-pastry") if name in found]
+    if scaling:
+        lines += _scaling(pd.concat(scaling))
+    if "scaling-pastry" in found:
+        lines += _routed(found["scaling-pastry"])
+    return lines
+
+
+def _papers(rows: pd.DataFrame) -> list[str]:
+    lines = [
+        "*Figures 3 and 4* (2,000 connections and as many disconnections of each size). Areas are "
+        "means with / without the host that came or went; *computing* are the hosts that compute "
+        "their neighbours anew, at connections / disconnections; *faults* are events after which "
+        "the tree was not the one computed from nothing.",
+        "",
+        "| hosts | degree 1 | degree 2 | degree 3 | more | area, connections | "
+        "area, disconnections | computing | faults |",
+        "|---" * 9 + "|",
+        "| independent check | 39 % | 24-39 % | 21-37 % | 0 | 3.2-3.6 / 2.2-2.6 | "
+        "3.2-3.6 / 2.2-2.6 | | |",
+    ]
+    for hosts, of in rows.groupby("hosts"):
+        cells = [f"{hosts}", *(_share(of, degree) for degree in (1, 2, 3)), _above(of, 3)]
+        cells += _areas(of)
+        cells.append(" / ".join(f"{_mean(of, f'hosts.{event}'):.2f}" for event in _EVENTS))
+        cells.append(str(_faults(of)))
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def _degrees(rows: pd.DataFrame) -> list[str]:
+    lines = [
+        "*Larger degrees* (120 hosts, 256 keys, 2,000 connections and as many disconnections).",
+        "",
+        "| assignment | children | bound | hosts above it | largest degree | degree 1 | "
+        "area, connections | area, disconnections | faults |",
+        "|---" * 9 + "|",
+    ]
+    for (assignment, children), of in rows.groupby(["assignment", "children"]):
+        cells = [f"`{assignment}`", f"{children}", f"{children + 1}", _above(of, children + 1)]
+        cells += [f"{_largest(of, 'degree')}", _share(of, 1), *_areas(of), str(_faults(of))]
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def _scaling(rows: pd.DataFrame) -> list[str]:
+    lines = [
+        "*Large trees* (binary tree, random 128-bit ids). The area is with the host that came or "
+        "went, over connections and disconnections together: mean ± standard error, and of how "
+        "many events. Look-ups are those by which a host finds its place.",
+        "",
+        "| assignment | N | degree 1 | degree 2 | degree 3 | more | depth, mean | depth, largest | "
+        "log2 N | area | events | faults | look-ups for the parent | for children |",
+        "|---" * 14 + "|",
+    ]
+    for (assignment, hosts), of in rows.groupby(["assignment", "hosts"]):
+        areas = of[of["measure"].isin([f"area.{event}" for event in _EVENTS])]
+        events = int(areas["count"].sum())
+        mean = (areas["value"] * areas["count"]).sum() / events
+        squares = ((areas["value"] - mean) ** 2 * areas["count"]).sum() / max(events - 1, 1)
+        cells = [f"`{assignment}`", f"{hosts:,}", *(_share(of, degree) for degree in (1, 2, 3))]
+        cells += [_above(of, 3), f"{_mean(of, 'depth'):.2f}", f"{_largest(of, 'depth')}"]
+        cells += [f"{math.log2(hosts):.2f}", f"{mean:.2f} ± {math.sqrt(squares / events):.2f}"]
+        cells += [f"{events:,}", str(_faults(of))]
+        cells += [f"{_mean(of, f'{purpose}_lookups'):.2f}" for purpose in ("parent", "child")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def _routed(rows: pd.DataFrame) -> list[str]:
+    lines = [
+        "*Look-ups over Pastry* (`--dht routed`, b = 4, l = 16, perfect tables, the transit-stub "
+        "network): one way from the host that asks to the owner of the key.",
+        "",
+        "| N | for | look-ups | hops, mean | hops, largest | delay, mean | delay, largest |",
+        "|---" * 7 + "|",
+    ]
+    for hosts, of in rows.groupby("hosts"):
+        for purpose, words in (("parent", "the parent"), ("child", "children")):
+            hops, delay = (f"{purpose}_lookup_{what}" for what in ("hops", "delay"))
+            asked = of[of["measure"] == hops]["count"].sum()
+            cells = [f"{hosts:,}", words, f"{asked:,}", f"{_mean(of, hops):.2f}"]
+            cells += [f"{_largest(of, hops)}", f"{_mean(of, delay):.0f} ms"]
+            cells.append(f"{_largest(of, delay)} ms")
+            lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+_EVENTS = ("connection", "disconnection")
+
+
+def _rows(folder: Path) -> pd.DataFrame:
+    return pd.read_parquet(folder / "tables" / "reference_tree")
+
+
+def _of(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
+    return rows[rows["measure"] == measure]
+
+
+def _mean(rows: pd.DataFrame, measure: str) -> float:
+    mine = _of(rows, measure)
+    return float((mine["value"] * mine["count"]).sum() / mine["count"].sum())
+
+
+def _largest(rows: pd.DataFrame, measure: str) -> int:
+    return int(_of(rows, measure)["value"].max())
+
+
+def _share(rows: pd.DataFrame, degree: int) -> str:
+    mine = _of(rows, "degree")
+    return _per_cent(mine[mine["value"] == degree]["count"].sum() / mine["count"].sum())
+
+
+def _above(rows: pd.DataFrame, bound: int) -> str:
+    mine = _of(rows, "degree")
+    above = mine[mine["value"] > bound]["count"].sum()
+    return _per_cent(above / mine["count"].sum(), 2) if above else "0"
+
+
+def _per_cent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _areas(rows: pd.DataFrame) -> list[str]:
+    return [
+        f"{_mean(rows, f'area.{event}'):.2f} / {_mean(rows, f'area_without.{event}'):.2f}"
+        for event in _EVENTS
+    ]
+
+
+def _faults(rows: pd.DataFrame) -> int:
+    mine = rows[rows["measure"].str.startswith("faults.")]
+    return int((mine["value"] * mine["count"]).sum())
+
+
+def page_with(text: str, lines: Iterable[str]) -> str:
+    """The page with other lines between its marks."""
+    begin, end = MARKS
+    before, found, rest = text.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found or not found_end:
+        raise SystemExit(f"the page has no lines {begin.strip()} and {end.strip()}")
+    return before + begin + "\n" + "".join(f"{line}\n" for line in lines) + end + after
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description="Measure the reference tree.")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS))
+    parser.add_argument("--page", type=Path, help="write the tables of what is there; run nothing")
+    given = parser.parse_args(arguments)
+    if given.page is None:
+        run(given.out, given.only)
+    else:
+        text = given.page.read_text("utf-8")
+        given.page.write_text(page_with(text, tables(given.out)), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,47 @@
+"""The section ``reference_tree`` of a world: Costa and Frey's tree over its live nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from scribe_spark.config.section import Flat, Section
+from scribe_spark.config.trees import MOST_REFERENCE_CHILDREN
+from scribe_spark.errors import InputError
+
+__all__ = ["LiveTreeConfig"]
+
+
+class LiveTreeConfig(Section):
+    """Whether a world keeps the tree beside its overlay, and which."""
+
+    kept: Annotated[bool, Flat("reference_tree")] = Field(
+        default=False,
+        description="Worlds: keep Costa and Frey's reference tree over the live nodes, and measure "
+        "what each round's events cost it",
+    )
+    children: Annotated[int, Flat("reference_children")] = Field(
+        default=2,
+        ge=2,
+        le=MOST_REFERENCE_CHILDREN,
+        description="Reference tree: most children of a key; 2 is the binary tree",
+    )
+    assignment: Annotated[Literal["pastry", "chord"], Flat("reference_assignment")] = Field(
+        default="pastry",
+        description="Reference tree: which keys a node has, those nearest to its nodeId (pastry) "
+        "or those after its predecessor (chord)",
+    )
+
+    @model_validator(mode="after")
+    def _is_kept(self) -> LiveTreeConfig:
+        """Refuse a tree that is described and not kept."""
+        if self.kept:
+            return self
+        for name, flat in self.flat_names().items():
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                raise InputError(
+                    flat, value, "is of the reference tree; give --reference-tree, too"
+                )
+        return self

@@ -1,0 +1,38 @@
+"""A command of scribe-spark that is killed with -9, and gone on with by executor processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+#: Two executor processes, which share nothing with the driver but OUT.
+CLUSTER = "local-cluster[2,1,1024]"
+
+
+def killed_then_gone_on(command: list[str], until: str, log: Path) -> None:
+    """Start in local mode, kill when `until` is told, go on with two executor processes."""
+    with open(log, "w") as told:
+        run = subprocess.Popen(
+            [*command, "--master=local[1]"], stderr=told, stdout=told, start_new_session=True
+        )
+        end = time.monotonic() + 200
+        try:
+            while until not in log.read_text():
+                assert run.poll() is None, log.read_text()
+                assert time.monotonic() < end, log.read_text()
+                time.sleep(0.02)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+        assert run.wait(60) == -signal.SIGKILL
+    done = subprocess.run(
+        [*command, f"--master={CLUSTER}", "--partitions=3"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
