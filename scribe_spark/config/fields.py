@@ -11,6 +11,7 @@ from scribe_spark.config.kinds import Kind, kind_of
 from scribe_spark.config.reference_tree import ReferenceTreeConfig, ReferenceTreeSection
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.run import RunConfig
+from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.world import WorldConfig
@@ -111,10 +112,11 @@ REFERENCE_TREE_FIELDS: dict[str, FieldRecord] = all_fields_of(ReferenceTreeConfi
 def documentation() -> Iterator[tuple[str, str, str, str, str]]:
     """Section, flat name, type, default and description of every field, in order.
 
-    The default is empty where a field is unset.  Those of the section ``world`` are of worlds only,
-    those of ``reference_tree`` of the command of that name.
+    The default is empty where a field is unset.  Those of the sections ``world`` and ``scribe`` are
+    of worlds only, those of ``reference_tree`` of the command of that name.  Some of ``scribe`` are
+    called like those of runs: groups and members mean the same there.
     """
-    of_worlds = fields_of(RoundsConfig, "world")
+    of_worlds = fields_of(RoundsConfig, "world") | fields_of(ScribeConfig, "scribe")
     of_trees = fields_of(ReferenceTreeSection, "reference_tree")
     execution = fields_of(Execution, "execution")
     others = (*of_worlds.values(), *of_trees.values(), *execution.values())
