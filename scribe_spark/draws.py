@@ -140,7 +140,7 @@ def _turn(word: int, by: int) -> int:
 
 
 def _hash_text(text: bytes) -> int:
-    one, two, three, four, five = _PRIMES
+    one, two, three, _, five = _PRIMES
     if len(text) > 31:
         raise ValueError(f"a purpose has at most 31 bytes: {text!r}")
     state = _SPARK_SEED + five + len(text)

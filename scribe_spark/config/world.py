@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from pydantic import model_validator
 
+from scribe_spark.config.groups import GroupsConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
-from scribe_spark.config.groups import GroupsConfig
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import Section

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import schemas
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, read_table
+from scribe_spark.worlds.group_start import GroupStart
 from scribe_spark.worlds.groups import WorldGroups
 from scribe_spark.worlds.possible import first_bad_cell, first_impossible, live_after
 from scribe_spark.worlds.possible_groups import first_impossible_in_groups
@@ -36,10 +37,13 @@ COLUMNS: dict[str, Kind] = {"round": "int", "node": "int", "event": "str", "grou
 OPTIONAL = ("group",)
 
 
-def check_events(
-    path: str, extent: Extent, groups: WorldGroups | None = None, starts: EventRows | None = None
-) -> pd.DataFrame:
+def check_events(path: str, extent: Extent, start: GroupStart | None = None) -> pd.DataFrame:
     """Read a local table of events without Spark and check it.
+
+    Parameters
+    ----------
+    start : GroupStart, optional
+        Of a world with groups; what happens at the start is among the events then.
 
     Raises
     ------
@@ -47,8 +51,12 @@ def check_events(
         As :func:`check_rows`; a missing column, a value that is missing or of another type.
     """
     rows, names = read_rows(path)
+    groups = None if start is None else start.groups
+    starts = EventRows.none()
+    if start is not None and first_bad_cell(rows, names, extent, start.groups.numbers) is None:
+        starts = start.rows(rows)
     check_rows(rows, extent, "events", path, names, groups, starts)
-    return events_frame(rows)
+    return events_frame(EventRows.join(rows, starts))
 
 
 def read_rows(path: str) -> tuple[EventRows, np.ndarray]:

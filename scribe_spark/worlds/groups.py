@@ -133,9 +133,7 @@ def _drawn(config: WorldConfig, extent: Extent) -> tuple[np.ndarray, np.ndarray]
         sizes = np.full(count, scribe.size, dtype=np.int64)
     else:
         exponent = scribe.zipf_exponent
-        sizes = group_sizes(
-            RunConfig(nodes=extent.initial, groups=count, zipf_exponent=exponent)
-        )
+        sizes = group_sizes(RunConfig(nodes=extent.initial, groups=count, zipf_exponent=exponent))
     drawn = [
         draws.distinct_below(extent.initial, size, config.seed, "members", group)
         for group, size in enumerate(sizes.tolist(), start=1)

@@ -18,10 +18,9 @@ from scribe_spark.worlds.access import AccessLists
 from scribe_spark.worlds.events import (
     COLUMNS,
     OPTIONAL,
-    check_rows,
+    check_events,
     events_frame,
     events_table,
-    read_rows,
     refuse_empty,
 )
 from scribe_spark.worlds.group_start import GroupStart
@@ -53,13 +52,9 @@ def read_events(
     InputError
         As :func:`check_rows`; a missing column or value.
     """
-    groups = None if start is None else start.groups
     if is_local(path):
-        rows, names = read_rows(path)
-        cells = first_bad_cell(rows, names, extent, None if groups is None else groups.numbers)
-        first = EventRows.none() if start is None or cells is not None else start.rows(rows)
-        check_rows(rows, extent, "events", path, names, groups, first)
-        return events_table(spark, events_frame(EventRows.join(rows, first)))
+        return events_table(spark, check_events(path, extent, start))
+    groups = None if start is None else start.groups
     given = read_remote(spark, path, "events", COLUMNS, OPTIONAL)
     if "group" not in given.columns:
         given = given.withColumn("group", F.lit(None).cast("bigint"))

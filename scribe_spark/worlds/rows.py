@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class EventRows:
     rounds: np.ndarray
     nodes: np.ndarray
     events: np.ndarray
-    groups: np.ndarray = field(default=None)  # type: ignore[assignment]
+    groups: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if self.groups is None:
