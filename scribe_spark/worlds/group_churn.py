@@ -23,7 +23,7 @@ from scribe_spark.worlds.setting import Setting
 __all__ = ["group_churn"]
 
 #: How often a node is drawn for a place before the nodes that may take it are listed.
-_TRIES = 16
+_TRIES = 8
 
 
 def group_churn(setting: Setting, times: Lifetimes, seed: int) -> EventRows:
@@ -134,24 +134,24 @@ class _Churn:
         """
         found = [np.empty(0, dtype=np.int64)]
         numbers = self._groups.numbers
-        places = np.repeat(np.arange(len(missing)), np.where(self._is_listed, 0, missing))
+        sizes = np.bincount(taken // 2**31, minlength=len(missing))
+        listed = np.where(self._is_listed | (2 * sizes > len(live)), missing, 0)
+        places = np.repeat(np.arange(len(missing)), missing - listed)
         slots = np.arange(len(places))
-        for again in range(_TRIES if len(live) else 0):
+        for again in range(_TRIES):
             if not len(places):
                 break
             raw = draws.bits_np(self._seed, "group churn", at, numbers[places], slots, again)
             keys = places * 2**31 + live[(raw % np.uint64(len(live))).astype(np.int64)]
-            is_first = np.zeros(len(keys), dtype=bool)
-            is_first[np.unique(keys, return_index=True)[1]] = True
-            takes = is_first & ~np.isin(keys, taken)
+            takes = np.zeros(len(keys), dtype=bool)
+            takes[np.unique(keys, return_index=True)[1]] = True
+            takes &= ~_among(keys, taken) & ~np.isin(keys, np.concatenate(found))
             found.append(keys[takes])
-            taken = np.union1d(taken, keys[takes])
             places, slots = places[~takes], slots[~takes]
-        left = np.bincount(places, minlength=len(missing))
-        left = np.where(self._is_listed, missing, left)
-        for place in np.flatnonzero(left):
-            keys = self._listed(int(place), int(left[place]), live, taken, at)
-            found.append(keys)
+        listed += np.bincount(places, minlength=len(missing))
+        taken = np.sort(np.concatenate([taken, *found]))
+        for place in np.flatnonzero(listed):
+            found.append(self._listed(int(place), int(listed[place]), live, taken, at))
         keys = np.sort(np.concatenate(found))
         return keys // 2**31, keys % 2**31
 
@@ -163,6 +163,14 @@ class _Churn:
         if self._is_listed[place]:
             live = np.intersect1d(live, self._groups.access.permitted(MAY_JOIN, number))
         keys = place * 2**31 + live
-        keys = keys[~np.isin(keys, taken)]
+        keys = keys[~_among(keys, taken)]
         raw = draws.bits_np(self._seed, "group churn of few", at, number, keys % 2**31)
         return keys[np.argsort(raw, kind="stable")[:count]]
+
+
+def _among(keys: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """Which keys are in `among`, which is ascending."""
+    place = np.searchsorted(among, keys)
+    found = place < len(among)
+    found[found] = among[place[found]] == keys[found]
+    return found
