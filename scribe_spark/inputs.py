@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import unquote, urlparse
 
 import numpy as np
@@ -31,7 +31,7 @@ __all__ = [
     "typed",
 ]
 
-Kind = Literal["int", "float", "str"]
+Kind = Literal["int", "float", "str", "optional int"]
 
 #: A scheme is followed by a slash (``dbfs:/x``, ``s3a://b/x``), so ``a:b.csv`` stays a file name.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -84,7 +84,8 @@ def read_table(
     field : str
         The input's name in error messages, for example ``members``.
     columns : mapping
-        Column name -> ``"int"`` (int64), ``"float"`` (float64, finite) or ``"str"`` (object).
+        Column name -> ``"int"`` (int64), ``"float"`` (float64, finite), ``"str"`` (object) or
+        ``"optional int"`` (Int64: cells may be empty).
     optional : collection of str
         Those of `columns` that the table may lack; they are then not in the result.
 
@@ -178,8 +179,8 @@ def first_rows(frame: pd.DataFrame, bad: np.ndarray, most: int = 3) -> str:
     return ", ".join(shown) + more
 
 
-def _values(frame: pd.DataFrame, name: str, kind: Kind, field: str, value: object) -> np.ndarray:
-    """Column `name` as int64, float64 or texts, or the reason why not."""
+def _values(frame: pd.DataFrame, name: str, kind: Kind, field: str, value: object) -> Any:
+    """Column `name` as int64, float64, texts or Int64, or the reason why not."""
     column = frame[name]
 
     def refuse(bad: np.ndarray, what: str) -> InputError:
@@ -191,6 +192,10 @@ def _values(frame: pd.DataFrame, name: str, kind: Kind, field: str, value: objec
         if pd.api.types.infer_dtype(texts, skipna=False) != "string":  # without a loop over cells
             raise refuse(np.array([not isinstance(cell, str) for cell in texts]), "a text")
         return texts
+    if kind == "optional int":
+        missing = column.isna().to_numpy()
+        filled = frame.assign(**{name: column.astype(object).mask(missing, 0)})
+        return pd.arrays.IntegerArray(_values(filled, name, "int", field, value), missing)
     numbers = _parsed(column)
     # a nullable type with NULLs goes on as float64, where they are NaN
     if kind == "int" and pd.api.types.is_integer_dtype(numbers.dtype) and not numbers.hasnans:

@@ -58,9 +58,9 @@ def _remote_column(frame: DataFrame, name: str, kind: Kind) -> Column:
     column, fractional = F.col(f"`{name}`"), ("float", "double", "decimal")
     if kind == "str":
         return column.cast("string").alias(name)
-    if kind == "int" and dict(frame.dtypes)[name].startswith(fractional):
+    if kind != "float" and dict(frame.dtypes)[name].startswith(fractional):
         column = F.when(column == F.floor(column), column)
-    return column.try_cast("bigint" if kind == "int" else "double").alias(name)
+    return column.try_cast("double" if kind == "float" else "bigint").alias(name)
 
 
 @contextmanager

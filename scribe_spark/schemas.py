@@ -61,9 +61,9 @@ NODE_STRESS = _schema(system=_STRING, node=_LONG, children_tables=_LONG, childre
 LINK_STRESS = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, packets=_LONG)
 GROUP_DELAY = _schema(system=_STRING, group=_LONG, size=_LONG, rad=_DOUBLE, rmd=_DOUBLE)
 
-#: What happens in a world (`worlds.events`); rounds are numbered from 0.  Events of a group will
-#: have a column ``group`` after these.
-EVENTS = _schema(round=_INT, node=_LONG, event=_STRING)
+#: What happens in a world (`worlds.events`); rounds are numbered from 0.  Events of nodes have no
+#: group.
+EVENTS = _schema(round=_INT, node=_LONG, event=_STRING, group=_LONG)
 
 #: Every measure of a world, by round; the system is `PASTRY` for those of the overlay.
 ROUNDS = _schema(round=_LONG, system=_STRING, measure=_STRING, value=_DOUBLE)

@@ -15,6 +15,7 @@ from scribe_spark.config import (
     OverlayConfig,
     RoundsConfig,
     RunConfig,
+    ScribeConfig,
     WorldConfig,
     read_toml,
     write_toml,
@@ -45,6 +46,32 @@ BAD = [
     ("weibull_shape", 0.0, "must be at least 0.1"),
     ("weibull_shape", 11.0, "must be at most 10.0"),
     ("replacement", "leave", "must be one of arrive, recover"),
+    ("roots", 0, "must be at least 1"),
+    ("holders", 0, "must be at least 1"),
+    ("crowd", 0, "must be at least 1"),
+    ("crowd_group", "one", "must be a whole number"),
+    ("membership", 0.5, "must be at least 1.0"),
+    ("publish_rate", 0.0, "must be above 0.0"),
+    ("publish_rate", 1001.0, "must be at most 1000.0"),
+    ("publish_source", "routed", "must be one of member, root, any"),
+    ("publishers", -1, "must be at least 0"),
+    ("groups", -1, "must be at least 0"),
+    ("groups", 1_000_001, "must be at most 1,000,000"),
+    ("group_size", -1, "must be at least 0"),
+    ("zipf_exponent", -1.0, "must be at least 0.0"),
+    ("group_ids", "name", "must be one of hash, creator"),
+    ("members", "", "must be a non-empty text"),
+    ("access", " ", "must be a non-empty text"),
+    ("access", "a.csv", "is of no group; give groups or members"),
+    ("rejoin", 1, "must be true or false"),
+    ("replicas", 0, "must be at least 1"),
+    ("parent_timeout", 0, "must be at least 1"),
+    ("refresh", 0, "must be at least 1"),
+    ("child_timeout", 0, "must be at least 1"),
+    ("child_timeout", 2, "must be more than refresh, which is 2"),
+    ("delivery", "sure", "must be one of best-effort, reliable"),
+    ("buffer", 0, "must be at least 1"),
+    ("deadline", -1, "must be at least 0"),
     ("lookups", -1, "must be at least 0"),
     ("lookups", 10**9, "must be at most 100,000,000"),
     ("detection", -1, "must be at least 0"),
@@ -65,7 +92,40 @@ def test_a_bad_value_is_refused_in_one_line(field, value, remedy):
 
 
 def test_every_field_of_the_section_has_a_refusal_above():
-    assert set(RoundsConfig.model_fields) <= {field for field, *_ in BAD}
+    refused = {field for field, *_ in BAD}
+    assert {*RoundsConfig.model_fields, *ScribeConfig.flat_names().values()} <= refused
+
+
+TOGETHER = [
+    ({"groups": 3, "leaf_set": 8}, "replicas = 5: must be at most 4, half of leaf_set"),
+    ({"groups": 3, "group_size": 10, "nodes": 9}, "group_size = 10: a group cannot have more mem"),
+    ({"groups": 1_000, "group_size": 90_000}, "groups = 1000: makes 90,000,000 members over all"),
+    ({"groups": 3, "refresh": 4}, "child_timeout = 4: must be more than refresh, which is 4"),
+    ({"groups": 3, "members": "m.csv"}, "groups = 3: is what the table of members says; leave out"),
+    ({"publish_source": "root", "publish_rate": 2.0}, "publish_rate = 2.0: is more than the 1 tha"),
+    ({"publishers": 3, "publish_rate": 3.5}, "publish_rate = 3.5: is more than the 3 that sources"),
+    ({"publish_source": "root", "publishers": 2}, "publishers = 2: must be 0 or 1: a group has on"),
+]
+
+
+@pytest.mark.parametrize(("given", "says"), TOGETHER)
+def test_fields_that_contradict_each_other_are_refused(given, says):
+    with pytest.raises(InputError) as refused:
+        WorldConfig(**given)
+    assert str(refused.value).startswith(says)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_world_has_no_groups_unless_it_is_told():
+    assert not WorldConfig(leaf_set=2).scribe.has_groups
+    assert WorldConfig(groups=1).scribe.has_groups
+    read = WorldConfig(members="m.csv").scribe
+    assert (read.has_groups, read.count, read.zipf_exponent) == (True, None, None)
+    assert WorldConfig(scribe={"count": 4, "refresh": 1}) == WorldConfig(groups=4, refresh=1)
+    assert WorldConfig(generator="churn + publications").world.generators == (
+        "churn",
+        "publications",
+    )
 
 
 def test_events_have_one_origin():
@@ -126,7 +186,9 @@ def test_flags_are_the_fields_and_runs_have_none_of_the_section():
     of_tree = {n for n, field in WORLD_FIELDS.items() if field.section == "reference_tree"}
     assert of_tree == {"reference_tree", "reference_children", "reference_assignment"}
     assert of_tree - set(RUN_FIELDS) == {"reference_tree"}
-    shared = set(WORLD_FIELDS) - section - of_tree
+    scribe = {name for name, field in WORLD_FIELDS.items() if field.section == "scribe"}
+    assert scribe == set(ScribeConfig.flat_names().values())
+    shared = set(WORLD_FIELDS) - section - of_tree - scribe
     assert {name: WORLD_FIELDS[name] for name in shared} == {n: RUN_FIELDS[n] for n in shared}
 
 

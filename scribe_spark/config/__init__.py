@@ -20,6 +20,7 @@ from scribe_spark.config.paper import EXPERIMENTS, Experiment, Paper
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.run import SECTIONS, RunConfig, flat_values
+from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.toml import read_toml, write_toml
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
@@ -42,6 +43,7 @@ __all__ = [
     "ReferenceTreeConfig",
     "RoundsConfig",
     "RunConfig",
+    "ScribeConfig",
     "TopologyConfig",
     "TreesConfig",
     "WorldConfig",

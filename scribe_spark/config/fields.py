@@ -12,6 +12,7 @@ from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.reference_tree import ReferenceTreeConfig, ReferenceTreeSection
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.run import RunConfig
+from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.world import WorldConfig
@@ -112,11 +113,13 @@ REFERENCE_TREE_FIELDS: dict[str, FieldRecord] = all_fields_of(ReferenceTreeConfi
 def documentation() -> Iterator[tuple[str, str, str, str, str]]:
     """Section, flat name, type, default and description of every field, in order.
 
-    The default is empty where a field is unset.  Those of the section ``world`` are of worlds only,
-    those of ``reference_tree`` of the command of that name; but its field `reference_tree` is of
-    worlds, which have fields of the section ``trees``, too.
+    The default is empty where a field is unset.  Those of the sections ``world`` and ``scribe`` are
+    of worlds only, those of ``reference_tree`` of the command of that name; but its field
+    `reference_tree` is of worlds, which have fields of the section ``trees``, too.  Some of
+    ``scribe`` are called like those of runs: groups and members mean the same there.
     """
-    of_worlds = fields_of(RoundsConfig, "world") | {
+    of_worlds = fields_of(RoundsConfig, "world") | fields_of(ScribeConfig, "scribe")
+    of_worlds |= {
         name: field
         for name, field in fields_of(LiveTreeConfig, "reference_tree").items()
         if name not in RUN_FIELDS

@@ -18,12 +18,16 @@ MOST_ROUNDS = 100_000
 #: A lookup is a row of a message table in each hop of its round.
 MOST_LOOKUPS = 100_000_000
 
+#: Publications of a group in a round; each is a message to every member.
+MOST_PUBLISHED = 1_000
+
 
 class RoundsConfig(Section):
     """Rounds, and what happens in each; a round is one maintenance period of the overlay.
 
-    Events are a table of the user's (`events`) or come from a `generator`; with neither the nodes
-    stay as they are.  The fields from `event_round` to `replacement` are parameters of generators.
+    Events are a table of the user's (`events`) or come from a `generator`, or several, joined by
+    plus signs; with neither the nodes stay as they are.  The fields from `event_round` to
+    `publishers` are parameters of generators.
     """
 
     rounds: int = Field(
@@ -32,13 +36,15 @@ class RoundsConfig(Section):
     events: Text | None = Field(
         default=None,
         description="A CSV or Parquet table (round, node, event) of your own; an event is arrive, "
-        "leave, fail or recover",
+        "leave, fail or recover; with a column group also create, join, quit or publish",
     )
     generator: Text | None = Field(
         default=None,
         description="What makes the events: mass-failure (a share of the live nodes), "
         "adjacent-failure (nodes with adjacent nodeIds), churn, flash-crowd, or the name of a "
-        "registered generator",
+        "registered generator; of worlds with groups also root-failure (roots, and nodes near "
+        "them), group-crowd (many join one group), group-churn (members come and go), "
+        "publications. Several are joined by +: churn+publications",
     )
     initial: int | None = Field(
         default=None,
@@ -51,7 +57,8 @@ class RoundsConfig(Section):
         default=1,
         ge=0,
         le=MOST_ROUNDS - 1,
-        description="Mass failure, adjacent failure, flash crowd: the round in which it happens",
+        description="Mass failure, adjacent failure, root failure, flash crowd, group crowd: the "
+        "round in which it happens",
     )
     share: float = Field(
         default=0.1,
@@ -89,6 +96,53 @@ class RoundsConfig(Section):
         description="Churn: a failed node that is back has an empty state (arrive), or its last "
         "known leaf set (recover)",
     )
+    roots: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_NODES,
+        description="Root failure: the roots of this many of the largest groups",
+    )
+    holders: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_NODES,
+        description="Root failure: how many of the live nodes nearest to each groupId fail; 1 is "
+        "the root alone, as many as replicas are all that have the group's state",
+    )
+    crowd: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_NODES,
+        description="Group crowd: how many nodes join at once [default: all that are alive and no "
+        "members]",
+    )
+    crowd_group: int | None = Field(
+        default=None,
+        description="Group crowd: the group that they join [default: the smallest]",
+    )
+    membership: float = Field(
+        default=50.0,
+        ge=1.0,
+        le=1e9,
+        description="Group churn: mean time in rounds after which a member quits",
+    )
+    publish_rate: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=MOST_PUBLISHED,
+        description="Publications: how many a group has in a round; 0.1 is one in ten rounds",
+    )
+    publish_source: Literal["member", "root", "any"] = Field(
+        default="member",
+        description="Publications: who publishes, members of the group, its root, or any live node",
+    )
+    publishers: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_NODES,
+        description="Publications: how many sources a group has, of members or any; one that is "
+        "gone is replaced; 0: drawn anew for each publication",
+    )
     lookups: int = Field(
         default=1_000,
         ge=0,
@@ -121,3 +175,22 @@ class RoundsConfig(Section):
             remedy = "makes events, which a table of events has itself; leave out this, or events"
             raise InputError("generator", given["generator"], remedy)
         return given
+
+    @model_validator(mode="after")
+    def _sources_suffice(self) -> RoundsConfig:
+        """A source has one publication in a round and group at most."""
+        sources = 1 if self.publish_source == "root" else self.publishers
+        if sources and self.publish_rate > sources:
+            remedy = (
+                f"is more than the {sources} that sources of a group can publish in a round, one "
+                "each; give less, or more publishers"
+            )
+            raise InputError("publish_rate", self.publish_rate, remedy)
+        if self.publish_source == "root" and self.publishers > 1:
+            raise InputError("publishers", self.publishers, "must be 0 or 1: a group has one root")
+        return self
+
+    @property
+    def generators(self) -> tuple[str, ...]:
+        """The names of the generators, none if there is none."""
+        return () if self.generator is None else tuple(map(str.strip, self.generator.split("+")))

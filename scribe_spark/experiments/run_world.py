@@ -15,7 +15,6 @@ from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
@@ -29,6 +28,7 @@ from scribe_spark.experiments.world_setup import (
     make_world,
     network_of,
     previous_world,
+    refuse_groups,
     rules_of,
     world_inputs,
 )
@@ -63,8 +63,10 @@ def run_world(
     Raises
     ------
     InputError
-        OUT cannot be used, is in use, or is of another world; or the events cannot be.
+        OUT cannot be used, is in use, or is of another world; the events cannot be; or the world
+        has groups.
     """
+    refuse_groups(config)
     progress = progress or Silent()
     simulation = Simulation(spark, network_of(config), progress=progress, shares=shares)
     try:
@@ -137,7 +139,9 @@ class _WorldRun:
                 "routers": self.simulation.topology.routers(),
                 "links": self.simulation.topology.links(),
                 "nodes": self.simulation.nodes,
-                "events": _as_written(world_events(self.simulation.nodes, self.config)),
+                "events": schemas.conform(
+                    world_events(self.simulation.nodes, self.config), schemas.WORLD_EVENTS
+                ),
             }
             records = {name: self.folder.write_table(name, t) for name, t in tables.items()}
             self.simulation.saved["nodes"] = self.folder.read_table("nodes")
@@ -181,7 +185,7 @@ class _WorldRun:
         )
 
     def _events(self) -> DataFrame:
-        return self.folder.read_table("events").drop("group")
+        return self.folder.read_table("events")
 
     def _play(self, world: World) -> None:
         last_saved = time.monotonic()
@@ -222,12 +226,6 @@ def _places(number: int) -> tuple[str, str]:
     """The table and the text that a save before round `number` goes to."""
     place = "even" if number % 2 == 0 else "odd"
     return f"state_{place}", f"measures_{place}.json"
-
-
-def _as_written(events: DataFrame) -> DataFrame:
-    """`schemas.WORLD_EVENTS`."""
-    group = F.lit(None).cast("bigint").alias("group")
-    return schemas.conform(events.withColumn("group", group), schemas.WORLD_EVENTS)
 
 
 def _system(measure: str) -> str:

@@ -7,7 +7,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from scribe_spark.config import Execution, NetworkConfig, RunConfig, WorldConfig
+from scribe_spark.config import (
+    Execution,
+    NetworkConfig,
+    OverlayConfig,
+    RunConfig,
+    TopologyConfig,
+    WorldConfig,
+)
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.locations import local_contents, probe_local
@@ -27,6 +34,7 @@ __all__ = [
     "make_world",
     "network_of",
     "previous_world",
+    "refuse_groups",
     "rules_of",
     "world_inputs",
 ]
@@ -55,6 +63,7 @@ def make_world(
     ...     print(world.step()["lookups.hops"])
     ...     world.lookups.where("NOT right").show()
     """
+    refuse_groups(config)
     return World.start(
         simulation.nodes,
         extent_of(config).initial,
@@ -69,8 +78,9 @@ def make_world(
 
 def network_of(config: NetworkConfig) -> RunConfig:
     """A run's config with the same network and nodes."""
-    known = RunConfig().flat()
-    return RunConfig(**{n: value for n, value in config.given().items() if n in known})
+    sections = (TopologyConfig.flat_names(), OverlayConfig.flat_names())
+    names = {"seed", *(flat for section in sections for flat in section.values())}
+    return RunConfig(**{n: value for n, value in config.given().items() if n in names})
 
 
 def rules_of(config: WorldConfig) -> WorldRules:
@@ -100,6 +110,25 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     ------
     InputError
     """
+    _check_all(config, execution)
+    refuse_groups(config)
+
+
+def refuse_groups(config: WorldConfig) -> None:
+    """Refuse to play a world with groups: the rounds know Pastry only.
+
+    Raises
+    ------
+    InputError
+    """
+    if config.scribe.has_groups:
+        field = "groups" if config.scribe.members is None else "members"
+        value = config.scribe.flat()[field]
+        remedy = "worlds with groups can be checked, but not be played yet; leave out this"
+        raise InputError(field, value, remedy)
+
+
+def _check_all(config: WorldConfig, execution: Execution) -> None:
     if is_local(execution.out):
         previous_world(*local_contents(execution.out), config, execution)
         refuse_local_lock(execution.out)
@@ -133,7 +162,14 @@ def _check_shape(manifest: Mapping[str, Any]) -> None:
 
 
 def world_inputs(config: WorldConfig) -> dict[str, str]:
-    path = config.world.events
-    if path is None or not is_local(path):
-        return {}
-    return {"events": file_digest(local_path(path))}
+    """Field -> digest of each table of the user's that is on this machine."""
+    tables = {
+        "events": config.world.events,
+        "members": config.scribe.members,
+        "access": config.scribe.access,
+    }
+    return {
+        field: file_digest(local_path(path))
+        for field, path in tables.items()
+        if path is not None and is_local(path)
+    }

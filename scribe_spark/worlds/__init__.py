@@ -1,18 +1,20 @@
-"""Worlds: overlays whose nodes arrive, leave, fail and recover, in rounds."""
+"""Worlds: overlays whose nodes arrive, leave, fail and recover, in rounds; and their groups."""
 
-from scribe_spark.worlds.events import check_events, read_events
+from scribe_spark.worlds.combined import extent_of
+from scribe_spark.worlds.events import check_events
+from scribe_spark.worlds.groups import WorldGroups, group_keys, world_groups
 from scribe_spark.worlds.live_tree import LiveTree
 from scribe_spark.worlds.registry import (
     Generator,
-    check_world,
-    extent_of,
     generators,
     register_generator,
     unregister_generator,
-    world_events,
 )
+from scribe_spark.worlds.remote_events import read_events
 from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent
+from scribe_spark.worlds.setting import Setting
 from scribe_spark.worlds.world import World
+from scribe_spark.worlds.world_events import check_world, world_events
 
 __all__ = [
     "EVENT_NAMES",
@@ -20,13 +22,17 @@ __all__ = [
     "Extent",
     "Generator",
     "LiveTree",
+    "Setting",
     "World",
+    "WorldGroups",
     "check_events",
     "check_world",
     "extent_of",
     "generators",
+    "group_keys",
     "read_events",
     "register_generator",
     "unregister_generator",
     "world_events",
+    "world_groups",
 ]

@@ -1,6 +1,8 @@
-"""Events that happen once: mass failure, failure of nodes with adjacent nodeIds, flash crowd.
+"""Events of nodes that happen once: mass failure, adjacent nodes, roots, flash crowd.
 
-Churn is in :mod:`.churn`; which generators there are is in :mod:`.registry`.
+Churn is in :mod:`.churn`, events of groups are in :mod:`.group_events` and others; which generators
+there are is in :mod:`.registry`.  What fails is drawn among the nodes that are alive before the
+round and have no event in it by the generators that came before.
 """
 
 from __future__ import annotations
@@ -9,13 +11,23 @@ from fractions import Fraction
 
 import numpy as np
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from scribe_spark import draws, ids
+from scribe_spark import draws
 from scribe_spark.errors import InputError
+from scribe_spark.pastry.arrivals.closeness import Keys, distances
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.worlds.lives import Lives
 from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 
-__all__ = ["adjacent_failure", "flash_crowd", "mass_failure", "share_of"]
+__all__ = [
+    "adjacent_failure",
+    "flash_crowd",
+    "mass_failure",
+    "node_ring",
+    "refuse_no_round",
+    "root_failure",
+    "share_of",
+]
 
 
 def share_of(nodes: int, share: float) -> int:
@@ -32,21 +44,36 @@ def share_of(nodes: int, share: float) -> int:
     return count
 
 
-def mass_failure(extent: Extent, at: int, share: float, seed: int) -> EventRows:
+def mass_failure(
+    extent: Extent, at: int, share: float, seed: int, before: EventRows | None = None
+) -> EventRows:
     """A share of the live nodes, drawn uniformly, fails in round `at`.
+
+    Parameters
+    ----------
+    before : EventRows, optional
+        The events of the generators that came before.
 
     Raises
     ------
     InputError
         There is no such round; the share is less than one node.
     """
-    _refuse_no_round(at, extent)
-    size = share_of(extent.initial, share)
-    failing = draws.distinct_below(extent.initial, size, seed, "mass failure", at)
-    return EventRows.at_once(at, failing, FAIL)
+    refuse_no_round(at, extent)
+    live = _untouched(before, extent, at)
+    size = share_of(len(live), share)
+    failing = draws.distinct_below(len(live), size, seed, "mass failure", at)
+    return EventRows.at_once(at, live[failing], FAIL)
 
 
-def adjacent_failure(extent: Extent, at: int, count: int, nodes: DataFrame, seed: int) -> EventRows:
+def adjacent_failure(
+    extent: Extent,
+    at: int,
+    count: int,
+    nodes: DataFrame | None,
+    seed: int,
+    before: EventRows | None = None,
+) -> EventRows:
     """A drawn live node and those that follow it on the ring fail in round `at`.
 
     If l/2 of them fail at once, a side of their neighbours' leaf sets is dead: the ring may stay
@@ -59,30 +86,84 @@ def adjacent_failure(extent: Extent, at: int, count: int, nodes: DataFrame, seed
         the smallest on.
     nodes : DataFrame
         `schemas.NODES`.
+    before : EventRows, optional
+        The events of the generators that came before.
 
     Raises
     ------
     InputError
         There is no such round; no node would be left.
     """
-    _refuse_no_round(at, extent)
-    if count >= extent.initial:
-        remedy = f"leaves none of {extent.initial} live nodes; must be less"
+    refuse_no_round(at, extent)
+    live = _untouched(before, extent, at)
+    if count >= len(live):
+        remedy = f"leaves none of {len(live)} live nodes; must be less"
         raise InputError("adjacent", count, remedy)
     raw = draws.stream(seed, "adjacent failure", at)
-    first = int(draws.whole_numbers(raw, extent.initial, 1)[0])
-    live = nodes.where(F.col("node") < extent.initial)
-    failing = following(live, first, count)
-    return EventRows.at_once(at, np.array(failing, dtype=np.int64), FAIL)
+    first = live[int(draws.whole_numbers(raw, len(live), 1)[0])]
+    assert nodes is not None
+    ring = node_ring(nodes)
+    on_ring = ring.node[np.isin(ring.node, live)]
+    begin = int(np.flatnonzero(on_ring == first)[0])
+    return EventRows.at_once(at, np.roll(on_ring, -begin)[:count], FAIL)
 
 
-def following(nodes: DataFrame, first: int, count: int) -> list[int]:
-    """`count` nodes in the order of the ring, of which `first` is the first."""
-    ((hi, lo),) = nodes.where(F.col("node") == first).select("id_hi", "id_lo").collect()
-    own = F.col("id_hi"), F.col("id_lo")
-    passed = ids.lt(*own, F.lit(hi).cast("bigint"), F.lit(lo).cast("bigint"))
-    nearest = nodes.orderBy(passed, *map(ids.unsigned, own)).limit(count)
-    return [row["node"] for row in nearest.select("node").collect()]
+def root_failure(
+    extent: Extent,
+    at: int,
+    keys: Keys,
+    holders: int,
+    nodes: DataFrame,
+    before: EventRows | None = None,
+) -> EventRows:
+    """The live nodes nearest to each of some groupIds fail in round `at`.
+
+    Parameters
+    ----------
+    keys : Keys
+        The groupIds.
+    holders : int
+        How many nodes fail around each: 1 is the root; as many as have copies of the group's state
+        are all that have it.
+    nodes : DataFrame
+        `schemas.NODES`.
+    before : EventRows, optional
+        The events of the generators that came before.
+
+    Raises
+    ------
+    InputError
+        There is no such round; no node would be left.
+    """
+    refuse_no_round(at, extent)
+    ring = node_ring(nodes)
+    live = np.flatnonzero(np.isin(ring.node, _untouched(before, extent, at)))
+    if holders >= len(live):
+        remedy = f"leaves none of {len(live)} live nodes; must be less"
+        raise InputError("holders", holders, remedy)
+    return EventRows.at_once(at, np.unique(ring.node[_nearest(ring, live, keys, holders)]), FAIL)
+
+
+def _nearest(ring: Ring, live: np.ndarray, keys: Keys, count: int) -> np.ndarray:
+    """The live nodes nearest to each key: positions, shape (m, count), the nearest first."""
+    after = np.empty(len(keys), dtype=np.int64)
+    for place in range(len(keys)):  # few: one for each group whose root fails
+        below = (ring.hi[live] < keys.hi[place]) | (
+            (ring.hi[live] == keys.hi[place]) & (ring.lo[live] < keys.lo[place])
+        )
+        after[place] = np.count_nonzero(below)
+    width = min(2 * count, len(live))
+    columns = (after[:, None] - count + np.arange(width)) % len(live)
+    far = distances(ring, keys, live[columns])
+    order = np.lexsort((far.position, far.lo, far.hi), axis=1)[:, :count]
+    return np.take_along_axis(far.position, order, axis=1)
+
+
+def node_ring(nodes: DataFrame) -> Ring:
+    """`schemas.NODES` on the driver, in the order of nodeIds."""
+    rows = nodes.select("id_hi", "id_lo", "node", "router").toArrow()
+    hi, lo, node, router = (rows.column(name).to_numpy() for name in rows.column_names)
+    return Ring(hi.view(np.uint64), lo.view(np.uint64), node, router).in_order()
 
 
 def flash_crowd(extent: Extent, at: int) -> EventRows:
@@ -96,10 +177,21 @@ def flash_crowd(extent: Extent, at: int) -> EventRows:
     InputError
         There is no such round.
     """
-    _refuse_no_round(at, extent)
+    refuse_no_round(at, extent)
     return EventRows.at_once(at, np.arange(extent.initial, extent.nodes), ARRIVE)
 
 
-def _refuse_no_round(at: int, extent: Extent) -> None:
+def _untouched(before: EventRows | None, extent: Extent, at: int) -> np.ndarray:
+    """The nodes that are alive before round `at` and have no event in it so far, ascending."""
+    return Lives(EventRows.none() if before is None else before, extent).untouched(at)
+
+
+def refuse_no_round(at: int, extent: Extent) -> None:
+    """Refuse an `event_round` that is not among the rounds.
+
+    Raises
+    ------
+    InputError
+    """
     if at >= extent.rounds:
         raise InputError("event_round", at, f"is no round; rounds are 0 to {extent.rounds - 1}")

@@ -1,6 +1,7 @@
-"""Which events are possible: the numpy kernels behind the checks of an events table.
+"""Which events of nodes are possible: the numpy kernels behind the checks of an events table.
 
 Nothing here loops over rows: rows are sorted by node and round, and compared with the row before.
+Events of groups are in :mod:`.possible_groups`.
 """
 
 from __future__ import annotations
@@ -9,23 +10,40 @@ import difflib
 
 import numpy as np
 
-from scribe_spark.worlds.rows import ALIVE_AFTER, EVENT_NAMES, RECOVER, EventRows, Extent
+from scribe_spark.worlds.access import groups_are
+from scribe_spark.worlds.rows import (
+    ALIVE_AFTER,
+    EVENT_NAMES,
+    NO_GROUP,
+    RECOVER,
+    EventRows,
+    Extent,
+)
 
-__all__ = ["first_bad_cell", "first_impossible", "live_after"]
+__all__ = ["first_bad_cell", "first_impossible", "live_after", "row_in_words"]
 
 
-def first_bad_cell(rows: EventRows, names: np.ndarray | None, extent: Extent) -> str | None:
-    """What is wrong with the first row whose event, node or round is none; None if all are good.
+def first_bad_cell(
+    rows: EventRows,
+    names: np.ndarray | None,
+    extent: Extent,
+    groups: np.ndarray | None = None,
+) -> str | None:
+    """What is wrong with the first row whose cells do not exist or fit; None if all are good.
 
     Parameters
     ----------
     names : ndarray of object, shape (E,), optional
         The events as they are in the table, for those that are unknown.
+    groups : ndarray of int64, optional
+        The numbers of the groups, ascending; of a world without groups None.
     """
     no_event = (rows.events < 0) | (rows.events >= len(EVENT_NAMES))
     no_node = (rows.nodes < 0) | (rows.nodes >= extent.nodes)
     no_round = (rows.rounds < 0) | (rows.rounds >= extent.rounds)
-    bad = no_event | no_node | no_round
+    known = np.empty(0, dtype=np.int64) if groups is None else groups
+    no_group = np.where(rows.of_node, rows.groups != NO_GROUP, ~np.isin(rows.groups, known))
+    bad = no_event | no_node | no_round | no_group
     if not bad.any():
         return None
     at = int(np.argmax(bad))
@@ -33,18 +51,30 @@ def first_bad_cell(rows: EventRows, names: np.ndarray | None, extent: Extent) ->
         name = names[at]
     else:
         name = f"code {rows.events[at]}" if no_event[at] else EVENT_NAMES[rows.events[at]]
-    row = _row(rows, at, name)
+    row = row_in_words(rows, at, name)
     if no_event[at]:
         near = difflib.get_close_matches(name, EVENT_NAMES, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else ""
         return f"{row} has no known event; events are {', '.join(EVENT_NAMES)}{meant}"
     if no_node[at]:
         return f"{row} names no node; nodes are 0 to {extent.nodes - 1}"
-    return f"{row} is in no round; rounds are 0 to {extent.rounds - 1}"
+    if no_round[at]:
+        return f"{row} is in no round; rounds are 0 to {extent.rounds - 1}"
+    return f"{row} {_no_group(bool(rows.of_node[at]), rows.groups[at] == NO_GROUP, groups)}"
+
+
+def _no_group(of_node: bool, is_empty: bool, groups: np.ndarray | None) -> str:
+    if of_node:
+        return "has a group, but is an event of a node; leave the group empty"
+    if groups is None:
+        return "is an event of a group, and the world has none; give groups or members"
+    if is_empty:
+        return "is an event of a group; give its number in the column group"
+    return f"names no group; {groups_are(groups)}"
 
 
 def first_impossible(rows: EventRows, extent: Extent) -> tuple[int, int, str] | None:
-    """The first event, by round and node, that the node's state does not allow; None if all are.
+    """The first event of a node, by round and node, that its state does not allow; None if all do.
 
     A node that is alive can leave or fail.  One that is not can arrive and, if it was there before,
     recover: it keeps its nodeId and its last leaf set however it went, so it may recover after a
@@ -53,13 +83,15 @@ def first_impossible(rows: EventRows, extent: Extent) -> tuple[int, int, str] | 
     Parameters
     ----------
     rows : EventRows
-        All events of their nodes; :func:`first_bad_cell` has nothing against them.
+        All events of their nodes; :func:`first_bad_cell` has nothing against them.  Events of
+        groups are passed over.
 
     Returns
     -------
     tuple of (int, int, str) or None
         The round, the node, and what is wrong.
     """
+    rows = rows.take(rows.of_node)
     if not len(rows):
         return None
     rows = rows.take(np.argsort(rows.nodes * np.int64(extent.rounds) + rows.rounds, kind="stable"))
@@ -79,7 +111,7 @@ def first_impossible(rows: EventRows, extent: Extent) -> tuple[int, int, str] | 
         what = _two_events(rows, int(previous[at]), at)
     else:
         reason = _why_not(rows, before, bool(alive[at]), bool(known[at]), extent)
-        what = f"{_row(rows, at, EVENT_NAMES[events[at]])} is impossible: {reason}"
+        what = f"{row_in_words(rows, at)} is impossible: {reason}"
     return int(rounds[at]), int(nodes[at]), what
 
 
@@ -103,6 +135,7 @@ def _why_not(rows: EventRows, before: int | None, alive: bool, known: bool, exte
 
 def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
     """Live nodes after each round: int64, shape (R,); for events that are possible."""
+    rows = rows.take(rows.of_node)
     enters = ALIVE_AFTER[rows.events]
     come, gone = (
         np.bincount(rows.rounds[which], minlength=extent.rounds) for which in (enters, ~enters)
@@ -110,5 +143,8 @@ def live_after(rows: EventRows, extent: Extent) -> np.ndarray:
     return extent.initial + np.cumsum(come - gone)
 
 
-def _row(rows: EventRows, at: int, name: str) -> str:
-    return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={name!r}"
+def row_in_words(rows: EventRows, at: int, name: str | None = None) -> str:
+    """A row of an events table, for an error message."""
+    name = EVENT_NAMES[rows.events[at]] if name is None else name
+    group = "" if rows.groups[at] == NO_GROUP else f", group={rows.groups[at]}"
+    return f"row round={rows.rounds[at]}, node={rows.nodes[at]}, event={name!r}{group}"

@@ -1,48 +1,48 @@
-"""The generators of events, by name; the events that a config asks for.
+"""The generators of events, by name.
 
 A new generator is a function, and one line below; from outside of the package, a call of
-:func:`register_generator`.
+:func:`register_generator`.  :mod:`.combined` puts together what several make.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from pyspark.sql import DataFrame
 
-from scribe_spark import schemas
-from scribe_spark.errors import InputError, named
-from scribe_spark.inputs import is_local
+from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.worlds.churn import churn
-from scribe_spark.worlds.events import (
-    check_events,
-    check_rows,
-    events_frame,
-    events_table,
-    read_events,
+from scribe_spark.worlds.generators import (
+    adjacent_failure,
+    flash_crowd,
+    mass_failure,
+    node_ring,
+    root_failure,
+    share_of,
 )
-from scribe_spark.worlds.generators import adjacent_failure, flash_crowd, mass_failure, share_of
+from scribe_spark.worlds.group_churn import group_churn
+from scribe_spark.worlds.group_events import group_crowd
+from scribe_spark.worlds.groups import group_keys
 from scribe_spark.worlds.lifetimes import Lifetimes
+from scribe_spark.worlds.publications import (
+    any_sources,
+    member_sources,
+    publications,
+    root_sources,
+)
 from scribe_spark.worlds.rows import ARRIVE, RECOVER, EventRows, Extent
+from scribe_spark.worlds.setting import Setting
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
 
-__all__ = [
-    "Generator",
-    "check_world",
-    "extent_of",
-    "generators",
-    "register_generator",
-    "unregister_generator",
-    "world_events",
-]
+__all__ = ["STEPS", "Generator", "generators", "register_generator", "unregister_generator"]
 
-
-def _all_nodes(config: WorldConfig) -> int:
-    return config.overlay.nodes
+#: In which order generators are asked, whatever the order of their names.
+STEPS = ("nodes", "failures", "members", "publications")
 
 
 @dataclass(frozen=True)
@@ -54,29 +54,46 @@ class Generator:
     name : str
     generate : callable
         (config, extent) -> EventRows, in any order; where `needs_ids`, (config, extent, nodes),
-        `nodes` being `schemas.NODES`.  Every draw is keyed by ``config.seed``, a purpose and a row.
-    initial : callable
-        config -> how many nodes are alive at the start, if the config does not say it.
-    needs_ids : bool
-        Whether it depends on the nodes' nodeIds, which only Spark knows.
+        `nodes` being `schemas.NODES`; where `needs_setting`, (config, extent, setting).  Every draw
+        is keyed by ``config.seed``, a purpose and a row.
+    initial : callable, optional
+        config -> how many nodes are alive at the start, if the config does not say it; by default
+        all.  Of several generators, one may have it.
+    needs_ids : bool or callable
+        Whether it depends on the nodes' nodeIds, which only Spark knows; or config -> that.
     sets_initial : bool
         Whether `initial` follows from its parameters, and the config may not say it.
+    needs_setting : bool
+        Whether it depends on the events of those before it, or on groups.
+    needs_groups : bool
+        Whether its events are of groups; only worlds that have some can use it.
+    step : str
+        When it is asked: one of :data:`STEPS`.
     """
 
     name: str
     generate: Callable[..., EventRows]
-    initial: Callable[[WorldConfig], int] = _all_nodes
-    needs_ids: bool = False
+    initial: Callable[[WorldConfig], int] | None = None
+    needs_ids: bool | Callable[[WorldConfig], bool] = False
     sets_initial: bool = False
+    needs_setting: bool = False
+    needs_groups: bool = False
+    step: Literal["nodes", "failures", "members", "publications"] = "nodes"
+
+    def needs_spark(self, config: WorldConfig) -> bool:
+        """Whether it depends on what only Spark knows."""
+        return self.needs_ids(config) if callable(self.needs_ids) else self.needs_ids
+
+    def events(self, config: WorldConfig, setting: Setting) -> EventRows:
+        """What it makes."""
+        if self.needs_setting:
+            return self.generate(config, setting.extent, setting)
+        if self.needs_spark(config):
+            return self.generate(config, setting.extent, setting.nodes)
+        return self.generate(config, setting.extent)
 
 
-def _mass_failure(config: WorldConfig, extent: Extent) -> EventRows:
-    return mass_failure(extent, config.world.event_round, config.world.share, config.seed)
-
-
-def _adjacent_failure(config: WorldConfig, extent: Extent, nodes: DataFrame) -> EventRows:
-    count = config.world.adjacent or config.overlay.leaf_set // 2
-    return adjacent_failure(extent, config.world.event_round, count, nodes, config.seed)
+# --- nodes
 
 
 def _churn(config: WorldConfig, extent: Extent) -> EventRows:
@@ -98,15 +115,103 @@ def _all_but_the_crowd(config: WorldConfig) -> int:
     return config.overlay.nodes - share_of(config.overlay.nodes, config.world.share)
 
 
+# --- failures
+
+
+def _before(setting: Setting | None) -> EventRows | None:
+    return None if setting is None else setting.rows
+
+
+def _mass_failure(config: WorldConfig, extent: Extent, setting: Setting | None = None) -> EventRows:
+    world = config.world
+    return mass_failure(extent, world.event_round, world.share, config.seed, _before(setting))
+
+
+def _adjacent_failure(
+    config: WorldConfig, extent: Extent, setting: Setting | None = None
+) -> EventRows:
+    world = config.world
+    count = world.adjacent or config.overlay.leaf_set // 2
+    nodes = None if setting is None else setting.nodes
+    before = _before(setting)
+    return adjacent_failure(extent, world.event_round, count, nodes, config.seed, before)
+
+
+def _root_failure(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
+    world, groups, nodes = config.world, setting.known_groups, _nodes(setting)
+    largest = groups.largest(extent.initial)[: world.roots]
+    keys = _keys(config, setting).take(largest)
+    return root_failure(extent, world.event_round, keys, world.holders, nodes, setting.rows)
+
+
+def _nodes(setting: Setting) -> DataFrame:
+    if setting.nodes is None:
+        raise ValueError("nodeIds are not known without Spark")
+    return setting.nodes
+
+
+def _keys(config: WorldConfig, setting: Setting) -> Keys:
+    """The groupIds, in the order of the groups' numbers."""
+    found = group_keys(_nodes(setting), setting.known_groups, config, setting.extent)
+    rows = found.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
+    return Keys(*(rows.column(name).to_numpy().view(np.uint64) for name in ("key_hi", "key_lo")))
+
+
+# --- groups
+
+
+def _group_crowd(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
+    del extent
+    world = config.world
+    return group_crowd(setting, world.event_round, world.crowd_group, world.crowd, config.seed)
+
+
+def _group_churn(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
+    del extent
+    return group_churn(setting, Lifetimes(config.world.membership), config.seed)
+
+
+def _by_root(config: WorldConfig) -> bool:
+    return config.world.publish_source == "root"
+
+
+def _publications(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
+    del extent
+    world, seed = config.world, config.seed
+    if _by_root(config):
+        pool = root_sources(node_ring(_nodes(setting)), _keys(config, setting))
+    else:
+        sources = {"member": member_sources, "any": any_sources}[world.publish_source]
+        pool = sources(setting, world.publishers, seed)
+    return publications(setting, world.publish_rate, pool, world.publishers > 0, seed)
+
+
 _GENERATORS: dict[str, Generator] = {
     generator.name: generator
     for generator in (
-        Generator("mass-failure", _mass_failure),
-        Generator("adjacent-failure", _adjacent_failure, needs_ids=True),
+        Generator("mass-failure", _mass_failure, needs_setting=True, step="failures"),
+        Generator(
+            "adjacent-failure", _adjacent_failure, needs_ids=True, needs_setting=True,
+            step="failures",
+        ),
         Generator("churn", _churn, initial=_nine_tenths),
         Generator("flash-crowd", _flash_crowd, initial=_all_but_the_crowd, sets_initial=True),
+        Generator(
+            "root-failure", _root_failure, needs_ids=True, needs_setting=True, needs_groups=True,
+            step="failures",
+        ),
+        Generator(
+            "group-crowd", _group_crowd, needs_setting=True, needs_groups=True, step="members"
+        ),
+        Generator(
+            "group-churn", _group_churn, needs_setting=True, needs_groups=True, step="members"
+        ),
+        Generator(
+            "publications", _publications, needs_ids=_by_root, needs_setting=True,
+            needs_groups=True, step="publications",
+        ),
     )
-}
+}  # fmt: skip
 
 
 def generators() -> dict[str, Generator]:
@@ -122,70 +227,3 @@ def register_generator(generator: Generator) -> None:
 def unregister_generator(name: str) -> None:
     """Take a generator away again."""
     del _GENERATORS[name]
-
-
-def _generator(config: WorldConfig) -> Generator | None:
-    """The generator that a config names; None if it names none."""
-    name = config.world.generator
-    return None if name is None else named(_GENERATORS, name, "generator")
-
-
-def extent_of(config: WorldConfig) -> Extent:
-    """Nodes, rounds, and how many nodes are alive at the start: the first ones.
-
-    Raises
-    ------
-    InputError
-        Unknown generator; a number of live nodes that contradicts it.
-    """
-    generator, initial = _generator(config), config.world.initial
-    if initial is not None and generator is not None and generator.sets_initial:
-        remedy = f"is what share says where the generator is {generator.name}; leave out this"
-        raise InputError("initial", initial, remedy)
-    if initial is None:
-        initial = config.overlay.nodes if generator is None else generator.initial(config)
-    return Extent(config.overlay.nodes, config.world.rounds, initial)
-
-
-def check_world(config: WorldConfig) -> None:
-    """Refuse events that cannot be, as far as it can be found without Spark.
-
-    Raises
-    ------
-    InputError
-    """
-    extent, generator, path = extent_of(config), _generator(config), config.world.events
-    if path is not None and is_local(path):
-        check_events(path, extent)
-    if generator is not None and not generator.needs_ids:
-        _generated(generator, config, extent)
-
-
-def _generated(
-    generator: Generator, config: WorldConfig, extent: Extent, nodes: DataFrame | None = None
-) -> EventRows:
-    rows = generator.generate(config, extent, *([nodes] if generator.needs_ids else []))
-    check_rows(rows, extent, "generator", generator.name)
-    return rows
-
-
-def world_events(nodes: DataFrame, config: WorldConfig) -> DataFrame:
-    """`schemas.EVENTS` of a world, checked.
-
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`.
-
-    Raises
-    ------
-    InputError
-        Events that cannot be.
-    """
-    spark, extent = nodes.sparkSession, extent_of(config)
-    generator, path = _generator(config), config.world.events
-    if path is not None:
-        return read_events(spark, path, extent)
-    if generator is None:
-        return schemas.local_table(spark, [], schemas.EVENTS)
-    return events_table(spark, events_frame(_generated(generator, config, extent, nodes)))

@@ -20,7 +20,7 @@ from scribe_spark import schemas
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.overlay import arrival_plan, grown
 from scribe_spark.pastry.arrivals.waves import wave_ends
-from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.events import Events, ImpossibleRound
 from scribe_spark.pastry.living.live_knowledge import live_knowledge
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups, try_routes
 from scribe_spark.pastry.living.node_rows import NodeRows, from_rows, to_rows
@@ -40,6 +40,7 @@ __all__ = [
     "LOOKUPS",
     "MEASURE",
     "NEW_LEAFS",
+    "REFUSED",
     "STATE",
     "arrived_start",
     "live_overlay",
@@ -61,7 +62,7 @@ WORLD_ROWS = StructType(
 )
 
 #: Values of the column ``what`` of :data:`WORLD_ROWS`.
-STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT = range(5)
+STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT, REFUSED = range(6)
 
 _BATCH = 10_000
 
@@ -129,6 +130,8 @@ def played(
 ) -> DataFrame:
     """Everything after a round: :data:`WORLD_ROWS`, in one partition; lazy.
 
+    A round that cannot be played leaves one row, `REFUSED`, whose name says why.
+
     Parameters
     ----------
     state : DataFrame
@@ -152,7 +155,12 @@ def played(
         known = overlay.states.known
         happening = Events.of(known, given.column("node").to_numpy(), names)
         was_alive = overlay.alive.copy()
-        result = play_round(overlay, number, happening, lookups, rules, kernel)
+        try:
+            result = play_round(overlay, number, happening, lookups, rules, kernel)
+        except ImpossibleRound as impossible:
+            refused = {"name": pa.array([impossible.what])}
+            yield from _table(REFUSED, refused).to_batches()
+            return
         measures = round_measures(overlay, result, rules.seed, kernel)
         if live_tree is not None:
             measures |= live_tree_measures(live_tree, known, was_alive, overlay.alive)

@@ -9,21 +9,34 @@ import numpy as np
 __all__ = [
     "ALIVE_AFTER",
     "ARRIVE",
+    "CREATE",
     "EVENT_NAMES",
     "FAIL",
+    "JOIN",
     "LEAVE",
+    "NODE_EVENTS",
+    "NO_GROUP",
+    "PUBLISH",
+    "QUIT",
     "RECOVER",
     "EventRows",
     "Extent",
     "event_codes",
 ]
 
-#: Events of a node, by their names in a table; the place of a name is its code in the kernels.
-EVENT_NAMES = ("arrive", "leave", "fail", "recover")
-ARRIVE, LEAVE, FAIL, RECOVER = range(len(EVENT_NAMES))
+#: Events by their names in a table, those of Pastry's nodes first; the place of a name is its code
+#: in the kernels.
+EVENT_NAMES = ("arrive", "leave", "fail", "recover", "create", "join", "quit", "publish")
+ARRIVE, LEAVE, FAIL, RECOVER, CREATE, JOIN, QUIT, PUBLISH = range(len(EVENT_NAMES))
 
-#: Code -> whether the node is alive afterwards.
+#: The first so many are events of a node, the others of a node and a group.
+NODE_EVENTS = 4
+
+#: Code of an event of a node -> whether the node is alive afterwards.
 ALIVE_AFTER = np.array([True, False, False, True])
+
+#: The group of an event that has none.
+NO_GROUP = -(2**63)
 
 
 @dataclass(frozen=True)
@@ -54,24 +67,62 @@ class EventRows:
     rounds, nodes : ndarray of int64, shape (E,)
     events : ndarray of int8, shape (E,)
         Codes of events; -1 is unknown.
+    groups : ndarray of int64, shape (E,)
+        :data:`NO_GROUP` where an event has none; left out where none has one.
     """
 
     rounds: np.ndarray
     nodes: np.ndarray
     events: np.ndarray
+    groups: np.ndarray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.groups is None:
+            none = np.full(len(self.rounds), NO_GROUP, dtype=np.int64)
+            object.__setattr__(self, "groups", none)
 
     @classmethod
     def at_once(cls, at: int, nodes: np.ndarray, event: int) -> EventRows:
         """The same event of all `nodes` in round `at`."""
+        return cls.of_groups(at, nodes, event, NO_GROUP)
+
+    @classmethod
+    def of_groups(
+        cls,
+        rounds: np.ndarray | int,
+        nodes: np.ndarray,
+        event: int,
+        groups: np.ndarray | int,
+    ) -> EventRows:
+        """The same event of all `nodes` and their groups; a round or a group may be all nodes'."""
         return cls(
-            np.full(len(nodes), at, dtype=np.int64),
+            np.broadcast_to(rounds, len(nodes)).astype(np.int64),
             nodes.astype(np.int64),
             np.full(len(nodes), event, dtype=np.int8),
+            np.broadcast_to(groups, len(nodes)).astype(np.int64),
         )
 
+    @classmethod
+    def none(cls) -> EventRows:
+        """No rows."""
+        return cls.at_once(0, np.empty(0, dtype=np.int64), FAIL)
+
+    @classmethod
+    def join(cls, *parts: EventRows) -> EventRows:
+        """The rows of several, one after the other."""
+        columns = zip(*[(p.rounds, p.nodes, p.events, p.groups) for p in parts], strict=True)
+        return cls(*[np.concatenate(column) for column in columns])
+
     def take(self, places: np.ndarray) -> EventRows:
-        """The rows at `places`, in that order."""
-        return EventRows(self.rounds[places], self.nodes[places], self.events[places])
+        """The rows at `places`, in that order, or those where it is True."""
+        return EventRows(
+            self.rounds[places], self.nodes[places], self.events[places], self.groups[places]
+        )
+
+    @property
+    def of_node(self) -> np.ndarray:
+        """Which rows are events of Pastry's nodes: bool, shape (E,)."""
+        return self.events < NODE_EVENTS
 
     def __len__(self) -> int:
         return len(self.rounds)

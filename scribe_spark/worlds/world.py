@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
+from scribe_spark.errors import InputError
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.runtime.blocks import describe_jobs, materialise, release
@@ -15,6 +16,7 @@ from scribe_spark.worlds.round_job import (
     LOOKUPS,
     MEASURE,
     NEW_LEAFS,
+    REFUSED,
     STATE,
     arrived_start,
     live_overlay,
@@ -96,7 +98,13 @@ class World:
         return cls(state, events, underlay, rules, lookups, live_tree=live_tree)
 
     def step(self) -> dict[str, float]:
-        """Play a round; its measures by name (see :mod:`.round_measures`, :mod:`.live_tree`)."""
+        """Play a round; its measures by name (see :mod:`.round_measures`, :mod:`.live_tree`).
+
+        Raises
+        ------
+        InputError
+            The round has an event that cannot be, or leaves no node; the world stays as it was.
+        """
         number = self.number
         events = self._events.where(F.col("round") == number)
         context = self._events.sparkSession.sparkContext
@@ -107,7 +115,12 @@ class World:
                     *(self._rules, self._underlay.kernel, self._live_tree),
                 )
             )
-            measured = rows.where(F.col("what") == MEASURE).select("name", "value").collect()
+            said = rows.where(F.col("what").isin(MEASURE, REFUSED)).select("what", "name", "value")
+            measured = said.collect()
+        for row in measured:
+            if row["what"] == REFUSED:
+                release(rows)
+                raise InputError("round", number, f"cannot be played: {row['name']}")
         release(self._rows if self._rows is not None else self._state)
         self._rows, self._state = rows, _of(rows, STATE, schemas.WORLD_STATE.names)
         self.number += 1

@@ -12,10 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.living.cases import small_events, small_overlay
 
-from scribe_spark import draws
+from scribe_spark import draws, schemas
 from scribe_spark.errors import InputError
-from scribe_spark.worlds import EVENT_NAMES, EventRows, Extent, check_events, read_events
-from scribe_spark.worlds import events as events_module
+from scribe_spark.worlds import (
+    EVENT_NAMES,
+    EventRows,
+    Extent,
+    check_events,
+    read_events,
+    remote_events,
+)
 from scribe_spark.worlds.events import check_rows, events_frame, events_table
 from scribe_spark.worlds.possible import first_impossible, live_after
 from scribe_spark.worlds.rows import ARRIVE, FAIL, LEAVE, RECOVER
@@ -44,9 +50,12 @@ FRAME = [
 #: Rows beyond `GOOD` (or instead of it), and what is said.
 BAD = {
     "unknown event": ("1,1,die", "row round=1, node=1, event='die' has no known event; events are "
-                      "arrive, leave, fail, recover"),
+                      "arrive, leave, fail, recover, create, join, quit, publish"),
     "misspelt event": ("1,1,fial", "row round=1, node=1, event='fial' has no known event; events "
-                       "are arrive, leave, fail, recover; did you mean 'fail'?"),
+                       "are arrive, leave, fail, recover, create, join, quit, publish; did you "
+                       "mean 'fail'?"),
+    "of a group": ("1,1,join", "row round=1, node=1, event='join' is an event of a group, and the "
+                   "world has none; give groups or members"),
     "no node": ("1,5,arrive", "row round=1, node=5, event='arrive' names no node; nodes are 0 to "
                 "4"),
     "below zero": ("1,-1,fail", "row round=1, node=-1, event='fail' names no node"),
@@ -103,8 +112,9 @@ def refused(path: str) -> str:
 
 def test_a_good_table_is_read_in_order_without_spark(table, tmp_path):
     frame = check_events(table(GOOD), EXTENT)
-    assert list(frame.itertuples(index=False, name=None)) == FRAME
-    assert frame.dtypes.astype(str).to_list() == ["int32", "int64", "category"]
+    assert list(frame.iloc[:, :3].itertuples(index=False, name=None)) == FRAME
+    assert frame["group"].isna().all()
+    assert frame.dtypes.astype(str).to_list() == ["int32", "int64", "category", "Int64"]
     frame["other"] = 1
     for event in (frame["event"], frame["event"].astype(object), frame["event"].astype("string")):
         frame.assign(event=event).to_parquet(tmp_path / "e.parquet")
@@ -210,18 +220,18 @@ def test_a_million_rows_are_checked_without_a_loop_over_them():
 def test_events_become_a_table(spark, table):
     frame = check_events(table(GOOD), EXTENT)
     given = events_table(spark, frame)
-    assert given.dtypes == [("round", "int"), ("node", "bigint"), ("event", "string")]
-    assert sorted(map(tuple, given.collect())) == FRAME
+    assert given.schema == schemas.EVENTS
+    assert sorted(map(tuple, given.collect())) == [(*row, None) for row in FRAME]
     nothing = EventRows.at_once(0, np.empty(0, dtype=np.int64), FAIL)
     assert events_table(spark, events_frame(nothing)).count() == 0
 
 
 @pytest.mark.parametrize("local", [True, False])
 def test_a_good_table_is_read(spark, monkeypatch, table, local):
-    monkeypatch.setattr(events_module, "is_local", lambda path: local)
+    monkeypatch.setattr(remote_events, "is_local", lambda path: local)
     given = read_events(spark, table(GOOD), EXTENT)
-    assert given.dtypes == [("round", "int"), ("node", "bigint"), ("event", "string")]
-    assert sorted(map(tuple, given.collect())) == FRAME
+    assert given.schema == schemas.EVENTS
+    assert sorted(map(tuple, given.collect())) == [(*row, None) for row in FRAME]
 
 
 REMOTE = ["unknown event", "no node", "no round", "two events", "fails dead", "never there"]
@@ -229,7 +239,7 @@ REMOTE = ["unknown event", "no node", "no round", "two events", "fails dead", "n
 
 @pytest.mark.parametrize("name", REMOTE)
 def test_what_only_spark_can_reach_is_refused_with_the_same_words(spark, monkeypatch, table, name):
-    monkeypatch.setattr(events_module, "is_local", lambda path: False)
+    monkeypatch.setattr(remote_events, "is_local", lambda path: False)
     path = table([*GOOD, BAD[name][0]])
     with pytest.raises(InputError) as error:
         read_events(spark, path, EXTENT)
@@ -237,7 +247,7 @@ def test_what_only_spark_can_reach_is_refused_with_the_same_words(spark, monkeyp
 
 
 def test_what_only_spark_can_reach_and_lacks_values_or_empties_the_ring(spark, monkeypatch, table):
-    monkeypatch.setattr(events_module, "is_local", lambda path: False)
+    monkeypatch.setattr(remote_events, "is_local", lambda path: False)
     for lines, says in (
         ([*GOOD, "1,1,"], "row round=1, node=1, event=None lacks a value of the right type"),
         ([*GOOD, "x,1,fail"], "row round=None, node=1, event='fail' lacks a value"),

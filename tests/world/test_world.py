@@ -87,6 +87,23 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
         world.release()
 
 
+def test_a_round_that_cannot_be_played_is_one_line_and_changes_nothing(simulation):
+    config = CONFIG.replace(generator=None)
+    for event, says in (("arrive", "node 3 cannot arrive"), ("fail", "no node is left")):
+        whom = F.col("node") < (70 if event == "fail" else 4)
+        events = simulation.nodes.where(whom & ((F.col("node") == 3) | F.lit(event == "fail")))
+        events = events.select(F.lit(0).alias("round"), "node", F.lit(event).alias("event"))
+        world = experiments.make_world(simulation, config, events)
+        try:
+            with pytest.raises(InputError) as refused:
+                world.step()
+            assert str(refused.value) == f"round = 0: cannot be played: {says}"
+            assert world.number == 0
+            assert world.state.where("alive").count() == 70
+        finally:
+            world.release()
+
+
 def test_messages_are_routed_and_sent_by_what_nodes_know_now(simulation):
     """The last round's lookups again: no dead entry is left that they would meet."""
     world = experiments.make_world(simulation, CONFIG)

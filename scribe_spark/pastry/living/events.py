@@ -22,7 +22,23 @@ from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Events", "play_events"]
+__all__ = ["Events", "ImpossibleRound", "play_events"]
+
+
+class ImpossibleRound(ValueError):
+    """A round that cannot be played: an impossible event, or no node is left.
+
+    Attributes
+    ----------
+    number : int
+        The round.
+    what : str
+        What is wrong, in one line.
+    """
+
+    def __init__(self, number: int, what: str) -> None:
+        super().__init__(f"round {number}: {what}")
+        self.number, self.what = number, what
 
 
 def _nobody() -> np.ndarray:
@@ -64,7 +80,7 @@ def play_events(
 
     Raises
     ------
-    ValueError
+    ImpossibleRound
         If a dead node shall leave or fail, a live one arrive or recover, one recover that has never
         been there, or a node has two events.
     """
@@ -94,10 +110,10 @@ def _check(state: OverlayState, number: int, events: Events) -> None:
     }
     for event, nodes in refused.items():
         if len(nodes):
-            raise ValueError(f"round {number}: node {node[nodes[0]]} cannot {event}")
+            raise ImpossibleRound(number, f"node {node[nodes[0]]} cannot {event}")
     everybody = np.concatenate([events.fail, events.leave, events.recover, events.arrive])
     if len(np.unique(everybody)) < len(everybody):
-        raise ValueError(f"round {number}: a node has two events")
+        raise ImpossibleRound(number, "a node has two events")
 
 
 def recover(state: OverlayState, nodes: np.ndarray, kernel: Kernel, tally: Tally) -> np.ndarray:

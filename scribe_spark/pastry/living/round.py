@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.pastry.living.events import Events, play_events
+from scribe_spark.pastry.living.events import Events, ImpossibleRound, play_events
 from scribe_spark.pastry.living.leaf_repair import detect_failures, repair_leaf_sets
 from scribe_spark.pastry.living.leaf_sets import same_leaves
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups, drawn_lookups, look_up
@@ -66,7 +66,7 @@ def play_round(
 
     Raises
     ------
-    ValueError
+    ImpossibleRound
         For an event that cannot be, or if no node is left.
     """
     tally = Tally()
@@ -74,7 +74,7 @@ def play_round(
     # 1. events
     play_events(state, number, events, rules, kernel, tally)
     if not state.alive.any():
-        raise ValueError(f"round {number}: no node is left")
+        raise ImpossibleRound(number, "no node is left")
     # 2. keep-alives, detection and repair
     _mend(state, number, rules, kernel, tally)
     # 3. lookups

@@ -1,0 +1,142 @@
+"""The section ``scribe``: the groups of a world, and how Scribe maintains their trees."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from scribe_spark.config.overlay import MOST_NODES
+from scribe_spark.config.rounds import MOST_ROUNDS
+from scribe_spark.config.section import Flat, Section, Text
+from scribe_spark.errors import InputError
+
+__all__ = ["MOST_WORLD_GROUPS", "ScribeConfig"]
+
+#: Groups of a world are drawn one after the other, on the driver.
+MOST_WORLD_GROUPS = 1_000_000
+
+#: What a table of members says itself: field -> its default where members are drawn.
+_DRAWN: dict[str, Any] = {"count": 0, "zipf_exponent": 1.25}
+
+
+class ScribeConfig(Section):
+    """Groups of a world; by default it has none.
+
+    `count` to `members` say which groups and members there are at the start, as in a run.  With a
+    table of `members`, `count` and `zipf_exponent` are None: the table says which groups there are.
+    """
+
+    count: Annotated[int | None, Flat("groups")] = Field(
+        default=_DRAWN["count"],
+        ge=0,
+        le=MOST_WORLD_GROUPS,
+        description="Worlds: groups, created in round 0; 0: Pastry alone",
+    )
+    size: Annotated[int | None, Flat("group_size")] = Field(
+        default=None,
+        ge=0,
+        le=MOST_NODES,
+        description="Worlds: every group has this many members at the start (it may be 0), instead "
+        "of the Zipf-like sizes",
+    )
+    zipf_exponent: float | None = Field(
+        default=_DRAWN["zipf_exponent"],
+        ge=0.0,
+        le=100.0,
+        description="Worlds: group r has floor(n r^-zipf_exponent + 0.5) members at the start, of "
+        "the n nodes that are alive then",
+    )
+    ids: Annotated[Literal["hash", "creator"], Flat("group_ids")] = Field(
+        default="hash",
+        description="GroupIds: the hash of name and creator, or the creator's nodeId, which makes "
+        "the creator the root",
+    )
+    members: Text | None = Field(
+        default=None,
+        description="Worlds: a CSV or Parquet table (group, node) of your own, the members at the "
+        "start, instead of drawn ones",
+    )
+    rejoin: bool = Field(
+        default=True,
+        description="A node that a generator brings back joins its groups again in that round; not "
+        "where there is group-churn",
+    )
+    access: Text | None = Field(
+        default=None,
+        description="A CSV or Parquet table (group, node, right) of your own: who may create, join "
+        "or multicast (the right) to a group; a right to a group that no row names is everybody's",
+    )
+    replicas: int = Field(
+        default=5,
+        ge=1,
+        le=64,
+        description="How many nodes have a group's state, k: the root and the k - 1 nodes nearest "
+        "to the groupId; at most half of leaf_set",
+    )
+    parent_timeout: int = Field(
+        default=2,
+        ge=1,
+        le=MOST_ROUNDS,
+        description="A child that has not heard its parent for more than this many rounds joins "
+        "again",
+    )
+    refresh: int = Field(
+        default=2,
+        ge=1,
+        le=MOST_ROUNDS,
+        description="A child refreshes its entry in its parent's children table every this many "
+        "rounds",
+    )
+    child_timeout: int = Field(
+        default=4,
+        ge=1,
+        le=MOST_ROUNDS,
+        description="An entry of a children table that has not been refreshed for this many rounds "
+        "is dropped; more than refresh",
+    )
+    delivery: Literal["best-effort", "reliable"] = Field(
+        default="best-effort",
+        description="Publications are sent once, or numbered, buffered and sent again: in order, "
+        "each once (reliable)",
+    )
+    buffer: int = Field(
+        default=64,
+        ge=1,
+        le=1_000_000,
+        description="Reliable delivery: how many of the last publications of a group a node "
+        "buffers, B",
+    )
+    deadline: int = Field(
+        default=5,
+        ge=0,
+        le=MOST_ROUNDS,
+        description="Rounds after which a publication that has not been delivered counts as lost",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drawn_or_read(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Members are drawn, or a table's: None stands for those of the other way."""
+        flat = cls.flat_names()
+        if given.get("members") is None:
+            return {n: v for n, v in given.items() if not (n in _DRAWN and v is None)}
+        for name in (*_DRAWN, "size"):
+            if given.get(name) is not None:
+                remedy = "is what the table of members says; leave out this, or members"
+                raise InputError(flat[name], given[name], remedy)
+        return {**given, **dict.fromkeys(_DRAWN)}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ScribeConfig:
+        if self.child_timeout <= self.refresh:
+            remedy = f"must be more than refresh, which is {self.refresh}"
+            raise InputError("child_timeout", self.child_timeout, remedy)
+        if self.access is not None and not self.has_groups:
+            raise InputError("access", self.access, "is of no group; give groups or members")
+        return self
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether there is Scribe on the overlay at all."""
+        return self.members is not None or bool(self.count)

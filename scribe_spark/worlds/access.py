@@ -1,0 +1,141 @@
+"""Access lists: who may create, join and multicast to a group; a table of the user's.
+
+References
+----------
+NGC 2001, Section 3: creating a topic and subscribing take credentials.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import SparkSession
+
+from scribe_spark.errors import InputError
+from scribe_spark.inputs import Kind, is_local, read_table, typed
+from scribe_spark.remote_inputs import read_remote, refuse_unreadable
+
+__all__ = ["MAY_CREATE", "MAY_JOIN", "MAY_MULTICAST", "RIGHTS", "AccessLists", "read_access"]
+
+#: Rights by their names in a table; the place of a name is its code.
+RIGHTS = ("create", "join", "multicast")
+MAY_CREATE, MAY_JOIN, MAY_MULTICAST = range(len(RIGHTS))
+
+_COLUMNS: dict[str, Kind] = {"group": "int", "node": "int", "right": "str"}
+
+
+@dataclass(frozen=True, eq=False)
+class AccessLists:
+    """Rows of access lists, A of them, each once.
+
+    Attributes
+    ----------
+    groups, nodes : ndarray of int64, shape (A,)
+    rights : ndarray of int8, shape (A,)
+        Codes: places in :data:`RIGHTS`.
+    """
+
+    groups: np.ndarray
+    nodes: np.ndarray
+    rights: np.ndarray
+
+    @classmethod
+    def open(cls) -> AccessLists:
+        """Everybody may do everything."""
+        none = np.empty(0, dtype=np.int64)
+        return cls(none, none, none.astype(np.int8))
+
+    def listed(self, right: int) -> np.ndarray:
+        """The groups in which not everybody has a right: int64, ascending."""
+        return np.unique(self.groups[self.rights == right])
+
+    def permitted(self, right: int, group: int) -> np.ndarray:
+        """The nodes that a list names for a right to a group: int64, ascending."""
+        return np.sort(self.nodes[(self.rights == right) & (self.groups == group)])
+
+    def permits(self, right: int, groups: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """Whether each of `nodes` has a right to its group: bool, shape as `nodes`."""
+        listed = self.listed(right)
+        if not len(listed):
+            return np.ones(len(nodes), dtype=bool)
+        place = np.minimum(np.searchsorted(listed, groups), len(listed) - 1)
+        is_open = listed[place] != groups
+        rows = self.rights == right
+        named = np.searchsorted(listed, self.groups[rows]) * 2**31 + self.nodes[rows]
+        return is_open | np.isin(place * 2**31 + nodes, named)
+
+
+def read_access(
+    path: str, groups: np.ndarray, nodes: int, spark: SparkSession | None = None
+) -> AccessLists:
+    """Access lists from the user's table at `path`, checked.
+
+    Parameters
+    ----------
+    groups : ndarray of int64
+        The groups that there are, ascending.
+    nodes : int
+        Nodes are 0 to `nodes` - 1.
+    spark : SparkSession, optional
+        For a table that is not on this machine.
+
+    Raises
+    ------
+    InputError
+        A row that names no group, no node or no right, or that is there twice.
+    """
+    if spark is None or is_local(path):
+        frame = read_table(path, "access", _COLUMNS)
+    else:
+        given = read_remote(spark, path, "access", _COLUMNS)
+        with refuse_unreadable("access", path):
+            collected = given.toPandas()
+        frame = typed(collected, "access", path, _COLUMNS)
+    codes = np.full(len(frame), -1, dtype=np.int8)
+    for code, right in enumerate(RIGHTS):
+        codes[(frame["right"] == right).to_numpy()] = code
+    _refuse_bad_rows(frame, codes, path, groups, nodes)
+    return AccessLists(frame["group"].to_numpy(), frame["node"].to_numpy(), codes)
+
+
+def _refuse_bad_rows(
+    frame: pd.DataFrame, codes: np.ndarray, path: str, groups: np.ndarray, nodes: int
+) -> None:
+    no_group = ~np.isin(frame["group"].to_numpy(), groups)
+    no_node = ((frame["node"] < 0) | (frame["node"] >= nodes)).to_numpy()
+    bad = np.flatnonzero(no_group | no_node | (codes < 0))
+    if len(bad):
+        at = int(bad[0])
+        group, node, right = (frame[name].iloc[at] for name in _COLUMNS)
+        row = f"row group={group}, node={node}, right={right!r}"
+        if no_group[at]:
+            raise InputError("access", path, f"{row} names no group; {groups_are(groups)}")
+        if no_node[at]:
+            raise InputError("access", path, f"{row} names no node; nodes are 0 to {nodes - 1}")
+        near = difflib.get_close_matches(right, RIGHTS, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        remedy = f"{row} has no known right; rights are {', '.join(RIGHTS)}{meant}"
+        raise InputError("access", path, remedy)
+    again = frame[frame.duplicated()]
+    if len(again):
+        group, node, right = again.iloc[0]
+        remedy = f"group={group}, node={node}, right={right!r} is there twice; keep one row"
+        raise InputError("access", path, remedy)
+
+
+def groups_are(groups: np.ndarray) -> str:
+    """Which groups there are, for an error message.
+
+    Parameters
+    ----------
+    groups : ndarray of int64
+        Ascending, one at least.
+    """
+    first, last = int(groups[0]), int(groups[-1])
+    if len(groups) == 1:
+        return f"the only group is {first}"
+    among = "groups are" if last - first + 1 == len(groups) else f"there are {len(groups)} from"
+    return f"{among} {first} to {last}"

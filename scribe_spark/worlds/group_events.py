@@ -1,0 +1,100 @@
+"""Joins: a flash crowd into one group; who comes back joins its groups again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark import draws
+from scribe_spark.errors import InputError
+from scribe_spark.worlds.churn import MOST_EVENTS
+from scribe_spark.worlds.generators import refuse_no_round
+from scribe_spark.worlds.rows import ALIVE_AFTER, JOIN, QUIT, EventRows
+from scribe_spark.worlds.setting import Setting
+
+__all__ = ["group_crowd", "joined_again"]
+
+
+def group_crowd(
+    setting: Setting, at: int, group: int | None, count: int | None, seed: int
+) -> EventRows:
+    """Nodes that are no members, drawn uniformly, join one group in round `at`.
+
+    Whether the access list permits them is for the group to say.
+
+    Parameters
+    ----------
+    group : int, optional
+        Else the smallest at the start; of equals that of the largest number.
+    count : int, optional
+        Else all live nodes that are no members.
+
+    Raises
+    ------
+    InputError
+        There is no such round or group, or not so many nodes.
+    """
+    extent, groups = setting.extent, setting.known_groups
+    refuse_no_round(at, extent)
+    if group is None:
+        group = int(groups.numbers[groups.largest(extent.initial)[-1]])
+    if not groups.has(np.array([group])).all():
+        raise InputError("crowd_group", group, f"is no group; {groups.named()}")
+    rows = setting.rows
+    tried = rows.take((rows.events == JOIN) & (rows.groups == group) & (rows.rounds <= at))
+    _, life = setting.lives.at(tried.nodes, tried.rounds)
+    still = life == setting.lives.at(tried.nodes, at)[1]
+    others = np.setdiff1d(setting.lives.live(at), tried.nodes[still])
+    count = len(others) if count is None else count
+    if not 0 < count <= len(others):
+        remedy = (
+            f"of the nodes that are alive in round {at} only {len(others)} are not in group "
+            f"{group} already; give less, or another crowd_group"
+        )
+        raise InputError("crowd", count, remedy)
+    drawn = others[draws.distinct_below(len(others), count, seed, "group crowd", group)]
+    return EventRows.of_groups(at, drawn, JOIN, group)
+
+
+def joined_again(setting: Setting) -> EventRows:
+    """Whoever arrives or recovers joins, in that round, the groups that it has joined before.
+
+    Members at the start that are not alive then join when they arrive.  Who has quit a group does
+    not join it again by itself.
+
+    Raises
+    ------
+    InputError
+        More events than memory takes.
+    """
+    rows, groups, extent = setting.rows, setting.known_groups, setting.extent
+    at_start = EventRows.of_groups(0, groups.member_nodes, JOIN, groups.member_groups)
+    later = rows.take((rows.events == JOIN) & (rows.rounds > 0))
+    joins = EventRows.join(at_start, later)
+    joins = joins.take(~_have_quit(joins, rows))
+    enters = rows.take(rows.of_node)
+    enters = enters.take(ALIVE_AFTER[enters.events])
+    key = np.sort(enters.nodes * np.int64(extent.rounds) + enters.rounds)
+    first = np.searchsorted(key, joins.nodes * np.int64(extent.rounds) + joins.rounds, "right")
+    counts = np.searchsorted(key, (joins.nodes + 1) * np.int64(extent.rounds)) - first
+    if counts.sum() > MOST_EVENTS:
+        remedy = (
+            f"makes {counts.sum():,} joins of nodes that come back; must be at most "
+            f"{MOST_EVENTS:,}: give fewer members, or no rejoin"
+        )
+        raise InputError("rejoin", True, remedy)
+    places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    rounds = key[np.repeat(first, counts) + places] % extent.rounds
+    nodes, numbers = (np.repeat(column, counts) for column in (joins.nodes, joins.groups))
+    return EventRows.of_groups(rounds, nodes, JOIN, numbers)
+
+
+def _have_quit(joins: EventRows, rows: EventRows) -> np.ndarray:
+    """Which joins are of a node and group that has a quit: bool."""
+    quits = rows.take(rows.events == QUIT)
+    if not len(quits):
+        return np.zeros(len(joins), dtype=bool)
+    numbers = np.unique(quits.groups)
+    place = np.minimum(np.searchsorted(numbers, joins.groups), len(numbers) - 1)
+    pairs = place * 2**31 + joins.nodes
+    gone = np.isin(pairs, np.searchsorted(numbers, quits.groups) * 2**31 + quits.nodes)
+    return gone & (numbers[place] == joins.groups)

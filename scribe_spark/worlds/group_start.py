@@ -1,0 +1,104 @@
+"""How the groups of a world start: in round 0 all are created, and their members join them.
+
+A world has no other start than its events; these come after the round's events of nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark import draws
+from scribe_spark.errors import InputError
+from scribe_spark.worlds.access import MAY_CREATE
+from scribe_spark.worlds.groups import WorldGroups
+from scribe_spark.worlds.lives import Lives
+from scribe_spark.worlds.rows import CREATE, JOIN, EventRows, Extent
+
+__all__ = ["GroupStart"]
+
+
+class GroupStart:
+    """How the groups of a world start: created and joined in round 0.
+
+    Parameters
+    ----------
+    groups : WorldGroups
+    extent : Extent
+    seed : int
+        Key of the draws.
+    path : str, optional
+        Where the access lists came from, for an error.
+    """
+
+    def __init__(
+        self, groups: WorldGroups, extent: Extent, seed: int, path: str | None = None
+    ) -> None:
+        self.groups = groups
+        self._extent, self._seed, self._path = extent, seed, path
+
+    def rows(self, of_nodes: EventRows) -> EventRows:
+        """The creations and joins of round 0.
+
+        Parameters
+        ----------
+        of_nodes : EventRows
+            The events of nodes in round 0, and any others.
+
+        Raises
+        ------
+        InputError
+            A group that no live node may create.
+        """
+        lives = Lives(of_nodes, self._extent)
+        creates = _creates(self.groups, lives, self._extent, self._seed, self._path)
+        return EventRows.join(creates, _joins(self.groups, lives))
+
+
+def _joins(groups: WorldGroups, lives: Lives) -> EventRows:
+    """The members at the start join in round 0, if they are alive after its events."""
+    alive, _ = lives.at(groups.member_nodes, 0)
+    return EventRows.of_groups(0, groups.member_nodes[alive], JOIN, groups.member_groups[alive])
+
+
+def _creates(
+    groups: WorldGroups, lives: Lives, extent: Extent, seed: int, path: str | None
+) -> EventRows:
+    """Every group is created in round 0, by the node that a run draws for it.
+
+    If that node is not alive after the events of the round, or the access list does not permit it,
+    another is drawn that is.
+
+    Parameters
+    ----------
+    path : str, optional
+        Where the access lists came from, for an error.
+
+    Raises
+    ------
+    InputError
+        A group that no live node may create.
+    """
+    creators = _creators(groups.numbers, extent.initial, seed)
+    alive, _ = lives.at(creators, 0)
+    may = groups.access.permits(MAY_CREATE, groups.numbers, creators)
+    live = lives.live(0)
+    if not len(live):
+        return EventRows.of_groups(0, creators, CREATE, groups.numbers)  # refused elsewhere
+    listed = groups.access.listed(MAY_CREATE)
+    for place in np.flatnonzero(~(alive & may)):
+        group = groups.numbers[place]
+        among = live
+        if group in listed:
+            among = np.intersect1d(live, groups.access.permitted(MAY_CREATE, group))
+        if not len(among):
+            remedy = f"names nobody for group {group} who may create it and is alive in round 0"
+            raise InputError("access", path, remedy)
+        drawn = draws.bits_np(seed, "creator instead", groups.numbers[place : place + 1])
+        creators[place] = among[int(drawn[0] % np.uint64(len(among)))]
+    return EventRows.of_groups(0, creators, CREATE, groups.numbers)
+
+
+def _creators(numbers: np.ndarray, initial: int, seed: int) -> np.ndarray:
+    """The creators that `scribe.groups.make_groups` draws, whose names are in the groupIds."""
+    signed = draws.bits_np(seed, "creator", numbers).view(np.int64)
+    return np.mod(signed, initial)

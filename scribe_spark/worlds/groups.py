@@ -1,0 +1,165 @@
+"""The groups of a world: who is a member at the start, the access lists, and the groupIds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+
+from scribe_spark import draws, schemas
+from scribe_spark.config import RunConfig
+from scribe_spark.errors import InputError
+from scribe_spark.inputs import is_local
+from scribe_spark.scribe.groups import check_members, group_sizes, make_groups, read_members
+from scribe_spark.worlds.access import AccessLists, groups_are, read_access
+from scribe_spark.worlds.rows import Extent
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import WorldConfig
+
+__all__ = ["WorldGroups", "group_keys", "rejoins", "world_groups"]
+
+
+@dataclass(frozen=True, eq=False)
+class WorldGroups:
+    """The groups of a world, G of them, and their M members at the start.
+
+    Attributes
+    ----------
+    numbers : ndarray of int64, shape (G,)
+        Ascending.
+    member_groups, member_nodes : ndarray of int64, shape (M,)
+        Each pair once, in the order of groups and nodes; nodes that are not alive at the start
+        are members as soon as they arrive.
+    access : AccessLists
+    """
+
+    numbers: np.ndarray
+    member_groups: np.ndarray
+    member_nodes: np.ndarray
+    access: AccessLists
+
+    def sizes(self, initial: int) -> np.ndarray:
+        """Members of each group that are alive at the start: int64, shape (G,)."""
+        there = self.member_groups[self.member_nodes < initial]
+        return np.bincount(np.searchsorted(self.numbers, there), minlength=len(self.numbers))
+
+    def largest(self, initial: int) -> np.ndarray:
+        """The groups by their size at the start, the largest first; of equals the smaller number.
+
+        Returns
+        -------
+        ndarray of int64, shape (G,)
+            Places in `numbers`.
+        """
+        return np.argsort(-self.sizes(initial), kind="stable")
+
+    def has(self, groups: np.ndarray) -> np.ndarray:
+        """Which of some numbers are groups."""
+        return np.isin(groups, self.numbers)
+
+    def named(self) -> str:
+        """Which groups there are, for an error message."""
+        return groups_are(self.numbers)
+
+
+def world_groups(
+    config: WorldConfig, extent: Extent, spark: SparkSession | None = None
+) -> WorldGroups | None:
+    """The groups of a world, checked; None if it has none.
+
+    Parameters
+    ----------
+    spark : SparkSession, optional
+        Without one, None too where a table of the user's is not on this machine.
+
+    Raises
+    ------
+    InputError
+        A member or a row of an access list that cannot be; a group larger than the overlay.
+    """
+    scribe = config.scribe
+    tables = [path for path in (scribe.members, scribe.access) if path is not None]
+    if not scribe.has_groups or (spark is None and not all(map(is_local, tables))):
+        return None
+    if scribe.members is not None:
+        groups, nodes = _read(scribe.members, config, extent, spark)
+        numbers = np.unique(groups)
+    else:
+        groups, nodes = _drawn(config, extent)
+        numbers = np.arange(1, (scribe.count or 0) + 1)
+    access = AccessLists.open()
+    if scribe.access is not None:
+        access = read_access(scribe.access, numbers, extent.nodes, spark)
+    return WorldGroups(numbers, groups, nodes, access)
+
+
+def rejoins(config: WorldConfig) -> bool:
+    """Whether nodes that come back join their groups again by themselves."""
+    made = config.world.generators
+    return bool(made) and config.scribe.rejoin and "group-churn" not in made
+
+
+def _read(
+    path: str, config: WorldConfig, extent: Extent, spark: SparkSession | None
+) -> tuple[np.ndarray, np.ndarray]:
+    if spark is None or is_local(path):
+        frame = check_members(path, extent.nodes)
+    else:
+        frame = read_members(spark, path, extent.nodes).toPandas()
+    groups, nodes = (frame[name].to_numpy(np.int64) for name in ("group", "node"))
+    order = np.lexsort((nodes, groups))
+    groups, nodes = groups[order], nodes[order]
+    absent = np.flatnonzero(nodes >= extent.initial)
+    if len(absent) and not rejoins(config):
+        remedy = (
+            f"row group={groups[absent[0]]}, node={nodes[absent[0]]} names a node that is not "
+            f"alive at the start (nodes 0 to {extent.initial - 1} are); let it join by an event"
+        )
+        raise InputError("members", path, remedy)
+    return groups, nodes
+
+
+def _drawn(config: WorldConfig, extent: Extent) -> tuple[np.ndarray, np.ndarray]:
+    """Members as a run of the nodes that are alive at the start has them."""
+    scribe, count = config.scribe, config.scribe.count or 0
+    if scribe.size is not None:
+        if scribe.size > extent.initial:
+            remedy = f"a group cannot have more members than the {extent.initial} nodes alive then"
+            raise InputError("group_size", scribe.size, remedy)
+        sizes = np.full(count, scribe.size, dtype=np.int64)
+    else:
+        exponent = scribe.zipf_exponent
+        sizes = group_sizes(RunConfig(nodes=extent.initial, groups=count, zipf_exponent=exponent))
+    drawn = [
+        draws.distinct_below(extent.initial, size, config.seed, "members", group)
+        for group, size in enumerate(sizes.tolist(), start=1)
+    ]
+    nodes = np.concatenate([np.empty(0, dtype=np.int64), *drawn])
+    return np.repeat(np.arange(1, count + 1), sizes), nodes
+
+
+def group_keys(
+    nodes: DataFrame, groups: WorldGroups, config: WorldConfig, extent: Extent
+) -> DataFrame:
+    """``group, key_hi, key_lo, creator, ...``: the groupIds, as those of runs.
+
+    A groupId is made of the names of the group and of the creator that is drawn for it, who need
+    not be the one that creates it in the end.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`.
+    """
+    spark = nodes.sparkSession
+    frame = pd.DataFrame({"group": groups.numbers, "node": np.zeros(len(groups.numbers), "int64")})
+    numbered = schemas.local_table(spark, frame, schemas.MEMBERS)
+    # the groups are those of the table that is given, as where a user's table has the members
+    run = RunConfig(
+        nodes=extent.initial, members="given", group_ids=config.scribe.ids, seed=config.seed
+    )
+    return make_groups(numbered, nodes, run)

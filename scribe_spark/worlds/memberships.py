@@ -1,0 +1,55 @@
+"""Who is a member of which group from when to when, out of a table of events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.worlds.access import MAY_JOIN, AccessLists
+from scribe_spark.worlds.lives import Lives
+from scribe_spark.worlds.rows import JOIN, QUIT, EventRows, Extent
+
+__all__ = ["Memberships"]
+
+
+@dataclass(frozen=True)
+class Memberships:
+    """Memberships, J of them, in the order of groups, nodes and rounds.
+
+    Attributes
+    ----------
+    groups, nodes : ndarray of int64, shape (J,)
+    begins, ends : ndarray of int64, shape (J,)
+        A node is a member in the rounds from `begins` to `ends` - 1.
+    """
+
+    groups: np.ndarray
+    nodes: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
+
+    @classmethod
+    def of(cls, rows: EventRows, lives: Lives, extent: Extent, access: AccessLists) -> Memberships:
+        """All memberships; a join that the access list does not permit makes none.
+
+        Parameters
+        ----------
+        rows : EventRows
+            Events that are possible.
+        lives : Lives
+            Of the same events.
+        """
+        rows = rows.take((rows.events == JOIN) | (rows.events == QUIT))
+        rows = rows.take(access.permits(MAY_JOIN, rows.groups, rows.nodes))
+        rows = rows.take(np.lexsort((rows.rounds, rows.nodes, rows.groups)))
+        following = np.full(len(rows), extent.rounds, dtype=np.int64)
+        same = (rows.groups[1:] == rows.groups[:-1]) & (rows.nodes[1:] == rows.nodes[:-1])
+        following[:-1][same] = rows.rounds[1:][same]
+        ends = np.minimum(following, lives.ends(rows.nodes, rows.rounds))
+        joins = rows.events == JOIN
+        return cls(rows.groups[joins], rows.nodes[joins], rows.rounds[joins], ends[joins])
+
+    def during(self, at: int) -> np.ndarray:
+        """Which are memberships in a round: bool, shape (J,)."""
+        return (self.begins <= at) & (at < self.ends)

@@ -1,0 +1,53 @@
+"""What a generator may look at: the events so far, the groups, the nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+
+from scribe_spark.worlds.groups import WorldGroups
+from scribe_spark.worlds.lives import Lives
+from scribe_spark.worlds.memberships import Memberships
+from scribe_spark.worlds.rows import EventRows, Extent
+
+__all__ = ["Setting"]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A world's events so far, when another generator adds to them.
+
+    Attributes
+    ----------
+    rows : EventRows
+        Events of nodes come before those of groups, and publications last.
+    extent : Extent
+    groups : WorldGroups, optional
+        None in a world without groups.
+    nodes : DataFrame, optional
+        `schemas.NODES`; for generators that depend on nodeIds.
+    """
+
+    rows: EventRows
+    extent: Extent
+    groups: WorldGroups | None = None
+    nodes: DataFrame | None = None
+
+    @cached_property
+    def lives(self) -> Lives:
+        """Who is alive when."""
+        return Lives(self.rows, self.extent)
+
+    @property
+    def known_groups(self) -> WorldGroups:
+        """The groups, of a world that has some."""
+        if self.groups is None:
+            raise ValueError("the world has no groups")
+        return self.groups
+
+    @cached_property
+    def memberships(self) -> Memberships:
+        """Who is a member of which group when."""
+        return Memberships.of(self.rows, self.lives, self.extent, self.known_groups.access)
