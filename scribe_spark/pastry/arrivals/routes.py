@@ -20,7 +20,7 @@ from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
 from scribe_spark.pastry.ragged import distinct
 from scribe_spark.pastry.ring import Ring
 
-__all__ = ["Found", "Routes", "route"]
+__all__ = ["Found", "Met", "Routes", "hop", "route"]
 
 _MESSAGES = 2**13  # messages that make a hop together
 
@@ -92,7 +92,7 @@ def route(states: States, is_alive: IsAlive, start: np.ndarray, keys: Keys) -> R
     delivered, circled = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
     path, found, moving = [start.copy()], Found.nothing(), np.arange(m)
     while len(moving):
-        onward, met = _hop(states, is_alive, at[moving], keys.take(moving))
+        onward, met = hop(states, is_alive, at[moving], keys.take(moving))
         lost[moving] += np.bincount(met.message, minlength=len(moving))
         found = found.and_also(at[moving][met.message], met.dead)
         delivered[moving] = onward == at[moving]
@@ -110,14 +110,14 @@ def route(states: States, is_alive: IsAlive, start: np.ndarray, keys: Keys) -> R
 
 
 @dataclass(frozen=True)
-class _Met:
+class Met:
     """Dead nodes that messages met in one hop, each once: message, dead node."""
 
     message: np.ndarray
     dead: np.ndarray
 
 
-def _hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, _Met]:
+def hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, Met]:
     """Where messages go next: the node itself delivers, :data:`NONE` is left; whom they met."""
     size, onward, met = len(states.known), [], []
     for start in range(0, len(at), _MESSAGES):
@@ -126,7 +126,7 @@ def _hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple
         onward.append(next_)
         met.append((start + message) * size + dead)
     message, dead = np.divmod(distinct(np.concatenate(met)), size)
-    return np.concatenate(onward), _Met(message, dead)
+    return np.concatenate(onward), Met(message, dead)
 
 
 def _hop_of_some(

@@ -1,0 +1,166 @@
+"""A round of a world with groups: Pastry's and Scribe's, and what is seen of it.
+
+References
+----------
+JSAC 2002, Section III; NGC 2001, Section 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.pastry.living import round as pastry
+from scribe_spark.pastry.living.events import Events, play_events
+from scribe_spark.pastry.living.lookups import Lookups, drawn_lookups, look_up
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.scribe.living import chains, creating, joining, leaving, roots, sources, upkeep
+from scribe_spark.scribe.living.events import GroupEvents, play_group_events
+from scribe_spark.scribe.living.groups import Groups
+from scribe_spark.scribe.living.multicast import Deliveries, Parcels, disseminate
+from scribe_spark.scribe.living.replicas import replicate_changed
+from scribe_spark.scribe.living.rules import ScribeRules
+from scribe_spark.scribe.living.scribe import Joins, Scribe
+from scribe_spark.scribe.living.state import ScribeState
+from scribe_spark.scribe.living.strangers import turn_strangers_away
+from scribe_spark.scribe.living.upcalls import settle
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["ScribeResult", "play_round", "publication_ids"]
+
+_SOURCE_BITS = 32
+
+
+@dataclass(frozen=True)
+class ScribeResult:
+    """What happened in the trees in a round.
+
+    Attributes
+    ----------
+    created : (ndarray of int64, ndarray of int64)
+        Groups and their creators.
+    lost : ndarray of int64
+        Groups of whose state no live node had a copy, before the round's CREATEs.
+    joins : Joins
+        All JOINs that were sent.
+    sent : Sent
+        Publications and what became of them.
+    deliveries : (ndarray of int64, ndarray of int64, ndarray of int64)
+        Group, publication, node; in the order in which they came.
+    refused : dict of str to int
+        Messages that were refused, by kind.
+    orphans : ndarray of int64
+        (group, node): in the tree, not the root, and no live node is both the parent and has it
+        as a child.
+    """
+
+    created: tuple[np.ndarray, np.ndarray]
+    lost: np.ndarray
+    joins: Joins
+    sent: sources.Sent
+    deliveries: tuple[np.ndarray, np.ndarray, np.ndarray]
+    refused: dict[str, int]
+    orphans: np.ndarray
+
+
+def publication_ids(number: int, source: np.ndarray) -> np.ndarray:
+    """Numbers of publications of a group: of their round and source, given by its node number."""
+    return (np.int64(number) << _SOURCE_BITS) | source
+
+
+def play_round(
+    overlay: OverlayState,
+    state: ScribeState,
+    number: int,
+    events: Events,
+    group_events: GroupEvents,
+    groups: Groups,
+    world: WorldRules,
+    rules: ScribeRules,
+    kernel: Kernel,
+    lookups: Lookups | int = 0,
+) -> tuple[pastry.RoundResult, ScribeResult]:
+    """Play one round; writes into `overlay` and `state`.
+
+    Parameters
+    ----------
+    number : int
+        Rounds count from 0.
+    kernel : Kernel
+        Of the underlay.
+    lookups : Lookups or int
+        As of Pastry's round; after the publications.
+
+    Raises
+    ------
+    ValueError
+        For an event that cannot be, or if no node is left.
+    """
+    scribe = Scribe(overlay, world, kernel, groups, rules, state, number)
+    leaves, was_alive = overlay.states.leaves.copy(), overlay.alive.copy()
+    # 1. events
+    play_events(overlay, number, events, world, kernel, scribe.tally)
+    if not overlay.alive.any():
+        raise ValueError(f"round {number}: no node is left")
+    play_group_events(scribe, events, group_events)
+    # 2. Pastry's detection and repair
+    pastry.mend(overlay, number, world, kernel, scribe.tally)
+    # 3. maintenance of trees
+    lost, made = _maintain(scribe, group_events.create)
+    # 4. publications, heartbeats
+    sent, deliveries = _publish(scribe, group_events.publish)
+    orphans = upkeep.send_heartbeats(scribe)
+    if isinstance(lookups, int):
+        lookups = drawn_lookups(overlay, lookups, number, world.seed)
+    found = look_up(overlay, lookups, world, kernel, scribe.tally)
+    # 5. what is seen
+    new_leafs = pastry.changed_leaf_sets(overlay, leaves, was_alive)
+    result = ScribeResult(
+        tuple(column[made] for column in group_events.create),
+        lost,
+        Joins.join(Joins(), *scribe.joins),
+        sent,
+        deliveries.arrays(),
+        {kind: count for kind, count in sorted(scribe.refused.items()) if count},
+        state.entries.key[orphans],
+    )
+    return pastry.RoundResult(number, scribe.tally.by_kind(), new_leafs, found), result
+
+
+def _maintain(
+    scribe: Scribe, creates: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Roots, soft state, suspicion, LEAVE, CREATE, JOIN; lost groups, CREATEs that succeeded."""
+    roots.new_leafs(scribe)
+    lost = roots.lost_groups(scribe)
+    upkeep.refresh(scribe)
+    upkeep.expire(scribe)
+    upkeep.suspect(scribe)
+    leaving.leave_up(scribe)
+    made = creating.create_groups(scribe, *creates)
+    joining.send_joins(scribe)
+    chains.break_cycles(scribe)
+    turn_strangers_away(scribe)
+    scribe.close_phase()
+    replicate_changed(scribe)
+    settle(scribe)
+    return lost, made
+
+
+def _publish(
+    scribe: Scribe, published: tuple[np.ndarray, np.ndarray]
+) -> tuple[sources.Sent, Deliveries]:
+    """Publications go to the roots and down the trees."""
+    deliveries = Deliveries()
+    sent = sources.find_roots(scribe, *published)
+    scribe.close_phase()
+    settle(scribe)
+    taken = np.flatnonzero(sent.fate == sources.FATES.index("sent"))
+    number = scribe.overlay.states.known.node[sent.source[taken]]
+    publication = publication_ids(scribe.number, number)
+    root = sent.root[taken]
+    disseminate(scribe, Parcels(publication, sent.group[taken], root, root), deliveries)
+    replicate_changed(scribe)
+    return sent, deliveries

@@ -1,0 +1,252 @@
+"""What there is of groups between two rounds: sorted tables of arrays, by (group, node).
+
+A node is its position in the ring as in `OverlayState`, a group its index in `Groups`.  With K
+nodes the key of a pair is ``group * K + node``, that of an edge ``(group * K + parent) * K +
+child``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scribe_spark.pastry.living.overlay_state import NEVER
+from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, column
+
+__all__ = [
+    "CAUSES",
+    "NOTHING",
+    "Addresses",
+    "Children",
+    "Copies",
+    "DeadRoots",
+    "Entries",
+    "Got",
+    "Missing",
+    "Publications",
+    "Repairs",
+    "ScribeState",
+    "cause",
+]
+
+#: Why a node sends a JOIN of its own.
+CAUSES = (
+    "own",
+    "forwarder",
+    "parent failed",
+    "root failed",
+    "parent left",
+    "refused",
+    "hand-over",
+    "cycle",
+    "ask",
+)
+
+#: No extra: more than any number that a JOIN carries, so that the least is found by minima.
+NOTHING = np.iinfo(np.int64).max
+
+
+def cause(name: str) -> int:
+    """The number of one of :data:`CAUSES`."""
+    return CAUSES.index(name)
+
+
+@dataclass
+class Entries(SortedTable):
+    """What a node of a group's tree knows of the group; by (group, node).
+
+    A node without parent that is not the root *waits*: it sends a JOIN in every round.
+
+    Attributes
+    ----------
+    entered : ndarray of int64
+        The round in which it entered the tree.
+    cause : ndarray of int8
+        Of its next JOIN, an index of :data:`CAUSES`.
+    member : ndarray of bool
+    joined : ndarray of int64
+        The round of the join.
+    root : ndarray of bool
+    parent : ndarray of int64
+    number : ndarray of int64
+        Its join number: the round in which its last JOIN was sent.
+    heard : ndarray of int64
+        The last round in which it heard its parent.
+    tried : ndarray of bool
+        Whether it has sent a JOIN since it entered the tree.
+    extra : ndarray of int64
+        What an application has added to the JOIN of this round, or :data:`NOTHING`.
+    """
+
+    entered: np.ndarray = column(np.int64)
+    cause: np.ndarray = column(np.int8)
+    member: np.ndarray = column(bool)
+    joined: np.ndarray = column(np.int64)
+    root: np.ndarray = column(bool)
+    parent: np.ndarray = column(np.int64)
+    number: np.ndarray = column(np.int64)
+    heard: np.ndarray = column(np.int64)
+    tried: np.ndarray = column(bool)
+    extra: np.ndarray = column(np.int64)
+
+    def enter(self, keys: np.ndarray, number: int, why: str) -> None:
+        """Nodes enter trees in a round (Figure 3, line 4)."""
+        new: dict[str, Any] = dict.fromkeys(self.columns(), NONE)
+        new |= {"entered": number, "cause": cause(why), "extra": NOTHING}
+        self.insert(keys, **new | dict.fromkeys(("member", "root", "tried"), False))
+
+    def waiting(self) -> np.ndarray:
+        """The rows of those that wait."""
+        return np.flatnonzero((self.parent < 0) & ~self.root)
+
+
+@dataclass
+class Children(SortedTable):
+    """The children tables; by (group, node, child).
+
+    Attributes
+    ----------
+    number : ndarray of int64
+        The child's join number.
+    refreshed : ndarray of int64
+        The round of its JOIN or last refresh.
+    """
+
+    number: np.ndarray = column(np.int64)
+    refreshed: np.ndarray = column(np.int64)
+
+
+@dataclass
+class Copies(SortedTable):
+    """The groups' states at roots and replicas; by (group, node).
+
+    Of two copies the newer one has the greater (epoch, version).
+
+    Attributes
+    ----------
+    epoch, version : ndarray of int64
+        The round in which the group was created; how often its state has changed since.
+    creator : ndarray of int64
+    value : ndarray of int64
+        Which of `ScribeState.values` an application keeps there, or NONE.
+    root, incarnation : ndarray of int64
+        Whom the node takes for the root, and the round of that one's last arrival or recovery.
+    """
+
+    epoch: np.ndarray = column(np.int64)
+    version: np.ndarray = column(np.int64)
+    creator: np.ndarray = column(np.int64)
+    value: np.ndarray = column(np.int64)
+    root: np.ndarray = column(np.int64)
+    incarnation: np.ndarray = column(np.int64)
+
+
+@dataclass
+class Addresses(SortedTable):
+    """The roots' addresses that sources keep; by (group, source)."""
+
+    root: np.ndarray = column(np.int64)
+
+
+@dataclass
+class DeadRoots(SortedTable):
+    """Roots that died a short time ago, and in which round; by (group, node)."""
+
+    died: np.ndarray = column(np.int64)
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """Children of dead nodes that no root has reached again yet; `place` is their (group, node)."""
+
+    died: np.ndarray = column(np.int64)
+    node: np.ndarray = column(np.int64)
+    place: np.ndarray = column(np.int64)
+
+
+@dataclass(frozen=True)
+class Publications:
+    """Publications whose deadline has not come; `duplicates` counts those at members so far."""
+
+    number: np.ndarray = column(np.int64)
+    group: np.ndarray = column(np.int64)
+    source: np.ndarray = column(np.int64)
+    duplicates: np.ndarray = column(np.int64)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Members that did not get a publication in its round.
+
+    Attributes
+    ----------
+    number, group, source : ndarray of int64
+        The publication.
+    node : ndarray of int64
+    late : ndarray of int64
+        The round in which it got it after all, or NONE.
+    """
+
+    number: np.ndarray = column(np.int64)
+    group: np.ndarray = column(np.int64)
+    source: np.ndarray = column(np.int64)
+    node: np.ndarray = column(np.int64)
+    late: np.ndarray = column(np.int64)
+
+
+@dataclass(frozen=True)
+class Got:
+    """Nodes that have had a publication that some node can still send: to count duplicates."""
+
+    place: np.ndarray = column(np.int64)
+    publication: np.ndarray = column(np.int64)
+
+
+@dataclass
+class ScribeState:
+    """All groups in all nodes; kernels write into it.
+
+    Attributes
+    ----------
+    size : int
+        K, how many nodes are known.
+    incarnation : ndarray of int64, shape (K,)
+        The round of a node's last arrival or recovery, or NEVER.
+    strangers : SortedTable
+        (group, node): a JOIN without the right credentials that nobody has refused yet.
+    created : ndarray of bool, shape (G,)
+        Groups that were created at some time.
+    values : dict of int to ndarray of int64
+        What an application keeps in the groups' states.
+    dead_roots, repairs, publications, missing, got
+        For the measures alone.
+    """
+
+    size: int
+    incarnation: np.ndarray
+    created: np.ndarray
+    entries: Entries = field(default_factory=Entries)
+    children: Children = field(default_factory=Children)
+    copies: Copies = field(default_factory=Copies)
+    addresses: Addresses = field(default_factory=Addresses)
+    strangers: SortedTable = field(default_factory=SortedTable)
+    values: dict[int, np.ndarray] = field(default_factory=dict)
+    dead_roots: DeadRoots = field(default_factory=DeadRoots)
+    repairs: Repairs = field(default_factory=Repairs)
+    publications: Publications = field(default_factory=Publications)
+    missing: Missing = field(default_factory=Missing)
+    got: Got = field(default_factory=Got)
+
+    @classmethod
+    def empty(cls, nodes: int, groups: int) -> ScribeState:
+        """No group has been created yet.
+
+        Parameters
+        ----------
+        nodes : int
+            All that are known, dead ones too.
+        """
+        created = np.zeros(groups, dtype=bool)
+        return cls(nodes, np.full(nodes, NEVER, dtype=np.int64), created)

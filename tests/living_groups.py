@@ -1,0 +1,231 @@
+"""Random small worlds with groups, for the oracle in `oracle.scribe_living` and for the kernels.
+
+The oracle asks for every draw; in the rounds it gets those of `scribe_spark`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import living_worlds
+import numpy as np
+from arriving import Kernel
+from living_worlds import as_snapshot as overlay_snapshot
+from oracle.living.draws import Plane
+from oracle.scribe_living.cases import World as Case
+from oracle.scribe_living.groups import Group
+from oracle.scribe_living.world import GROUP_EVENTS, Event, Run, Snapshot
+
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.living.round import RoundResult
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.scribe.living.events import GroupEvents
+from scribe_spark.scribe.living.groups import OPERATIONS, Groups
+from scribe_spark.scribe.living.round import ScribeResult, play_round
+from scribe_spark.scribe.living.rules import ScribeRules
+from scribe_spark.scribe.living.sources import FATES
+from scribe_spark.scribe.living.state import CAUSES, ScribeState
+
+_SOURCE = 2**32
+
+
+@dataclass
+class World:
+    """A case of the oracle, and the same for the kernels."""
+
+    case: Case
+    run: Run
+    pastry: living_worlds.World
+    groups: Groups
+    rules: ScribeRules
+    overlay: OverlayState
+    state: ScribeState
+
+    def step(self, number: int, events: list[Event]) -> tuple[Snapshot, Snapshot]:
+        """Kernels and oracle play a round."""
+        self.pastry.first_wave = self.pastry.overlay.waves
+        theirs = self.run.step(number, events)
+        return self.play(number, events), theirs
+
+    def play(self, number: int, events: list[Event]) -> Snapshot:
+        """The kernels play a round."""
+        result = self.play_kernels(number, events)
+        return as_snapshot(self, *result)
+
+    def play_kernels(self, number: int, events: list[Event]) -> tuple[RoundResult, ScribeResult]:
+        """The kernels play a round."""
+        known = self.overlay.states.known
+        of_nodes = [(node, kind) for _, node, kind, *group in events if not group]
+        of_groups = [(node, kind, *group) for _, node, kind, *group in events if group]
+        given = Events.of(known, *_columns(of_nodes, (int, str)))
+        group_given = GroupEvents.of(known, self.groups, *_columns(of_groups, (int, str, int)))
+        return play_round(
+            self.overlay,
+            self.state,
+            number,
+            given,
+            group_given,
+            self.groups,
+            self.pastry.rules,
+            self.rules,
+            self.pastry.kernel,
+        )
+
+
+def _columns(rows: list[tuple], types: tuple[type, ...]) -> list[np.ndarray]:
+    parts = list(zip(*rows, strict=True)) or [()] * len(types)
+    return [np.array(part, dtype=kind) for part, kind in zip(parts, types, strict=True)]
+
+
+def world_of(case: Case) -> World:
+    """A case before round 0, for both."""
+    run = case.begin()
+    overlay = run.scribe.overlay
+    known = _ring(overlay.idents)
+    plane = Plane(case.count, case.seed, case.count // 2 + 1)
+    nodes = range(case.count)
+    delays = np.array([[plane(a, b) for b in nodes] for a in nodes], dtype=np.int32)
+    made = living_worlds.World(
+        overlay, _world_rules(case), known, Kernel(delays, np.arange(case.count)), [], 0
+    )
+    overlay.draw = made.draw
+    groups = groups_of(case.groups, known)
+    settings = case.settings
+    rules = ScribeRules(
+        k=settings.replicas,
+        parent_timeout=settings.parent_timeout,
+        refresh=settings.refresh,
+        child_timeout=settings.child_timeout,
+        deadline=settings.deadline,
+        reliable=case.buffer is not None,
+        buffer=case.buffer or 1,
+    )
+    state = ScribeState.empty(len(known), len(groups))
+    return World(case, run, made, groups, rules, living_worlds.state_of(made), state)
+
+
+def _ring(idents: dict[int, int]) -> Ring:
+    hi = np.array([idents[node] >> 64 for node in range(len(idents))], dtype=np.uint64)
+    lo = np.array([idents[node] % 2**64 for node in range(len(idents))], dtype=np.uint64)
+    return Ring(hi, lo, np.arange(len(idents)), np.arange(len(idents))).in_order()
+
+
+def groups_of(groups: dict[int, Group], known: Ring) -> Groups:
+    """The oracle's groups for the kernels."""
+    number = np.array(sorted(groups))
+    key = [groups[group].key for group in sorted(groups)]
+    hi = np.array([one >> 64 for one in key], dtype=np.uint64)
+    lo = np.array([one % 2**64 for one in key], dtype=np.uint64)
+    lists = {}
+    for operation in OPERATIONS:
+        of = {group: getattr(groups[group].access, operation) for group in groups}
+        listed = [group for group in of if of[group] is not None]
+        rows = [(group, node) for group in listed for node in of[group]]
+        lists[operation] = (np.array(listed, dtype=int), *_columns(rows, (int, int)))
+    return Groups.of(number, Keys(hi, lo), known, lists)
+
+
+def _world_rules(case: Case) -> WorldRules:
+    rules = case.rules
+    return WorldRules(
+        b=rules.b,
+        leaf_set=rules.l,
+        growth=1 if rules.growth is None else rules.growth,
+        contact=rules.contact,
+        rows=rules.rows,
+        announce=rules.announce,
+        introduce=rules.introduce,
+        maintenance=rules.maintenance,
+        seed=case.seed,
+        detection=rules.detection,
+        repair=rules.table_repair,
+        maintenance_period=rules.maintenance_period,
+    )
+
+
+def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snapshot:
+    """The kernels' state as the oracle writes its own."""
+    overlay, state = world.overlay, world.state
+    node = [*overlay.states.known.node.tolist(), -1]  # what -1 indexes is -1
+    group = world.groups.number.tolist()
+    size = state.size
+
+    def named(key: int) -> tuple[int, int]:
+        return group[key // size], node[key % size]
+
+    def edge(key: int) -> tuple[int, int, int]:
+        return (*named(key // size), node[key % size])
+
+    def publication(at: int, number: int) -> tuple[int, int, int]:
+        return number // _SOURCE, group[at], number % _SOURCE
+
+    entries, children, copies = state.entries, state.children, state.copies
+    seen = overlay_snapshot(overlay, pastry)
+    sent = result.sent
+    deliveries = [
+        (publication(at, one), node[to])
+        for at, one, to in zip(*[part.tolist() for part in result.deliveries], strict=True)
+    ]
+    return Snapshot(
+        round=pastry.number,
+        live=seen.live,
+        entries=sorted(
+            (
+                *named(key),
+                member,
+                root,
+                node[parent],
+                number,
+                "" if parent >= 0 or root else CAUSES[why],
+            )
+            for key, member, root, parent, number, why in _rows(
+                entries, "key", "member", "root", "parent", "number", "cause"
+            )
+        ),
+        children=sorted(
+            (*edge(key), number, refreshed)
+            for key, number, refreshed in _rows(children, "key", "number", "refreshed")
+        ),
+        copies=sorted(
+            (*named(key), epoch, version, node[root], node[creator])
+            for key, epoch, version, root, creator in _rows(
+                copies, "key", "epoch", "version", "root", "creator"
+            )
+        ),
+        addresses=sorted(
+            (*named(key), node[root]) for key, root in _rows(state.addresses, "key", "root")
+        ),
+        deliveries=sorted(deliveries),
+        ordered=deliveries,
+        fates=sorted(
+            ((pastry.number, group[at], node[source]), FATES[fate])
+            for at, source, fate in _rows(sent, "group", "source", "fate")
+        ),
+        joins=sorted(
+            (group[at], node[source], CAUSES[why])
+            for at, source, why in _rows(result.joins, "group", "source", "cause")
+        ),
+        created=sorted(
+            (group[at], node[creator])
+            for at, creator in zip(*[part.tolist() for part in result.created], strict=True)
+        ),
+        lost_groups=[group[at] for at in result.lost],
+        refused=result.refused,
+        duplicates={},
+        orphans=sorted(named(key) for key in result.orphans.tolist()),
+        counts=pastry.messages,
+        overlay=seen,
+    )
+
+
+def _rows(table: object, *names: str) -> zip:
+    return zip(*[getattr(table, name).tolist() for name in names], strict=True)
+
+
+def without_zeros(counts: dict) -> dict:
+    """Counts that are not 0."""
+    return {kind: count for kind, count in Counter(counts).items() if count}
