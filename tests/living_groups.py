@@ -25,10 +25,12 @@ from scribe_spark.pastry.living.round import RoundResult
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.events import GroupEvents
 from scribe_spark.scribe.living.groups import OPERATIONS, Groups
+from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.round import ScribeResult, play_round
 from scribe_spark.scribe.living.rules import ScribeRules
 from scribe_spark.scribe.living.sources import FATES
 from scribe_spark.scribe.living.state import CAUSES, ScribeState
+from scribe_spark.scribe.living.upcalls import Application
 
 _SOURCE = 2**32
 
@@ -44,6 +46,7 @@ class World:
     rules: ScribeRules
     overlay: OverlayState
     state: ScribeState
+    application: Application | None = None
 
     def step(self, number: int, events: list[Event]) -> tuple[Snapshot, Snapshot]:
         """Kernels and oracle play a round."""
@@ -73,6 +76,7 @@ class World:
             self.pastry.rules,
             self.rules,
             self.pastry.kernel,
+            application=self.application,
         )
 
 
@@ -105,7 +109,9 @@ def world_of(case: Case) -> World:
         buffer=case.buffer or 1,
     )
     state = ScribeState.empty(len(known), len(groups))
-    return World(case, run, made, groups, rules, living_worlds.state_of(made), state)
+    application = None if case.buffer is None else Reliable(case.buffer, len(known))
+    overlay_state = living_worlds.state_of(made)
+    return World(case, run, made, groups, rules, overlay_state, state, application)
 
 
 def _ring(idents: dict[int, int]) -> Ring:
@@ -215,7 +221,12 @@ def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snap
         ),
         lost_groups=[group[at] for at in result.lost],
         refused=result.refused,
-        duplicates={},
+        duplicates=dict(
+            Counter(
+                publication(at, one)
+                for at, one in zip(*[part.tolist() for part in result.duplicates], strict=True)
+            )
+        ),
         orphans=sorted(named(key) for key in result.orphans.tolist()),
         counts=pastry.messages,
         overlay=seen,

@@ -14,7 +14,7 @@ from scribe_spark.scribe.living.scribe import Scribe
 from scribe_spark.scribe.living.sorted_table import NONE
 from scribe_spark.scribe.living.state import cause
 
-__all__ = ["break_cycles", "on_chain"]
+__all__ = ["break_cycles", "on_chain", "under_root"]
 
 
 def on_chain(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -37,6 +37,28 @@ def on_chain(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray
         if (steps := steps + 1) == limit:
             anchor, limit = at, 2 * limit
     return np.sort(np.concatenate(found)) if found else which
+
+
+def under_root(scribe: Scribe, rows: np.ndarray, orphans: np.ndarray) -> np.ndarray:
+    """Whether what a root sends reaches nodes, by rows of `Entries`: bool.
+
+    Parameters
+    ----------
+    orphans : ndarray of bool
+        Of all rows: not the root, and no live node is both the parent and has it as a child.
+    """
+    entries, reached = scribe.state.entries, np.zeros(len(rows), dtype=bool)
+    which, at = np.arange(len(rows)), rows
+    anchor, steps, limit = at, 0, 1
+    while len(which):
+        reached[which] = entries.root[at]
+        on = ~entries.root[at] & ~orphans[at]
+        which, at, anchor = which[on], _parents(scribe, at[on]), anchor[on]
+        on = at != anchor
+        which, at, anchor = which[on], at[on], anchor[on]
+        if (steps := steps + 1) == limit:
+            anchor, limit = at, 2 * limit
+    return reached
 
 
 def _parents(scribe: Scribe, rows: np.ndarray) -> np.ndarray:

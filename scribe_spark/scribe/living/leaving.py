@@ -15,7 +15,7 @@ import numpy as np
 from scribe_spark.scribe.living.figures import deliver_leave
 from scribe_spark.scribe.living.scribe import Scribe
 from scribe_spark.scribe.living.sorted_table import SortedTable
-from scribe_spark.scribe.living.state import Children, Copies, Entries, cause
+from scribe_spark.scribe.living.state import Children, Copies, Entries, Got, cause
 
 __all__ = ["Gone", "leave_up", "lose_parent", "send_leave", "take_away"]
 
@@ -94,6 +94,10 @@ def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
     )
     _taken(state.addresses, dead[state.addresses.key % state.size])
     _taken(state.strangers, dead[state.strangers.key % state.size])
+    kept = ~dead[state.got.node]
+    state.got = Got(state.got.group[kept], state.got.node[kept], state.got.publication[kept])
+    if scribe.application is not None:
+        scribe.application.nodes_died(nodes)
     return gone
 
 

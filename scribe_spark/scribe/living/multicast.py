@@ -7,7 +7,7 @@ JSAC 2002, Section III.A.3, Figure 4 (lines 5 to 8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from scribe_spark.scribe.living.figures import deliver_multicast
 from scribe_spark.scribe.living.scribe import Scribe
 from scribe_spark.scribe.living.sorted_table import column
 
-__all__ = ["Deliveries", "Parcels", "accepted", "disseminate", "drop_children"]
+__all__ = ["Parcels", "accepted", "disseminate", "drop_children"]
 
 
 @dataclass(frozen=True)
@@ -50,35 +50,7 @@ class Parcels:
         return Parcels(*[np.concatenate([getattr(one, name) for one in parts]) for name in names])
 
 
-@dataclass
-class Deliveries:
-    """What users of members got in a round: for each superstep, group, publication and node.
-
-    Attributes
-    ----------
-    group, publication, node : list of ndarray of int64
-    """
-
-    group: list[np.ndarray] = field(default_factory=list)
-    publication: list[np.ndarray] = field(default_factory=list)
-    node: list[np.ndarray] = field(default_factory=list)
-
-    def add(self, group: np.ndarray, publication: np.ndarray, node: np.ndarray) -> None:
-        """Some more."""
-        self.group.append(group)
-        self.publication.append(publication)
-        self.node.append(node)
-
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All of them, in the order in which they came: group, publication, node."""
-        nothing = np.empty(0, dtype=np.int64)
-        group, publication, node = (
-            np.concatenate([nothing, *parts]) for parts in (self.group, self.publication, self.node)
-        )
-        return group, publication, node
-
-
-def disseminate(scribe: Scribe, parcels: Parcels, deliveries: Deliveries) -> None:
+def disseminate(scribe: Scribe, parcels: Parcels) -> None:
     """Publications go down, all of a hop at once, until none is under way.
 
     Parameters
@@ -95,7 +67,7 @@ def disseminate(scribe: Scribe, parcels: Parcels, deliveries: Deliveries) -> Non
         which, edge = deliver_multicast(scribe, place)
         # to the user: (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
         member = entries.member[row]
-        deliveries.add(parcels.group[member], parcels.message[member], parcels.node[member])
+        scribe.deliveries.add(parcels.group[member], parcels.message[member], parcels.node[member])
         scribe.paid.append(children.key[edge])
         child = children.key[edge] % scribe.state.size
         arrives = scribe.send("payload", child)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from scribe_spark.scribe.living.handlers import call_fault_handler
 from scribe_spark.scribe.living.nearness import leaves_by_nearness, rank
 from scribe_spark.scribe.living.scribe import Joins, Scribe
 from scribe_spark.scribe.living.state import Copies
-from scribe_spark.scribe.living.upcalls import call_fault_handler
 
 __all__ = [
     "Letters",

@@ -17,21 +17,28 @@ from scribe_spark.pastry.living.lookups import Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.scribe.living import chains, creating, joining, leaving, roots, sources, upkeep
+from scribe_spark.scribe.living.duplicates import keep_got, publication_ids
+from scribe_spark.scribe.living.emitting import disseminate_with_upcalls, settle
 from scribe_spark.scribe.living.events import GroupEvents, play_group_events
 from scribe_spark.scribe.living.groups import Groups
-from scribe_spark.scribe.living.multicast import Deliveries, Parcels, disseminate
+from scribe_spark.scribe.living.handlers import keep_used_values
+from scribe_spark.scribe.living.measures import (
+    PublicationResults,
+    Repaired,
+    note_deliveries,
+    publications_due,
+    repaired,
+)
+from scribe_spark.scribe.living.multicast import Parcels, disseminate
 from scribe_spark.scribe.living.replicas import replicate_changed
 from scribe_spark.scribe.living.rules import ScribeRules
 from scribe_spark.scribe.living.scribe import Joins, Scribe
 from scribe_spark.scribe.living.state import ScribeState
 from scribe_spark.scribe.living.strangers import turn_strangers_away
-from scribe_spark.scribe.living.upcalls import settle
+from scribe_spark.scribe.living.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["ScribeResult", "play_round", "publication_ids"]
-
-_SOURCE_BITS = 32
-
+__all__ = ["ScribeResult", "play_round"]
 
 @dataclass(frozen=True)
 class ScribeResult:
@@ -51,9 +58,15 @@ class ScribeResult:
         Group, publication, node; in the order in which they came.
     refused : dict of str to int
         Messages that were refused, by kind.
+    duplicates : (ndarray of int64, ndarray of int64)
+        Group and publication of each that a member got again.
     orphans : ndarray of int64
         (group, node): in the tree, not the root, and no live node is both the parent and has it
         as a child.
+    publications : PublicationResults
+        Of those whose deadline is this round.
+    repaired : Repaired
+        Nodes that died, all of whose children are reached again.
     """
 
     created: tuple[np.ndarray, np.ndarray]
@@ -63,11 +76,9 @@ class ScribeResult:
     deliveries: tuple[np.ndarray, np.ndarray, np.ndarray]
     refused: dict[str, int]
     orphans: np.ndarray
-
-
-def publication_ids(number: int, source: np.ndarray) -> np.ndarray:
-    """Numbers of publications of a group: of their round and source, given by its node number."""
-    return (np.int64(number) << _SOURCE_BITS) | source
+    duplicates: tuple[np.ndarray, np.ndarray]
+    publications: PublicationResults
+    repaired: Repaired
 
 
 def play_round(
@@ -81,6 +92,7 @@ def play_round(
     rules: ScribeRules,
     kernel: Kernel,
     lookups: Lookups | int = 0,
+    application: Application | None = None,
 ) -> tuple[pastry.RoundResult, ScribeResult]:
     """Play one round; writes into `overlay` and `state`.
 
@@ -92,13 +104,15 @@ def play_round(
         Of the underlay.
     lookups : Lookups or int
         As of Pastry's round; after the publications.
+    application : Application, optional
+        On Scribe's upcalls; without one delivery is best effort.
 
     Raises
     ------
     ValueError
         For an event that cannot be, or if no node is left.
     """
-    scribe = Scribe(overlay, world, kernel, groups, rules, state, number)
+    scribe = Scribe(overlay, world, kernel, groups, rules, state, number, application)
     leaves, was_alive = overlay.states.leaves.copy(), overlay.alive.copy()
     # 1. events
     play_events(overlay, number, events, world, kernel, scribe.tally)
@@ -110,23 +124,15 @@ def play_round(
     # 3. maintenance of trees
     lost, made = _maintain(scribe, group_events.create)
     # 4. publications, heartbeats
-    sent, deliveries = _publish(scribe, group_events.publish)
+    sent = _publish(scribe, group_events.publish)
     orphans = upkeep.send_heartbeats(scribe)
     if isinstance(lookups, int):
         lookups = drawn_lookups(overlay, lookups, number, world.seed)
     found = look_up(overlay, lookups, world, kernel, scribe.tally)
     # 5. what is seen
     new_leafs = pastry.changed_leaf_sets(overlay, leaves, was_alive)
-    result = ScribeResult(
-        tuple(column[made] for column in group_events.create),
-        lost,
-        Joins.join(Joins(), *scribe.joins),
-        sent,
-        deliveries.arrays(),
-        {kind: count for kind, count in sorted(scribe.refused.items()) if count},
-        state.entries.key[orphans],
-    )
-    return pastry.RoundResult(number, scribe.tally.by_kind(), new_leafs, found), result
+    of_overlay = pastry.RoundResult(number, scribe.tally.by_kind(), new_leafs, found)
+    return of_overlay, _look(scribe, group_events.create, made, lost, sent, orphans)
 
 
 def _maintain(
@@ -149,18 +155,49 @@ def _maintain(
     return lost, made
 
 
-def _publish(
-    scribe: Scribe, published: tuple[np.ndarray, np.ndarray]
-) -> tuple[sources.Sent, Deliveries]:
+def _publish(scribe: Scribe, published: tuple[np.ndarray, np.ndarray]) -> sources.Sent:
     """Publications go to the roots and down the trees."""
-    deliveries = Deliveries()
     sent = sources.find_roots(scribe, *published)
     scribe.close_phase()
     settle(scribe)
     taken = np.flatnonzero(sent.fate == sources.FATES.index("sent"))
-    number = scribe.overlay.states.known.node[sent.source[taken]]
-    publication = publication_ids(scribe.number, number)
-    root = sent.root[taken]
-    disseminate(scribe, Parcels(publication, sent.group[taken], root, root), deliveries)
+    group, root = sent.group[taken], sent.root[taken]
+    publication = _names(scribe, sent)[taken]
+    if scribe.application is None:
+        disseminate(scribe, Parcels(publication, group, root, root))
+    else:
+        disseminate_with_upcalls(scribe, scribe.application, group, publication, root)
     replicate_changed(scribe)
-    return sent, deliveries
+    return sent
+
+
+def _names(scribe: Scribe, sent: sources.Sent) -> np.ndarray:
+    """The names of publications."""
+    return publication_ids(scribe.number, scribe.overlay.states.known.node[sent.source])
+
+
+def _look(
+    scribe: Scribe,
+    creates: tuple[np.ndarray, np.ndarray],
+    made: np.ndarray,
+    lost: np.ndarray,
+    sent: sources.Sent,
+    orphans: np.ndarray,
+) -> ScribeResult:
+    """The measurement; writes what it keeps for later rounds."""
+    deliveries, again = scribe.deliveries.arrays(), scribe.deliveries.duplicates()
+    note_deliveries(scribe, sent, _names(scribe, sent), deliveries, again)
+    keep_got(scribe)
+    keep_used_values(scribe)
+    return ScribeResult(
+        created=(creates[0][made], creates[1][made]),
+        lost=lost,
+        joins=Joins.join(Joins(), *scribe.joins),
+        sent=sent,
+        deliveries=deliveries,
+        refused={kind: count for kind, count in sorted(scribe.refused.items()) if count},
+        orphans=scribe.state.entries.key[orphans],
+        duplicates=again,
+        publications=publications_due(scribe.state, scribe.number, scribe.rules.deadline),
+        repaired=repaired(scribe, orphans),
+    )

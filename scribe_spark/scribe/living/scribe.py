@@ -12,10 +12,13 @@ from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.table_repair import drop_and_repair
 from scribe_spark.pastry.living.tally import MESSAGE_KINDS, Tally
+from scribe_spark.scribe.living.deliveries import Deliveries
 from scribe_spark.scribe.living.groups import Groups
+from scribe_spark.scribe.living.messages import MessageStore
 from scribe_spark.scribe.living.rules import ScribeRules
 from scribe_spark.scribe.living.sorted_table import column
 from scribe_spark.scribe.living.state import NOTHING, ScribeState
+from scribe_spark.scribe.living.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["SCRIBE_KINDS", "Joins", "Scribe"]
@@ -101,6 +104,8 @@ class Scribe:
     state : ScribeState
     number : int
         The round.
+    application : Application, optional
+        Without one delivery is best effort.
     tally : Tally
     refused : Counter of str
         Messages that were refused, by kind.
@@ -112,6 +117,13 @@ class Scribe:
         (group, root) that are new or have a new state, not yet sent to the replicas.
     paid : list of ndarray of int64
         (group, parent, child) to which a payload was sent in this round.
+    deliveries : Deliveries
+    messages : MessageStore
+        Those of the application.
+    got : ndarray of int64, optional
+        Who has had which publication, see `duplicates`.
+    found : Found
+        Dead nodes that the messages of this phase met.
     """
 
     overlay: OverlayState
@@ -121,12 +133,16 @@ class Scribe:
     rules: ScribeRules
     state: ScribeState
     number: int
+    application: Application | None = None
     tally: Tally = field(default_factory=lambda: Tally(MESSAGE_KINDS + SCRIBE_KINDS))
     refused: Counter[str] = field(default_factory=Counter)
     joins: list[Joins] = field(default_factory=list)
     added: list[tuple[np.ndarray, Joins]] = field(default_factory=list)
     changed: list[np.ndarray] = field(default_factory=list)
     paid: list[np.ndarray] = field(default_factory=list)
+    deliveries: Deliveries = field(default_factory=Deliveries)
+    messages: MessageStore = field(default_factory=MessageStore)
+    got: np.ndarray | None = None
     found: Found = field(default_factory=Found.nothing)
 
     # ---- keys

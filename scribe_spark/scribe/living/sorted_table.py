@@ -64,7 +64,7 @@ class SortedTable:
         is_old[new] = False
         for name, value in (("key", keys), *((name, values[name]) for name in self.columns())):
             old = getattr(self, name)
-            both = np.empty(len(is_old), dtype=old.dtype)
+            both = np.empty((len(is_old), *old.shape[1:]), dtype=old.dtype)
             both[is_old] = old
             both[new] = value[order] if isinstance(value, np.ndarray) else value
             setattr(self, name, both)

@@ -14,6 +14,7 @@ import numpy as np
 
 from scribe_spark.pastry.living.overlay_state import NEVER
 from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, column
+from scribe_spark.scribe.living.upcalls import NOTHING
 
 __all__ = [
     "CAUSES",
@@ -43,10 +44,6 @@ CAUSES = (
     "cycle",
     "ask",
 )
-
-#: No extra: more than any number that a JOIN carries, so that the least is found by minima.
-NOTHING = np.iinfo(np.int64).max
-
 
 def cause(name: str) -> int:
     """The number of one of :data:`CAUSES`."""
@@ -168,11 +165,22 @@ class Repairs:
 
 @dataclass(frozen=True)
 class Publications:
-    """Publications whose deadline has not come; `duplicates` counts those at members so far."""
+    """Publications whose deadline has not come.
 
-    number: np.ndarray = column(np.int64)
+    Attributes
+    ----------
+    group : ndarray of int64
+    publication : ndarray of int64
+        ``round << 32 | number of the source``.
+    fate : ndarray of int8
+        An index of `sources.FATES`.
+    duplicates : ndarray of int64
+        How often members have got it again.
+    """
+
     group: np.ndarray = column(np.int64)
-    source: np.ndarray = column(np.int64)
+    publication: np.ndarray = column(np.int64)
+    fate: np.ndarray = column(np.int8)
     duplicates: np.ndarray = column(np.int64)
 
 
@@ -182,25 +190,25 @@ class Missing:
 
     Attributes
     ----------
-    number, group, source : ndarray of int64
-        The publication.
+    group, publication : ndarray of int64
+        As of `Publications`.
     node : ndarray of int64
     late : ndarray of int64
         The round in which it got it after all, or NONE.
     """
 
-    number: np.ndarray = column(np.int64)
     group: np.ndarray = column(np.int64)
-    source: np.ndarray = column(np.int64)
+    publication: np.ndarray = column(np.int64)
     node: np.ndarray = column(np.int64)
     late: np.ndarray = column(np.int64)
 
 
 @dataclass(frozen=True)
 class Got:
-    """Nodes that have had a publication that some node can still send: to count duplicates."""
+    """Nodes that have had a publication whose deadline has not come: to count duplicates."""
 
-    place: np.ndarray = column(np.int64)
+    group: np.ndarray = column(np.int64)
+    node: np.ndarray = column(np.int64)
     publication: np.ndarray = column(np.int64)
 
 
