@@ -6,7 +6,7 @@ The oracle asks for every draw; in the rounds it gets those of `scribe_spark`.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import living_worlds
 import numpy as np
@@ -15,6 +15,7 @@ from living_worlds import as_snapshot as overlay_snapshot
 from oracle.living.draws import Plane
 from oracle.scribe_living.cases import World as Case
 from oracle.scribe_living.groups import Group
+from oracle.scribe_living.measures import PublicationResult
 from oracle.scribe_living.world import GROUP_EVENTS, Event, Run, Snapshot
 
 from scribe_spark.pastry.arrivals.closeness import Keys
@@ -25,6 +26,7 @@ from scribe_spark.pastry.living.round import RoundResult
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.events import GroupEvents
 from scribe_spark.scribe.living.groups import OPERATIONS, Groups
+from scribe_spark.scribe.living.measures import publications_due
 from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.round import ScribeResult, play_round
 from scribe_spark.scribe.living.rules import ScribeRules
@@ -47,17 +49,21 @@ class World:
     overlay: OverlayState
     state: ScribeState
     application: Application | None = None
+    results: list[ScribeResult] = field(default_factory=list)
 
     def step(self, number: int, events: list[Event]) -> tuple[Snapshot, Snapshot]:
-        """Kernels and oracle play a round."""
+        """Kernels and oracle play a round; counts that are 0 are left out."""
         self.pastry.first_wave = self.pastry.overlay.waves
         theirs = self.run.step(number, events)
+        for counts in ("refused", "duplicates", "counts"):
+            setattr(theirs, counts, _without_zeros(getattr(theirs, counts)))
         return self.play(number, events), theirs
 
     def play(self, number: int, events: list[Event]) -> Snapshot:
         """The kernels play a round."""
-        result = self.play_kernels(number, events)
-        return as_snapshot(self, *result)
+        pastry, result = self.play_kernels(number, events)
+        self.results.append(result)
+        return as_snapshot(self, pastry, result)
 
     def play_kernels(self, number: int, events: list[Event]) -> tuple[RoundResult, ScribeResult]:
         """The kernels play a round."""
@@ -237,6 +243,30 @@ def _rows(table: object, *names: str) -> zip:
     return zip(*[getattr(table, name).tolist() for name in names], strict=True)
 
 
-def without_zeros(counts: dict) -> dict:
-    """Counts that are not 0."""
-    return {kind: count for kind, count in Counter(counts).items() if count}
+def _without_zeros(counts: dict) -> dict:
+    return {kind: count for kind, count in counts.items() if count}
+
+
+def publication_results(world: World) -> list[PublicationResult]:
+    """What became of all publications, as the oracle writes it; at the end of the world."""
+    deadline, last = world.rules.deadline, world.case.rounds - 1
+    parts = [result.publications for result in world.results]
+    parts.append(publications_due(world.state, last, deadline, everything=True))
+    names = ("group", "publication", "fate", "expected", "in_time", "late", "lost", "duplicates")
+    return [
+        PublicationResult(
+            (number // _SOURCE, int(world.groups.number[at]), number % _SOURCE), FATES[fate], *rest
+        )
+        for part in parts
+        for at, number, fate, *rest in _rows(part, *names)
+    ]
+
+
+def repair_results(world: World) -> dict[tuple[int, int], int]:
+    """(round, node that died) -> rounds until all its children were reached again."""
+    node = world.overlay.states.known.node
+    return {
+        (died, int(node[at])): rounds
+        for result in world.results
+        for died, at, rounds in _rows(result.repaired, "died", "node", "rounds")
+    }

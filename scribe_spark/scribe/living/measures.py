@@ -153,8 +153,9 @@ def publications_due(
     results = [PublicationResults()]
     first = state.publications.publication >> SOURCE_BITS
     due = first >= 0 if everything else first <= number - deadline
+    order = np.lexsort((state.publications.publication, state.publications.group))
     for published in np.unique(first[due]):
-        results.append(_results(state, int(published), np.flatnonzero(first == published)))
+        results.append(_results(state, int(published), order[first[order] == published]))
     _forget(state, due)
     return PublicationResults(
         *[
