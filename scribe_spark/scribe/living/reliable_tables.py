@@ -241,14 +241,14 @@ def consecutive(numbers: np.ndarray, start: np.ndarray, step: int) -> np.ndarray
     Parameters
     ----------
     numbers : ndarray of int64, shape (n, m)
-        Ascending.
+        Ascending; NONE comes first, and is no number.
     step : int
         1 or -1.
     """
     hit = numbers == start[:, None]
     at = hit.argmax(axis=1)[:, None]
     place = np.arange(numbers.shape[1])
-    run = (numbers - place == start[:, None] - at) & ((place - at) * step >= 0)
+    run = (numbers - place == start[:, None] - at) & ((place - at) * step >= 0) & (numbers >= 0)
     return np.where(hit.any(axis=1), run.sum(axis=1), 0)
 
 
