@@ -34,7 +34,7 @@ def large_ring(count: int, seed: int = 1) -> Ring:
 
 
 def full_overlay(known: Ring, leaf_set: int = 16, b: int = 4, seed: int = 1) -> OverlayState:
-    """All nodes alive; each cell has a drawn one of the nodes that fit, leaf sets are the ring's."""
+    """All nodes alive; cells have drawn ones of the nodes that fit, leaf sets are the ring's."""
     live = np.arange(len(known))
     states = States.empty(known, live, leaf_set, b)
     states.leaves[:] = ring_leaves(live, leaf_set // 2)

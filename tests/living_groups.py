@@ -12,17 +12,16 @@ import living_worlds
 import numpy as np
 from arriving import Kernel
 from living_worlds import as_snapshot as overlay_snapshot
-from oracle.living.draws import Plane
 from oracle.scribe_living.cases import World as Case
 from oracle.scribe_living.groups import Group
 from oracle.scribe_living.measures import PublicationResult
-from oracle.scribe_living.world import GROUP_EVENTS, Event, Run, Snapshot
+from oracle.scribe_living.world import Event, Run, Snapshot
 
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.round import RoundResult
+from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.events import GroupEvents
 from scribe_spark.scribe.living.groups import OPERATIONS, Groups
@@ -93,12 +92,23 @@ def _columns(rows: list[tuple], types: tuple[type, ...]) -> list[np.ndarray]:
 
 def world_of(case: Case) -> World:
     """A case before round 0, for both."""
-    run = case.begin()
+    return _world(case, case.begin())
+
+
+def world_of_run(run: Run, seed: int, rounds: int) -> World:
+    """A world that the oracle has not begun to play, for both; without events."""
+    scribe = run.scribe
+    idents, overlay = scribe.overlay.idents, scribe.overlay
+    assert sorted(idents) == list(range(len(idents)))
+    of = (scribe.groups, scribe.settings, None, [], rounds)
+    return _world(Case(seed, len(idents), len(idents), True, overlay.rules, *of), run)
+
+
+def _world(case: Case, run: Run) -> World:
     overlay = run.scribe.overlay
     known = _ring(overlay.idents)
-    plane = Plane(case.count, case.seed, case.count // 2 + 1)
     nodes = range(case.count)
-    delays = np.array([[plane(a, b) for b in nodes] for a in nodes], dtype=np.int32)
+    delays = np.array([[overlay.delay(a, b) for b in nodes] for a in nodes], dtype=np.int32)
     made = living_worlds.World(
         overlay, _world_rules(case), known, Kernel(delays, np.arange(case.count)), [], 0
     )

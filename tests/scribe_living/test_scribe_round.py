@@ -52,7 +52,9 @@ def test_state_and_messages_are_the_oracles_after_every_round(seed: int) -> None
     world = world_of(random_world(seed))
     assert compared(world) == []
     # what is known at the end only
-    repaired = {one: after for one, after in rounds_until_repaired(world.run).items() if after is not None}
+    repaired = {
+        one: after for one, after in rounds_until_repaired(world.run).items() if after is not None
+    }
     assert repair_results(world) == repaired
     theirs = sorted(publications(world.run), key=lambda one: one.publication)
     assert sorted(publication_results(world), key=lambda one: one.publication) == theirs

@@ -14,9 +14,7 @@ from scribe_spark.scribe.living.rows import PACKED, from_tables, pack, to_tables
 
 
 def saved(world: World) -> dict[str, pa.Table]:
-    return to_tables(
-        world.state, world.groups, world.overlay.states.known, world.application
-    )
+    return to_tables(world.state, world.groups, world.overlay.states.known, world.application)
 
 
 def shuffled(table: pa.Table, seed: int) -> pa.Table:

@@ -85,9 +85,7 @@ def play_round(
     return RoundResult(number, tally.by_kind(), changed, results)
 
 
-def mend(
-    state: OverlayState, number: int, rules: WorldRules, kernel: Kernel, tally: Tally
-) -> None:
+def mend(state: OverlayState, number: int, rules: WorldRules, kernel: Kernel, tally: Tally) -> None:
     """Keep-alives, detection, and repair of leaf sets and tables; writes into `state`."""
     tally.add("keep-alive", np.count_nonzero(state.states.distinct_leaves(state.live()) >= 0))
     repair_leaf_sets(state, detect_failures(state, number), tally)
@@ -98,9 +96,7 @@ def mend(
         maintain_tables(state, "round maintenance", number, rules, kernel, tally)
 
 
-def changed_leaf_sets(
-    state: OverlayState, leaves: np.ndarray, was_alive: np.ndarray
-) -> np.ndarray:
+def changed_leaf_sets(state: OverlayState, leaves: np.ndarray, was_alive: np.ndarray) -> np.ndarray:
     """Live nodes whose leaf set is another set of nodes than before, or that were not alive."""
     now = state.states.leaves
     others = np.flatnonzero((now != leaves).any(axis=1) & was_alive)

@@ -29,9 +29,7 @@ def pending_keys(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> 
     return np.where(age >= 0, keys, -1)
 
 
-def note_got(
-    scribe: Scribe, group: np.ndarray, node: np.ndarray, publication: np.ndarray
-) -> None:
+def note_got(scribe: Scribe, group: np.ndarray, node: np.ndarray, publication: np.ndarray) -> None:
     """Nodes got publications, each pair once; members that had one already are counted."""
     if scribe.got is None:
         old = scribe.state.got

@@ -98,9 +98,7 @@ def _parcels(
     return Parcels(message, *scribe.split(place[call]), child)
 
 
-def _deliver(
-    scribe: Scribe, application: Application, parcels: Parcels, kind: str
-) -> Parcels:
+def _deliver(scribe: Scribe, application: Application, parcels: Parcels, kind: str) -> Parcels:
     """All messages of a hop arrive; what their receivers send on."""
     # 1. transmissions: one for each publication, at least one
     times = np.maximum(scribe.messages.lengths[parcels.message], 1)
@@ -117,9 +115,7 @@ def _deliver(
     place, message = scribe.key(parcels.group, parcels.node), parcels.message
     order = np.lexsort((scribe.messages.lengths[message], scribe.messages.number[message], place))
     place, message = place[order], message[order]
-    sent = [
-        _handle(scribe, application, place[turn], message[turn]) for turn in turns(place)
-    ]
+    sent = [_handle(scribe, application, place[turn], message[turn]) for turn in turns(place)]
     drop_children(scribe, refused)
     return Parcels.join(Parcels(), *sent)
 

@@ -7,7 +7,7 @@ JSAC 2002, Section III.B; `dynamics.md`, "Measures, by round".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from scribe_spark.scribe.living.chains import under_root
 from scribe_spark.scribe.living.duplicates import SOURCE, SOURCE_BITS, pending_keys
 from scribe_spark.scribe.living.scribe import Joins, Scribe
-from scribe_spark.scribe.living.sorted_table import column, expand, places
+from scribe_spark.scribe.living.sorted_table import codes, expand, places, whole_numbers
 from scribe_spark.scribe.living.sources import FATES, Sent
 from scribe_spark.scribe.living.state import (
     CAUSES,
@@ -36,6 +36,7 @@ __all__ = [
 
 _Rows = TypeVar("_Rows", Missing, Publications, Repairs)
 
+
 @dataclass(frozen=True)
 class PublicationResults:
     """What became of publications; in time + late + lost = expected.
@@ -53,14 +54,14 @@ class PublicationResults:
         How often members got it again, up to the deadline.
     """
 
-    group: np.ndarray = column(np.int64)
-    publication: np.ndarray = column(np.int64)
-    fate: np.ndarray = column(np.int8)
-    expected: np.ndarray = column(np.int64)
-    in_time: np.ndarray = column(np.int64)
-    late: np.ndarray = column(np.int64)
-    lost: np.ndarray = column(np.int64)
-    duplicates: np.ndarray = column(np.int64)
+    group: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
+    fate: np.ndarray = field(default_factory=codes)
+    expected: np.ndarray = field(default_factory=whole_numbers)
+    in_time: np.ndarray = field(default_factory=whole_numbers)
+    late: np.ndarray = field(default_factory=whole_numbers)
+    lost: np.ndarray = field(default_factory=whole_numbers)
+    duplicates: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from scribe_spark.pastry.ragged import offsets_of
-from scribe_spark.scribe.living.sorted_table import column, expand
+from scribe_spark.scribe.living.sorted_table import expand, whole_numbers
 from scribe_spark.scribe.living.upcalls import NOTHING
 
 __all__ = ["MessageStore"]
@@ -27,12 +27,12 @@ class MessageStore:
     numbers, publications : ndarray of int64
     """
 
-    number: np.ndarray = column(np.int64)
-    start: np.ndarray = column(np.int64)
-    floor: np.ndarray = column(np.int64)
-    lengths: np.ndarray = column(np.int64)
-    numbers: np.ndarray = column(np.int64)
-    publications: np.ndarray = column(np.int64)
+    number: np.ndarray = field(default_factory=whole_numbers)
+    start: np.ndarray = field(default_factory=whole_numbers)
+    floor: np.ndarray = field(default_factory=whole_numbers)
+    lengths: np.ndarray = field(default_factory=whole_numbers)
+    numbers: np.ndarray = field(default_factory=whole_numbers)
+    publications: np.ndarray = field(default_factory=whole_numbers)
 
     def __post_init__(self) -> None:
         self.offsets = offsets_of(self.lengths)

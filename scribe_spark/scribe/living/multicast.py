@@ -7,13 +7,13 @@ JSAC 2002, Section III.A.3, Figure 4 (lines 5 to 8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from scribe_spark.scribe.living.figures import deliver_multicast
 from scribe_spark.scribe.living.scribe import Scribe
-from scribe_spark.scribe.living.sorted_table import column
+from scribe_spark.scribe.living.sorted_table import whole_numbers
 
 __all__ = ["Parcels", "accepted", "disseminate", "drop_children"]
 
@@ -29,19 +29,17 @@ class Parcels:
         The same sender and node: a root's message to itself.
     """
 
-    message: np.ndarray = column(np.int64)
-    group: np.ndarray = column(np.int64)
-    sender: np.ndarray = column(np.int64)
-    node: np.ndarray = column(np.int64)
+    message: np.ndarray = field(default_factory=whole_numbers)
+    group: np.ndarray = field(default_factory=whole_numbers)
+    sender: np.ndarray = field(default_factory=whole_numbers)
+    node: np.ndarray = field(default_factory=whole_numbers)
 
     def __len__(self) -> int:
         return len(self.message)
 
     def take(self, index: np.ndarray) -> Parcels:
         """Some of them."""
-        return Parcels(
-            self.message[index], self.group[index], self.sender[index], self.node[index]
-        )
+        return Parcels(self.message[index], self.group[index], self.sender[index], self.node[index])
 
     @staticmethod
     def join(*parts: Parcels) -> Parcels:
@@ -73,9 +71,7 @@ def disseminate(scribe: Scribe, parcels: Parcels) -> None:
         arrives = scribe.send("payload", child)
         which, child = which[arrives], child[arrives]
         drop_children(scribe, refused)
-        parcels = Parcels(
-            parcels.message[which], parcels.group[which], parcels.node[which], child
-        )
+        parcels = Parcels(parcels.message[which], parcels.group[which], parcels.node[which], child)
 
 
 def accepted(scribe: Scribe, parcels: Parcels) -> tuple[np.ndarray, np.ndarray]:

@@ -11,12 +11,12 @@ JSAC 2002, Section III.B.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, column
+from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, whole_numbers
 from scribe_spark.scribe.living.upcalls import NOTHING, Application, Calls, Emitted
 
 __all__ = ["Newest"]
@@ -26,8 +26,8 @@ __all__ = ["Newest"]
 class _Had(SortedTable):
     """The newest publication that nodes of trees have had, or NONE; by (group, node)."""
 
-    entered: np.ndarray = column(np.int64)
-    newest: np.ndarray = column(np.int64)
+    entered: np.ndarray = field(default_factory=whole_numbers)
+    newest: np.ndarray = field(default_factory=whole_numbers)
 
 
 class Newest(Application):
@@ -45,13 +45,15 @@ class Newest(Application):
 
     def fault_handler(self, calls: Calls, joins: pd.DataFrame) -> np.ndarray:
         """What the node has had."""
-        newest = self.had.newest[self._rows(calls)]
+        rows = self._rows(calls)
+        newest = self.had.newest[rows]
         return np.where(newest == NONE, NOTHING, newest)
 
     def join_handler(self, calls: Calls, joins: pd.DataFrame) -> Emitted:
         """A child that has less gets the newest."""
         call, extra = joins["call"].to_numpy(), joins["extra"].to_numpy()
-        newest = self.had.newest[self._rows(calls)][call]
+        rows = self._rows(calls)
+        newest = self.had.newest[rows[call]]
         lacks = (newest != NONE) & ((extra == NOTHING) | (extra < newest))
         message = np.arange(lacks.sum())
         parcels = {"call": call[lacks], "child": joins["source"].to_numpy()[lacks]}

@@ -21,8 +21,6 @@ __all__ = ["Reliable"]
 class Reliable(Memory, Application):
     """The application; what it remembers is in `reliable_tables.Memory`."""
 
-    # ---- the upcalls
-
     def fault_handler(self, calls: Calls, joins: pd.DataFrame) -> np.ndarray:
         """The last number delivered, or less if a child waits for older messages."""
         rows = self.rows(calls)
@@ -80,7 +78,9 @@ class Reliable(Memory, Application):
         _, parts = self._serve(rows, call[late], edge[late], child[late], top, first)
         parcels, more, contents = parts
         return Emitted(
-            pd.concat([pd.DataFrame(passed), parcels.assign(message=parcels["message"] + len(made))]),
+            pd.concat(
+                [pd.DataFrame(passed), parcels.assign(message=parcels["message"] + len(made))]
+            ),
             pd.concat([made, more]),
             pd.concat([inside, contents.assign(message=contents["message"] + len(made))]),
             values=values,

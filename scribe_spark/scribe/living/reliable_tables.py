@@ -5,12 +5,12 @@ A part of the application `reliable`: it knows nothing of Scribe.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, column, places
+from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, places, whole_numbers
 from scribe_spark.scribe.living.upcalls import Calls
 
 __all__ = ["Memory", "consecutive"]
@@ -32,18 +32,18 @@ class _Records(SortedTable):
         The messages kept, ascending by number, and their publications; NONE comes first.
     """
 
-    entered: np.ndarray = column(np.int64)
-    last: np.ndarray = column(np.int64)
-    floor: np.ndarray = column(np.int64)
-    numbers: np.ndarray = column(np.int64)
-    names: np.ndarray = column(np.int64)
+    entered: np.ndarray = field(default_factory=whole_numbers)
+    last: np.ndarray = field(default_factory=whole_numbers)
+    floor: np.ndarray = field(default_factory=whole_numbers)
+    numbers: np.ndarray = field(default_factory=whole_numbers)
+    names: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
 class _Served(SortedTable):
     """Up to which number children were served, or NONE; by (group, node, child)."""
 
-    at: np.ndarray = column(np.int64)
+    at: np.ndarray = field(default_factory=whole_numbers)
 
 
 class Memory:

@@ -2,8 +2,7 @@
 
 References
 ----------
-JSAC 2002, Section III.B.1: "tolerate multicast tree root failures [...] the state [...] is replicated
-across the k closest nodes to the root node in the nodeId space".
+JSAC 2002, Section III.B.1: the root's state is replicated at the k nodes closest to it.
 """
 
 from __future__ import annotations

@@ -61,9 +61,7 @@ def _root_is_gone(scribe: Scribe) -> np.ndarray:
     return ~there | (scribe.state.incarnation[copies.root] != copies.incarnation)
 
 
-def _step_down(
-    scribe: Scribe, group: np.ndarray, node: np.ndarray, successor: np.ndarray
-) -> None:
+def _step_down(scribe: Scribe, group: np.ndarray, node: np.ndarray, successor: np.ndarray) -> None:
     """Old roots keep their subtrees, and join under the new ones in this round's JOINs."""
     entries, copies = scribe.state.entries, scribe.state.copies
     row = scribe.entry(group, node)

@@ -40,6 +40,7 @@ from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["ScribeResult", "play_round"]
 
+
 @dataclass(frozen=True)
 class ScribeResult:
     """What happened in the trees in a round.

@@ -16,7 +16,7 @@ from scribe_spark.scribe.living.deliveries import Deliveries
 from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.messages import MessageStore
 from scribe_spark.scribe.living.rules import ScribeRules
-from scribe_spark.scribe.living.sorted_table import column
+from scribe_spark.scribe.living.sorted_table import codes, whole_numbers
 from scribe_spark.scribe.living.state import NOTHING, ScribeState
 from scribe_spark.scribe.living.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
@@ -56,11 +56,11 @@ class Joins:
         What faultHandler has added, or :data:`NOTHING`.
     """
 
-    group: np.ndarray = column(np.int64)
-    source: np.ndarray = column(np.int64)
-    number: np.ndarray = column(np.int64)
-    cause: np.ndarray = column(np.int8)
-    extra: np.ndarray = column(np.int64)
+    group: np.ndarray = field(default_factory=whole_numbers)
+    source: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=whole_numbers)
+    cause: np.ndarray = field(default_factory=codes)
+    extra: np.ndarray = field(default_factory=whole_numbers)
 
     def __len__(self) -> int:
         return len(self.group)

@@ -8,15 +8,25 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NONE", "SortedTable", "column", "expand", "places"]
+__all__ = ["NONE", "SortedTable", "codes", "expand", "flags", "places", "whole_numbers"]
 
 #: No row, no node, no round.
 NONE = -1
 
 
-def column(dtype: Any) -> Any:
-    """A column of a table, empty at first."""
-    return field(default_factory=lambda: np.empty(0, dtype=dtype))
+def whole_numbers() -> np.ndarray:
+    """A column of whole numbers, empty at first."""
+    return np.empty(0, dtype=np.int64)
+
+
+def codes() -> np.ndarray:
+    """A column of indices of a few names, empty at first."""
+    return np.empty(0, dtype=np.int8)
+
+
+def flags() -> np.ndarray:
+    """A column that is true or false, empty at first."""
+    return np.empty(0, dtype=bool)
 
 
 @dataclass
@@ -29,7 +39,7 @@ class SortedTable:
         Ascending, each once.
     """
 
-    key: np.ndarray = column(np.int64)
+    key: np.ndarray = field(default_factory=whole_numbers)
 
     def __len__(self) -> int:
         return len(self.key)

@@ -77,9 +77,7 @@ def _send_to_addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) ->
     return at
 
 
-def _route(
-    scribe: Scribe, group: np.ndarray, source: np.ndarray, start: np.ndarray
-) -> np.ndarray:
+def _route(scribe: Scribe, group: np.ndarray, source: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Route to the groupIds; the roots, which tell the sources their addresses, or NONE."""
     if not len(group):
         return source

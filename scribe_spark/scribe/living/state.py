@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.pastry.living.overlay_state import NEVER
-from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, column
+from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, codes, flags, whole_numbers
 from scribe_spark.scribe.living.upcalls import NOTHING
 
 __all__ = [
@@ -44,6 +44,7 @@ CAUSES = (
     "cycle",
     "ask",
 )
+
 
 def cause(name: str) -> int:
     """The number of one of :data:`CAUSES`."""
@@ -77,16 +78,16 @@ class Entries(SortedTable):
         What an application has added to the JOIN of this round, or :data:`NOTHING`.
     """
 
-    entered: np.ndarray = column(np.int64)
-    cause: np.ndarray = column(np.int8)
-    member: np.ndarray = column(bool)
-    joined: np.ndarray = column(np.int64)
-    root: np.ndarray = column(bool)
-    parent: np.ndarray = column(np.int64)
-    number: np.ndarray = column(np.int64)
-    heard: np.ndarray = column(np.int64)
-    tried: np.ndarray = column(bool)
-    extra: np.ndarray = column(np.int64)
+    entered: np.ndarray = field(default_factory=whole_numbers)
+    cause: np.ndarray = field(default_factory=codes)
+    member: np.ndarray = field(default_factory=flags)
+    joined: np.ndarray = field(default_factory=whole_numbers)
+    root: np.ndarray = field(default_factory=flags)
+    parent: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=whole_numbers)
+    heard: np.ndarray = field(default_factory=whole_numbers)
+    tried: np.ndarray = field(default_factory=flags)
+    extra: np.ndarray = field(default_factory=whole_numbers)
 
     def enter(self, keys: np.ndarray, number: int, why: str) -> None:
         """Nodes enter trees in a round (Figure 3, line 4)."""
@@ -111,8 +112,8 @@ class Children(SortedTable):
         The round of its JOIN or last refresh.
     """
 
-    number: np.ndarray = column(np.int64)
-    refreshed: np.ndarray = column(np.int64)
+    number: np.ndarray = field(default_factory=whole_numbers)
+    refreshed: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
@@ -132,35 +133,35 @@ class Copies(SortedTable):
         Whom the node takes for the root, and the round of that one's last arrival or recovery.
     """
 
-    epoch: np.ndarray = column(np.int64)
-    version: np.ndarray = column(np.int64)
-    creator: np.ndarray = column(np.int64)
-    value: np.ndarray = column(np.int64)
-    root: np.ndarray = column(np.int64)
-    incarnation: np.ndarray = column(np.int64)
+    epoch: np.ndarray = field(default_factory=whole_numbers)
+    version: np.ndarray = field(default_factory=whole_numbers)
+    creator: np.ndarray = field(default_factory=whole_numbers)
+    value: np.ndarray = field(default_factory=whole_numbers)
+    root: np.ndarray = field(default_factory=whole_numbers)
+    incarnation: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
 class Addresses(SortedTable):
     """The roots' addresses that sources keep; by (group, source)."""
 
-    root: np.ndarray = column(np.int64)
+    root: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
 class DeadRoots(SortedTable):
     """Roots that died a short time ago, and in which round; by (group, node)."""
 
-    died: np.ndarray = column(np.int64)
+    died: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
 class Repairs:
     """Children of dead nodes that no root has reached again yet; `place` is their (group, node)."""
 
-    died: np.ndarray = column(np.int64)
-    node: np.ndarray = column(np.int64)
-    place: np.ndarray = column(np.int64)
+    died: np.ndarray = field(default_factory=whole_numbers)
+    node: np.ndarray = field(default_factory=whole_numbers)
+    place: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
@@ -178,10 +179,10 @@ class Publications:
         How often members have got it again.
     """
 
-    group: np.ndarray = column(np.int64)
-    publication: np.ndarray = column(np.int64)
-    fate: np.ndarray = column(np.int8)
-    duplicates: np.ndarray = column(np.int64)
+    group: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
+    fate: np.ndarray = field(default_factory=codes)
+    duplicates: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
@@ -197,19 +198,19 @@ class Missing:
         The round in which it got it after all, or NONE.
     """
 
-    group: np.ndarray = column(np.int64)
-    publication: np.ndarray = column(np.int64)
-    node: np.ndarray = column(np.int64)
-    late: np.ndarray = column(np.int64)
+    group: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
+    node: np.ndarray = field(default_factory=whole_numbers)
+    late: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
 class Got:
     """Nodes that have had a publication whose deadline has not come: to count duplicates."""
 
-    group: np.ndarray = column(np.int64)
-    node: np.ndarray = column(np.int64)
-    publication: np.ndarray = column(np.int64)
+    group: np.ndarray = field(default_factory=whole_numbers)
+    node: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
