@@ -25,11 +25,13 @@ from scribe_spark.scribe.living.handlers import keep_used_values
 from scribe_spark.scribe.living.measures import (
     PublicationResults,
     Repaired,
+    joins_by_cause,
     note_deliveries,
     publications_due,
     repaired,
 )
 from scribe_spark.scribe.living.multicast import Parcels, disseminate
+from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.replicas import replicate_changed
 from scribe_spark.scribe.living.rules import ScribeRules
 from scribe_spark.scribe.living.scribe import Joins, Scribe
@@ -38,7 +40,7 @@ from scribe_spark.scribe.living.strangers import turn_strangers_away
 from scribe_spark.scribe.living.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["ScribeResult", "play_round"]
+__all__ = ["ScribeResult", "application_of", "play_round"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,30 @@ class ScribeResult:
     duplicates: tuple[np.ndarray, np.ndarray]
     publications: PublicationResults
     repaired: Repaired
+
+    def numbers(self) -> dict[str, int]:
+        """The round's numbers by name; causes and kinds that did not occur are left out."""
+        return {
+            "groups created": len(self.created[0]),
+            "groups lost": len(self.lost),
+            "publications": len(self.sent.fate),
+            "deliveries": len(self.deliveries[0]),
+            "duplicates": len(self.duplicates[0]),
+            "orphans": len(self.orphans),
+            **{f"JOIN, {why}": count for why, count in joins_by_cause(self.joins).items()},
+            **{f"refused {kind}": count for kind, count in self.refused.items()},
+        }
+
+
+def application_of(rules: ScribeRules, nodes: int) -> Application | None:
+    """The application that the rules ask for; None: best effort.
+
+    Parameters
+    ----------
+    nodes : int
+        How many are known.
+    """
+    return Reliable(rules.buffer, nodes) if rules.reliable else None
 
 
 def play_round(

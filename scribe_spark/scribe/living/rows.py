@@ -31,7 +31,7 @@ from scribe_spark.scribe.living.state import (
 )
 from scribe_spark.scribe.living.upcalls import Application
 
-__all__ = ["PACKED", "from_tables", "pack", "to_tables", "unpack"]
+__all__ = ["PACKED", "from_tables", "memberships", "pack", "to_tables", "unpack"]
 
 #: A row a table and part of it: its name, the number of the part, the rows as an Arrow stream.
 PACKED = pa.schema([("name", pa.string()), ("part", pa.int32()), ("data", pa.binary())])
@@ -169,6 +169,14 @@ def from_tables(
             }
         )
     return state
+
+
+def memberships(state: ScribeState, groups: Groups, known: Ring) -> pa.Table:
+    """``group, node, joined``: who is a member of which group, and since which round."""
+    entries = state.entries
+    member = np.flatnonzero(entries.member)
+    columns = _split(entries.key[member], _NODE, state.size)
+    return _Names(known, groups).outside({**columns, "joined": entries.joined[member]})
 
 
 def _split(key: np.ndarray, parts: tuple[str, ...], size: int) -> dict[str, np.ndarray]:

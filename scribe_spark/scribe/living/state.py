@@ -256,6 +256,13 @@ class ScribeState:
         ----------
         nodes : int
             All that are known, dead ones too.
+
+        Raises
+        ------
+        ValueError
+            If keys of edges would not fit into 63 bits.
         """
+        if groups * nodes * nodes >= 2**63:
+            raise ValueError(f"{groups} groups among {nodes} nodes are too many")
         created = np.zeros(groups, dtype=bool)
         return cls(nodes, np.full(nodes, NEVER, dtype=np.int64), created)
