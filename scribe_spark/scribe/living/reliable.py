@@ -8,6 +8,8 @@ nothing is left").  References: JSAC 2002, Section III.B.2.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -42,7 +44,7 @@ class Reliable(Memory, Application):
         answered, emitted = self._serve(rows, call, edge, joins["source"].to_numpy(), top, first)
         needs = self._unserved(rows[call], edge, top[call], first[call]) & ~answered
         asks = needs & (extra < calls.here["asked"].to_numpy()[call])
-        return Emitted(*emitted, asks=pd.DataFrame({"call": call[asks], "extra": extra[asks]}))
+        return replace(emitted, asks=pd.DataFrame({"call": call[asks], "extra": extra[asks]}))
 
     def forward_handler(
         self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame
@@ -54,9 +56,8 @@ class Reliable(Memory, Application):
         # 1. the root gives the next number; the group's state has it, and the last messages
         new = fresh & root
         number = np.where(new, self._top(calls, rows, new)[0] + 1, number)
-        numbered = contents.assign(
-            number=np.where(new[of], number[of], contents["number"].to_numpy())
-        )
+        in_order = np.where(new[of], number[of], contents["number"].to_numpy())
+        numbered = contents.assign(number=in_order)
         values = self._numbered(calls, number, numbered[new[of]])
         # 2. keep; all up to the start of a retransmission is given up
         again = rows[~fresh]
@@ -75,14 +76,15 @@ class Reliable(Memory, Application):
         # 4. of a retransmission what each child lacks
         late = ~goes
         top, first = self._top(calls, rows, ~fresh & np.isin(np.arange(len(rows)), call[late]))
-        _, parts = self._serve(rows, call[late], edge[late], child[late], top, first)
-        parcels, more, contents = parts
+        _, more = self._serve(rows, call[late], edge[late], child[late], top, first)
+        parcels, contents = (
+            part.assign(message=part["message"] + len(made))
+            for part in (more.parcels, more.contents)
+        )
         return Emitted(
-            pd.concat(
-                [pd.DataFrame(passed), parcels.assign(message=parcels["message"] + len(made))]
-            ),
-            pd.concat([made, more]),
-            pd.concat([inside, contents.assign(message=contents["message"] + len(made))]),
+            pd.concat([pd.DataFrame(passed), parcels]),
+            pd.concat([made, more.messages]),
+            pd.concat([inside, contents]),
             values=values,
         )
 
@@ -92,8 +94,6 @@ class Reliable(Memory, Application):
         """A member's user gets what is next in order; nothing that is older than its join."""
         joined = calls.here["joined"].to_numpy()[self.ready["call"].to_numpy()]
         return self.ready[self.ready["publication"].to_numpy() >> 32 >= joined]
-
-    # ---- what the upcalls share
 
     def _top(
         self, calls: Calls, rows: np.ndarray, roots: np.ndarray | None = None
@@ -120,8 +120,8 @@ class Reliable(Memory, Application):
         at = self.at[edge]
         return (at >= 0) & ((top < 0) | (np.maximum(at, self.floor[rows]) + 1 < first))
 
-    def _serve(self, rows, call, edge, child, top, first) -> tuple[np.ndarray, tuple]:
-        """What is missing at children: which are answered, and parcels, messages, contents."""
+    def _serve(self, rows, call, edge, child, top, first) -> tuple[np.ndarray, Emitted]:
+        """What is missing at children: which of them are answered, and the answers."""
         at, top, row = self.at[edge], top[call], rows[call]
         start = np.where(at < 0, top, np.maximum(at, self.floor[row]))
         lacks = (start < top) | ((start == top) & (at != top))
@@ -134,7 +134,7 @@ class Reliable(Memory, Application):
         messages = {"number": start, "start": start, "floor": self.floor[row]}
         publication = self.names_of(row[message], number)
         contents = {"message": message, "number": number, "publication": publication}
-        return answered, tuple(pd.DataFrame(part) for part in (parcels, messages, contents))
+        return answered, Emitted(*map(pd.DataFrame, (parcels, messages, contents)))
 
     def _numbered(self, calls: Calls, number: np.ndarray, new: pd.DataFrame) -> pd.DataFrame:
         """The groups' states with new messages: the last number, and the last messages."""

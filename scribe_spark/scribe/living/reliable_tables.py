@@ -254,4 +254,4 @@ def consecutive(numbers: np.ndarray, start: np.ndarray, step: int) -> np.ndarray
 
 def _in_order(numbers: np.ndarray, names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     order = np.argsort(numbers, axis=1, kind="stable")
-    return tuple(np.take_along_axis(part, order, axis=1) for part in (numbers, names))
+    return np.take_along_axis(numbers, order, axis=1), np.take_along_axis(names, order, axis=1)
