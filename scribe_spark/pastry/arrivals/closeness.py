@@ -99,9 +99,8 @@ class Distances:
 
 def distances(known: Ring, keys: Keys, candidates: np.ndarray) -> Distances:
     """Distances on the ring of candidates (positions, shape (m, k)) from their row's key."""
-    nodes, hi, lo = known.take(candidates), keys.hi[:, None], keys.lo[:, None]
-    one = clockwise(hi, lo, nodes.hi, nodes.lo)
-    other = clockwise(nodes.hi, nodes.lo, hi, lo)
+    at, key = (known.hi[candidates], known.lo[candidates]), (keys.hi[:, None], keys.lo[:, None])
+    one, other = clockwise(*key, *at), clockwise(*at, *key)
     is_one = ids.lt_np(*one, *other)
     hi, lo = (np.where(is_one, a, b) for a, b in zip(one, other, strict=True))
     return Distances(hi, lo, candidates)

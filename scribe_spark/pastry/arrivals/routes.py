@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import ids
-from scribe_spark.pastry.arrivals.closeness import Keys, clockwise, distances, le
+from scribe_spark.pastry.arrivals.closeness import Distances, Keys, clockwise, distances, le
 from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
 from scribe_spark.pastry.ragged import distinct
 from scribe_spark.pastry.ring import Ring
 
-__all__ = ["Found", "Routes", "route"]
+__all__ = ["Found", "Met", "Routes", "hop", "route"]
 
 _MESSAGES = 2**13  # messages that make a hop together
 
@@ -92,7 +92,7 @@ def route(states: States, is_alive: IsAlive, start: np.ndarray, keys: Keys) -> R
     delivered, circled = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
     path, found, moving = [start.copy()], Found.nothing(), np.arange(m)
     while len(moving):
-        onward, met = _hop(states, is_alive, at[moving], keys.take(moving))
+        onward, met = hop(states, is_alive, at[moving], keys.take(moving))
         lost[moving] += np.bincount(met.message, minlength=len(moving))
         found = found.and_also(at[moving][met.message], met.dead)
         delivered[moving] = onward == at[moving]
@@ -110,14 +110,14 @@ def route(states: States, is_alive: IsAlive, start: np.ndarray, keys: Keys) -> R
 
 
 @dataclass(frozen=True)
-class _Met:
+class Met:
     """Dead nodes that messages met in one hop, each once: message, dead node."""
 
     message: np.ndarray
     dead: np.ndarray
 
 
-def _hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, _Met]:
+def hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, Met]:
     """Where messages go next: the node itself delivers, :data:`NONE` is left; whom they met."""
     size, onward, met = len(states.known), [], []
     for start in range(0, len(at), _MESSAGES):
@@ -126,7 +126,7 @@ def _hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple
         onward.append(next_)
         met.append((start + message) * size + dead)
     message, dead = np.divmod(distinct(np.concatenate(met)), size)
-    return np.concatenate(onward), _Met(message, dead)
+    return np.concatenate(onward), Met(message, dead)
 
 
 def _hop_of_some(
@@ -185,17 +185,45 @@ def _entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.n
 def _rare_case(
     states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys, shared: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    known = states.known
-    tables = states.cells[at].reshape(len(at), -1)
-    everybody = np.concatenate([states.leaves[at], tables], axis=1)
-    row, column = np.nonzero(everybody >= 0)
-    one, key = known.take(everybody[row, column]), keys.take(row)
-    fits = ids.shared_digits_np(one.hi, one.lo, key.hi, key.lo, states.b) >= shared[row]
-    among = np.zeros(everybody.shape, dtype=bool)
-    among[row[fits], column[fits]] = True
+    """The closest live node that fits of whom nodes know; and dead ones tried before it.
+
+    Returns
+    -------
+    onward : ndarray of int64, shape (m,)
+        :data:`NONE` if there is none.
+    message, dead : ndarray of int64
+        A dead candidate may be there twice.
+    """
+    known, m = states.known, len(at)
+    # 1. who shares as long a prefix: of the table the rows from that length on
+    leaves, tables = states.leaves[at], states.cells[at]
+    row, column = np.nonzero(leaves >= 0)
+    leaf = leaves[row, column].astype(np.int64)
+    digits = ids.shared_digits_np(
+        known.hi[leaf], known.lo[leaf], keys.hi[row], keys.lo[row], states.b
+    )
+    fits = digits >= shared[row]
+    deep = np.arange(tables.shape[1]) >= shared[:, None]
+    among, *cell = np.nonzero((tables >= 0) & deep[:, :, None])
+    message = np.r_[row[fits], among]
+    candidate = np.r_[leaf[fits], tables[among, cell[0], cell[1]].astype(np.int64)]
+    # 2. who of them is closer to the key, the closest first
     own = distances(known, keys, at[:, None])
-    among &= distances(known, keys, everybody).closer_than(own)
-    return _closest_alive(known, is_alive, keys, everybody, among)
+    distance = distances(known, keys.take(message), candidate[:, None])
+    closer = distance.closer_than(Distances(own.hi[message], own.lo[message], at[message, None]))
+    closer = np.flatnonzero(closer[:, 0])
+    hi, lo = distance.hi[closer, 0], distance.lo[closer, 0]
+    message, candidate = message[closer], candidate[closer]
+    order = np.lexsort((candidate, lo, hi, message))
+    message, candidate = message[order], candidate[order]
+    # 3. the first of them that is alive
+    alive = is_alive(candidate)
+    usable = np.flatnonzero(alive)[::-1]
+    first = np.full(m, len(candidate))
+    first[message[usable]] = usable
+    onward = np.r_[candidate, NONE][first]
+    tried = ~alive & (np.arange(len(candidate)) < first[message])
+    return onward, message[tried], candidate[tried]
 
 
 def _closest_alive(

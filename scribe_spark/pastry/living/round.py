@@ -22,7 +22,7 @@ from scribe_spark.pastry.living.table_repair import find_all_dead
 from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["RoundResult", "play_round"]
+__all__ = ["RoundResult", "changed_leaf_sets", "mend", "play_round"]
 
 
 @dataclass(frozen=True)
@@ -76,18 +76,17 @@ def play_round(
     if not state.alive.any():
         raise ImpossibleRound(number, "no node is left")
     # 2. keep-alives, detection and repair
-    _mend(state, number, rules, kernel, tally)
+    mend(state, number, rules, kernel, tally)
     # 3. lookups
     if isinstance(lookups, int):
         lookups = drawn_lookups(state, lookups, number, rules.seed)
     results = look_up(state, lookups, rules, kernel, tally)
-    changed = _changed_leaf_sets(state, leaves, was_alive)
+    changed = changed_leaf_sets(state, leaves, was_alive)
     return RoundResult(number, tally.by_kind(), changed, results)
 
 
-def _mend(
-    state: OverlayState, number: int, rules: WorldRules, kernel: Kernel, tally: Tally
-) -> None:
+def mend(state: OverlayState, number: int, rules: WorldRules, kernel: Kernel, tally: Tally) -> None:
+    """Keep-alives, detection, and repair of leaf sets and tables; writes into `state`."""
     tally.add("keep-alive", np.count_nonzero(state.states.distinct_leaves(state.live()) >= 0))
     repair_leaf_sets(state, detect_failures(state, number), tally)
     if rules.repair == "eager":
@@ -97,9 +96,7 @@ def _mend(
         maintain_tables(state, "round maintenance", number, rules, kernel, tally)
 
 
-def _changed_leaf_sets(
-    state: OverlayState, leaves: np.ndarray, was_alive: np.ndarray
-) -> np.ndarray:
+def changed_leaf_sets(state: OverlayState, leaves: np.ndarray, was_alive: np.ndarray) -> np.ndarray:
     """Live nodes whose leaf set is another set of nodes than before, or that were not alive."""
     now = state.states.leaves
     others = np.flatnonzero((now != leaves).any(axis=1) & was_alive)

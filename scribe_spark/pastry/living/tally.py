@@ -33,10 +33,16 @@ MESSAGE_KINDS = (
 class Tally:
     """How many messages of each kind were sent in a round.
 
-    The kinds are :data:`MESSAGE_KINDS`; ``lost KIND`` are those of a kind that met a dead node.
+    ``lost KIND`` are those of a kind that met a dead node.
+
+    Parameters
+    ----------
+    kinds : tuple of str
+        :data:`MESSAGE_KINDS`, and those of an application on Pastry.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: tuple[str, ...] = MESSAGE_KINDS) -> None:
+        self._kinds = frozenset(kinds)
         self._counts: Counter[str] = Counter()
 
     def add(self, kind: str, messages: int | np.integer, lost: int | np.integer = 0) -> None:
@@ -47,8 +53,8 @@ class Tally:
         ValueError
             An unknown kind.
         """
-        if kind not in MESSAGE_KINDS:
-            raise ValueError(f"{kind!r} is not among MESSAGE_KINDS")
+        if kind not in self._kinds:
+            raise ValueError(f"{kind!r} is not among the kinds of messages")
         self._counts[kind] += int(messages)
         self._counts[f"lost {kind}"] += int(lost)
 

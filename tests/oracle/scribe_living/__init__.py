@@ -84,6 +84,7 @@ Upkeep
     sender drops the entry at the end of the hop (one `drop child` for sender, node and group).
     *Departing* nodes send LEAVE to each parent and `tree goodbye` to each child, which waits
     (cause `parent left`) and sends its JOIN in the same round; to dead or departing nodes lost.
+    All LEAVEs and goodbyes come before all hand-overs.
 
 Roots
 15. *newLeafs* (3a) is looked at in every round by whoever has a copy of a group's state, root or
@@ -97,7 +98,8 @@ Roots
     all with a copy and rank 0 become roots. Then roots send to the k - 1 nearest of their leaf
     sets that have not the same state and name the same root (which a root knows of its leaves:
     only the sending is counted, kind `replica`; one to a dead leaf is lost and sent again in the
-    next round; leaves that are roots themselves or have a newer state are passed over). Then
+    next round; leaves that are roots themselves or have a newer state are passed over; several
+    roots of a group do so in the order of nodeIds). Then
     replicas of rank >= k drop their copy. k <= l/2 is required: so a node sees all that are
     nearer. New roots and changed states are sent at once (3i, 4c). A departing root gives its
     state to the nearest live leaf, asked in order of nearness.
@@ -135,7 +137,8 @@ Upcalls
     member's first JOIN waits for its answer is lost for it: it has no number to begin with. What
     nobody keeps any more is given up: by a retransmission's start, or when B later messages have
     come after a gap. Two roots at once (only on a broken ring) give the same numbers to different
-    messages: then some are lost.
+    messages: then some are lost. What is remembered of a child is forgotten when that dies: it has
+    to join again, which says anew up to where it is served.
 
 Sources
 19. A publication is (round, group, source), at most one a round. A root sends nothing to itself;
@@ -151,7 +154,7 @@ Measures
 20. *Expected* are the members at the end of each round from the publication to the deadline (or
     the last round), waiting ones and the source too; delivered in the round: in time; up to the
     deadline: late; else lost. Refused publications are left out, those without root are not.
-    *Duplicates*: payloads taken by a member that has had the publication.
+    *Duplicates*: payloads taken up to the deadline by a member that has had the publication.
 21. *Orphans*: in the tree at the end of a round, not root, and no live node is both its parent
     and has it as a child. *Causes* of JOINs: `state.CAUSES` and `ask`; every JOIN that is sent is
     counted, again in each round in which it waits; `root failed` if the suspected parent was root

@@ -48,7 +48,8 @@ def deliver_multicast(scribe: Scribe, group: int, node: int, message: Payload) -
     """Figure 4, lines 5 to 8; child -> the message to be sent to it."""
     entry, application = scribe.entries[group][node], scribe.application
     for publication in message.publications:
-        if (publication, node) in scribe.got:
+        young = publication[0] + scribe.settings.deadline >= scribe.round
+        if young and (publication, node) in scribe.got:
             scribe.duplicates[publication] += entry.member
         scribe.got.add((publication, node))
     # (5, 6) for all children: send(msg, node), as forwardHandler wants it

@@ -55,13 +55,16 @@ def say_goodbye(
 
     The nodes are dead already: what they send to each other is lost.
     """
+    entries = list(entries)
+    departing = {(group, node) for group, node, _ in entries}
     for group, node, entry in entries:
         if entry.parent is not None and scribe.overlay.send("LEAVE", entry.parent):
             deliver_leave(scribe, group, entry.parent, node, entry.number)
         for child in sorted(entry.children):
             if scribe.overlay.send("tree goodbye", child):
                 lose_parent(scribe, group, child, node, "parent left")
-        if (group, node) in copies:
+    for group, node in sorted(copies, key=lambda one: (one[0], scribe.nearness(*one))):
+        if (group, node) in departing:
             hand_on(scribe, group, node, copies[group, node].state)
 
 

@@ -155,5 +155,7 @@ class Reliable(Application):
         return [one for one in self.record(here).ready if one[0] >= here.joined]
 
     def node_died(self, node: int) -> None:
-        """The buffers of the node's process are gone."""
+        """The buffers of the node's process are gone; as a child it will have to join anew."""
         self.records = {key: value for key, value in self.records.items() if key[1] != node}
+        for record in self.records.values():
+            record.at.pop(node, None)

@@ -146,7 +146,8 @@ def replicate(scribe: Scribe, group: int, root: int) -> None:
 
 def replicate_changed(scribe: Scribe) -> None:
     """Roots that are new, or whose state has changed, do so at once."""
-    for group, root in sorted(scribe.changed):
+    idents = scribe.overlay.idents
+    for group, root in sorted(scribe.changed, key=lambda one: (one[0], idents[one[1]])):
         if is_root(scribe, group, root):
             replicate(scribe, group, root)
     scribe.changed = set()

@@ -164,8 +164,9 @@ class Scribe:
         return sorted(leaves, key=lambda leaf: self.nearness(group, leaf))
 
     def roots(self, group: int) -> list[int]:
-        """The nodes that take themselves for the group's root."""
-        return [node for node, entry in sorted(self.entries.get(group, {}).items()) if entry.root]
+        """The nodes that take themselves for the group's root, by nodeId."""
+        found = [node for node, entry in self.entries.get(group, {}).items() if entry.root]
+        return sorted(found, key=lambda node: self.overlay.idents[node])
 
     def local(self, group: int, node: int) -> Local:
         """What an application sees of a node in the tree."""

@@ -1,0 +1,1 @@
+"""Scribe alive: a round of groups on arrays, in one task."""

@@ -1,0 +1,40 @@
+"""CREATE: routed to the groupId, checked and kept by the node that is the root.
+
+References
+----------
+JSAC 2002, Section III.A.1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.scribe.living.figures import deliver_create
+from scribe_spark.scribe.living.roots import become_root
+from scribe_spark.scribe.living.scribe import Scribe
+
+__all__ = ["create_groups"]
+
+
+def create_groups(scribe: Scribe, group: np.ndarray, creator: np.ndarray) -> np.ndarray:
+    """All CREATEs of a round; which of them came to something: indices.
+
+    Of several for one group the creator with the least nodeId is the first.
+    """
+    if not len(group):
+        return np.empty(0, dtype=np.int64)
+    order = np.lexsort((creator, group))
+    routes = scribe.route("CREATE", creator[order], group[order])
+    scribe.refused["CREATE lost"] += int((~routes.delivered).sum())
+    order, node = order[routes.delivered], routes.at[routes.delivered]
+    place = scribe.key(group[order], node)
+    # credentials are checked; where the group is there already nothing changes
+    allowed = scribe.groups.allows("create", group[order], creator[order])
+    allowed &= ~scribe.state.copies.has(place)
+    _, first = np.unique(place[allowed], return_index=True)
+    made, at = order[allowed][first], node[allowed][first]
+    scribe.refused["CREATE"] += len(order) - len(made)
+    deliver_create(scribe, group[made], at, creator[made])
+    become_root(scribe, scribe.key(group[made], at))
+    scribe.state.created[group[made]] = True
+    return made

@@ -1,0 +1,143 @@
+"""Messages with upcalls: dissemination, and what applications send when children were added.
+
+References
+----------
+JSAC 2002, Sections III.A.3 and III.B.2, Figure 4 (lines 5 to 8).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.scribe.living.duplicates import note_got
+from scribe_spark.scribe.living.handlers import calls_of, keep_values
+from scribe_spark.scribe.living.multicast import Parcels, accepted, drop_children
+from scribe_spark.scribe.living.replicas import turns
+from scribe_spark.scribe.living.scribe import Joins, Scribe
+from scribe_spark.scribe.living.state import cause
+from scribe_spark.scribe.living.upcalls import Application, Emitted
+
+__all__ = ["disseminate_with_upcalls", "settle"]
+
+
+def disseminate_with_upcalls(
+    scribe: Scribe,
+    application: Application,
+    group: np.ndarray,
+    publication: np.ndarray,
+    root: np.ndarray,
+) -> None:
+    """Publications, those of a group in their order, go from the roots down the trees."""
+    message = scribe.messages.add_publications(group, publication)
+    parcels = Parcels(message, group, root, root)
+    while len(parcels):
+        parcels = _deliver(scribe, application, parcels, "payload")
+
+
+def settle(scribe: Scribe) -> None:
+    """joinHandler for all children added; what it sends, until nothing is under way.
+
+    The trees are as the round's JOINs have left them.
+    """
+    added, scribe.added = scribe.added, []
+    application = scribe.application
+    if application is None or not added:
+        return
+    at = np.concatenate([one for one, _ in added])
+    joins = Joins.join(*[one for _, one in added])
+    own = (joins.source == at) & scribe.is_root(joins.group, at)  # a new root's JOIN to itself
+    still = own | _are_children(scribe, joins.group, at, joins.source)
+    parcels, at, joins = _call_join_handler(scribe, application, at[still], joins.take(still))
+    while len(parcels) or len(joins):
+        on = _deliver(scribe, application, parcels, "retransmission")
+        still = scribe.send("JOIN", at) & _are_children(scribe, joins.group, at, joins.source)
+        parcels, at, joins = _call_join_handler(scribe, application, at[still], joins.take(still))
+        parcels = Parcels.join(parcels, on)
+
+
+def _are_children(
+    scribe: Scribe, group: np.ndarray, node: np.ndarray, child: np.ndarray
+) -> np.ndarray:
+    return scribe.state.children.has(scribe.key(scribe.key(group, node), child))
+
+
+def _call_join_handler(
+    scribe: Scribe, application: Application, at: np.ndarray, joins: Joins
+) -> tuple[Parcels, np.ndarray, Joins]:
+    """The messages to children, and the questions to parents: at which nodes, and JOINs."""
+    place, call = np.unique(scribe.key(joins.group, at), return_inverse=True)
+    order = np.lexsort((joins.source, call))
+    names = ("source", "number", "cause", "extra")
+    table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
+    emitted = application.join_handler(calls_of(scribe, place), pd.DataFrame(table))
+    parcels = _parcels(scribe, place, emitted)
+    # of several questions of a node the one with the least extra is sent
+    least = emitted.asks.groupby("call")["extra"].min()
+    group, node = scribe.split(place[least.index.to_numpy(dtype=np.int64)])
+    row, extra = scribe.entry(group, node), least.to_numpy(dtype=np.int64)
+    parent = scribe.state.entries.parent[row]
+    up = parent >= 0
+    why = np.full(len(row), cause("ask"), dtype=np.int8)
+    asks = Joins(group, node, scribe.state.entries.number[row], why, extra).take(up)
+    scribe.joins.append(asks)
+    return parcels, parent[up], asks
+
+
+def _parcels(
+    scribe: Scribe, place: np.ndarray, emitted: Emitted, original: np.ndarray | None = None
+) -> Parcels:
+    """What nodes send to children, as `Emitted` names it."""
+    new = scribe.messages.add(emitted.messages, emitted.contents)
+    call, child, which = (
+        emitted.parcels[name].to_numpy(dtype=np.int64) for name in ("call", "child", "message")
+    )
+    message = np.r_[new, -1][which]
+    if original is not None:
+        message = np.where(which < 0, original[call], message)
+    return Parcels(message, *scribe.split(place[call]), child)
+
+
+def _deliver(scribe: Scribe, application: Application, parcels: Parcels, kind: str) -> Parcels:
+    """All messages of a hop arrive; what their receivers send on."""
+    # 1. transmissions: one for each publication, at least one
+    times = np.maximum(scribe.messages.lengths[parcels.message], 1)
+    away, alive = parcels.sender != parcels.node, scribe.overlay.alive[parcels.node]
+    scribe.tally.add(kind, times[away].sum(), times[away & ~alive].sum())
+    if kind == "payload":
+        place = scribe.key(parcels.group, parcels.sender)
+        scribe.paid.append(scribe.key(place, parcels.node)[away])
+    parcels = parcels.take(alive)
+    # 2. who takes them
+    takes, _ = accepted(scribe, parcels)
+    refused, parcels = parcels.take(~takes), parcels.take(takes)
+    # 3. messages of one node one after the other, the one with the least number first
+    place, message = scribe.key(parcels.group, parcels.node), parcels.message
+    order = np.lexsort((scribe.messages.lengths[message], scribe.messages.number[message], place))
+    place, message = place[order], message[order]
+    sent = [_handle(scribe, application, place[turn], message[turn]) for turn in turns(place)]
+    drop_children(scribe, refused)
+    return Parcels.join(Parcels(), *sent)
+
+
+def _handle(
+    scribe: Scribe, application: Application, place: np.ndarray, message: np.ndarray
+) -> Parcels:
+    """Figure 4, lines 5 to 8, at nodes that got one message each."""
+    calls = calls_of(scribe, place)
+    messages, contents = scribe.messages.table(message), scribe.messages.contents(message)
+    group, node = scribe.split(place)
+    of = contents["call"].to_numpy()
+    note_got(scribe, group[of], node[of], contents["publication"].to_numpy())
+    # (5, 6) for all children: send(msg, node), as forwardHandler wants it
+    emitted = application.forward_handler(calls, messages, contents)
+    keep_values(scribe, place, emitted.values)
+    parcels = _parcels(scribe, place, emitted, message)
+    # (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
+    users = application.message_handler(calls, messages, contents)
+    call, publication = (users[name].to_numpy(dtype=np.int64) for name in ("call", "publication"))
+    member = scribe.state.entries.member[scribe.state.entries.find(place)][call]
+    call, publication = call[member], publication[member]
+    scribe.deliveries.add(group[call], publication, node[call])
+    still = _are_children(scribe, parcels.group, parcels.sender, parcels.node)
+    return parcels.take(still)

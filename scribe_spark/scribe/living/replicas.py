@@ -1,0 +1,167 @@
+"""The groups' states on their way between nodes, and the replicas that roots keep up to date.
+
+References
+----------
+JSAC 2002, Section III.B.1: the root's state is replicated at the k nodes closest to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from scribe_spark.scribe.living.handlers import call_fault_handler
+from scribe_spark.scribe.living.nearness import leaves_by_nearness, rank
+from scribe_spark.scribe.living.scribe import Joins, Scribe
+from scribe_spark.scribe.living.state import Copies
+
+__all__ = [
+    "Letters",
+    "drop_far_copies",
+    "join_themselves",
+    "letters_of",
+    "receive_states",
+    "replicate",
+    "replicate_changed",
+    "turns",
+]
+
+#: The columns of `Copies` that are the state itself.
+_STATE = ("epoch", "version", "creator", "value")
+
+
+@dataclass(frozen=True)
+class Letters:
+    """Groups' states on their way: arrays of shape (m,).
+
+    Attributes
+    ----------
+    group, sender, to : ndarray of int64
+    epoch, version, creator, value, root, incarnation : ndarray of int64
+        As of `Copies`.
+    """
+
+    group: np.ndarray
+    sender: np.ndarray
+    to: np.ndarray
+    epoch: np.ndarray
+    version: np.ndarray
+    creator: np.ndarray
+    value: np.ndarray
+    root: np.ndarray
+    incarnation: np.ndarray
+
+    def take(self, index: np.ndarray) -> Letters:
+        """Some of them."""
+        return Letters(*[getattr(self, one.name)[index] for one in fields(self)])
+
+
+def letters_of(scribe: Scribe, rows: np.ndarray, to: np.ndarray) -> Letters:
+    """What nodes, by rows of `Copies`, send to others."""
+    copies = scribe.state.copies
+    group, sender = scribe.split(copies.key[rows])
+    return Letters(group, sender, to, *[getattr(copies, name)[rows] for name in copies.columns()])
+
+
+def turns(keys: np.ndarray) -> list[np.ndarray]:
+    """Indices of all firsts of equal keys, of all seconds, and so on; in the order given."""
+    order = np.argsort(keys, kind="stable")
+    first = np.r_[True, keys[order][1:] != keys[order][:-1]] if len(keys) else np.empty(0, bool)
+    starts = np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))
+    turn = np.empty(len(keys), dtype=np.int64)
+    turn[order] = np.arange(len(keys)) - starts
+    return [np.flatnonzero(turn == at) for at in range(int(turn.max(initial=-1)) + 1)]
+
+
+def receive_states(scribe: Scribe, letters: Letters) -> None:
+    """Nodes keep the newest state that they hear of; of two that are equally new the first.
+
+    A root stays the root, with the newer state, and repairs its own tree.
+    """
+    copies = scribe.state.copies
+    for turn in turns(scribe.key(letters.group, letters.to)):
+        one = letters.take(turn)
+        place = scribe.key(one.group, one.to)
+        row = copies.find(place)
+        there = row >= 0
+        newer = ~there
+        newer[there] = is_newer(one, there, copies, row[there])
+        root = newer & there & scribe.is_root(one.group, one.to)
+        for name in _STATE:
+            getattr(copies, name)[row[root]] = getattr(one, name)[root]
+        join_themselves(scribe, one.group[root], one.to[root])
+        other = newer & ~root
+        values = {name: getattr(one, name)[other] for name in copies.columns()}
+        copies.put(place[other], **values)
+
+
+def is_newer(
+    one: Copies | Letters, rows: np.ndarray | slice, than: Copies, other: np.ndarray
+) -> np.ndarray:
+    """Whether states are newer than others, row by row."""
+    epoch, version = than.epoch[other], than.version[other]
+    return (one.epoch[rows] > epoch) | ((one.epoch[rows] == epoch) & (one.version[rows] > version))
+
+
+def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
+    """Roots' repairing JOINs are delivered at themselves."""
+    if not len(group):
+        return
+    why = scribe.state.entries.cause[scribe.entry(group, node)]
+    joins = Joins.of(group, node, scribe.number, why)
+    scribe.added.append((node, call_fault_handler(scribe, joins)))
+
+
+def replicate(scribe: Scribe, place: np.ndarray) -> None:
+    """Roots send their states to the k - 1 nearest of their leaf sets, where they are not already.
+
+    What a replica has, and whom it takes for the root, the root knows.
+
+    Parameters
+    ----------
+    place : ndarray of int64
+        (group, root), ascending.
+    """
+    copies = scribe.state.copies
+    # several roots of a group, on a broken ring, one after the other
+    for turn in turns(place // scribe.state.size):
+        own = copies.find(place[turn])
+        group, root = scribe.split(place[turn])
+        leaves = leaves_by_nearness(scribe, group, root)[:, : scribe.rules.k - 1]
+        at, column = np.nonzero(leaves >= 0)
+        group, own, to = group[at], own[at], leaves[at, column]
+        # 1. who needs it
+        row = copies.find(scribe.key(group, to))
+        passed = scribe.is_root(group, to)
+        there = row >= 0
+        same = np.all([_same(copies, own, row, name) for name in copies.columns()], axis=0)
+        passed |= there & (same | is_newer(copies, row, copies, own))
+        group, own, to = group[~passed], own[~passed], to[~passed]
+        # 2. who gets it
+        arrives = scribe.send("replica", to)
+        letters = letters_of(scribe, own[arrives], to[arrives])
+        values = {name: getattr(letters, name) for name in copies.columns()}
+        copies.put(scribe.key(letters.group, letters.to), **values)
+
+
+def _same(copies: Copies, one: np.ndarray, other: np.ndarray, name: str) -> np.ndarray:
+    column = getattr(copies, name)
+    return column[one] == column[other]
+
+
+def replicate_changed(scribe: Scribe) -> None:
+    """Roots that are new, or whose state has changed, bring their replicas up to date."""
+    if not scribe.changed:
+        return
+    place = np.unique(np.concatenate(scribe.changed))
+    scribe.changed = []
+    replicate(scribe, place[scribe.is_root(*scribe.split(place))])
+
+
+def drop_far_copies(scribe: Scribe) -> None:
+    """Who knows k nodes nearer to the groupId than itself drops its copy."""
+    copies = scribe.state.copies
+    group, node = scribe.split(copies.key)
+    far = rank(scribe, group, node) >= scribe.rules.k
+    copies.keep(~far | scribe.is_root(group, node))

@@ -1,0 +1,230 @@
+"""A round of a world with groups: Pastry's and Scribe's, and what is seen of it.
+
+References
+----------
+JSAC 2002, Section III; NGC 2001, Section 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.pastry.living import round as pastry
+from scribe_spark.pastry.living.events import Events, play_events
+from scribe_spark.pastry.living.lookups import Lookups, drawn_lookups, look_up
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.scribe.living import chains, creating, joining, leaving, roots, sources, upkeep
+from scribe_spark.scribe.living.duplicates import keep_got, publication_ids
+from scribe_spark.scribe.living.emitting import disseminate_with_upcalls, settle
+from scribe_spark.scribe.living.events import GroupEvents, play_group_events
+from scribe_spark.scribe.living.groups import Groups
+from scribe_spark.scribe.living.handlers import keep_used_values
+from scribe_spark.scribe.living.measures import (
+    PublicationResults,
+    Repaired,
+    joins_by_cause,
+    note_deliveries,
+    publications_due,
+    repaired,
+)
+from scribe_spark.scribe.living.multicast import Parcels, disseminate
+from scribe_spark.scribe.living.reliable import Reliable
+from scribe_spark.scribe.living.replicas import replicate_changed
+from scribe_spark.scribe.living.rules import ScribeRules
+from scribe_spark.scribe.living.scribe import Joins, Scribe
+from scribe_spark.scribe.living.state import ScribeState
+from scribe_spark.scribe.living.strangers import turn_strangers_away
+from scribe_spark.scribe.living.upcalls import Application
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["ScribeResult", "application_of", "play_round"]
+
+
+@dataclass(frozen=True)
+class ScribeResult:
+    """What happened in the trees in a round.
+
+    Attributes
+    ----------
+    created : (ndarray of int64, ndarray of int64)
+        Groups and their creators.
+    lost : ndarray of int64
+        Groups of whose state no live node had a copy, before the round's CREATEs.
+    joins : Joins
+        All JOINs that were sent.
+    sent : Sent
+        Publications and what became of them.
+    deliveries : (ndarray of int64, ndarray of int64, ndarray of int64)
+        Group, publication, node; in the order in which they came.
+    refused : dict of str to int
+        Messages that were refused, by kind.
+    duplicates : (ndarray of int64, ndarray of int64)
+        Group and publication of each that a member got again.
+    orphans : ndarray of int64
+        (group, node): in the tree, not the root, and no live node is both the parent and has it
+        as a child.
+    publications : PublicationResults
+        Of those whose deadline is this round.
+    repaired : Repaired
+        Nodes that died, all of whose children are reached again.
+    """
+
+    created: tuple[np.ndarray, np.ndarray]
+    lost: np.ndarray
+    joins: Joins
+    sent: sources.Sent
+    deliveries: tuple[np.ndarray, np.ndarray, np.ndarray]
+    refused: dict[str, int]
+    orphans: np.ndarray
+    duplicates: tuple[np.ndarray, np.ndarray]
+    publications: PublicationResults
+    repaired: Repaired
+
+    def numbers(self) -> dict[str, int]:
+        """The round's numbers by name; causes and kinds that did not occur are left out."""
+        return {
+            "groups created": len(self.created[0]),
+            "groups lost": len(self.lost),
+            "publications": len(self.sent.fate),
+            "deliveries": len(self.deliveries[0]),
+            "duplicates": len(self.duplicates[0]),
+            "orphans": len(self.orphans),
+            **{f"JOIN, {why}": count for why, count in joins_by_cause(self.joins).items()},
+            **{f"refused {kind}": count for kind, count in self.refused.items()},
+        }
+
+
+def application_of(rules: ScribeRules, nodes: int) -> Application | None:
+    """The application that the rules ask for; None: best effort.
+
+    Parameters
+    ----------
+    nodes : int
+        How many are known.
+    """
+    return Reliable(rules.buffer, nodes) if rules.reliable else None
+
+
+def play_round(
+    overlay: OverlayState,
+    state: ScribeState,
+    number: int,
+    events: Events,
+    group_events: GroupEvents,
+    groups: Groups,
+    world: WorldRules,
+    rules: ScribeRules,
+    kernel: Kernel,
+    lookups: Lookups | int = 0,
+    application: Application | None = None,
+) -> tuple[pastry.RoundResult, ScribeResult]:
+    """Play one round; writes into `overlay` and `state`.
+
+    Parameters
+    ----------
+    number : int
+        Rounds count from 0.
+    kernel : Kernel
+        Of the underlay.
+    lookups : Lookups or int
+        As of Pastry's round; after the publications.
+    application : Application, optional
+        On Scribe's upcalls; without one delivery is best effort.
+
+    Raises
+    ------
+    ValueError
+        For an event that cannot be, or if no node is left.
+    """
+    scribe = Scribe(overlay, world, kernel, groups, rules, state, number, application)
+    leaves, was_alive = overlay.states.leaves.copy(), overlay.alive.copy()
+    # 1. events
+    play_events(overlay, number, events, world, kernel, scribe.tally)
+    if not overlay.alive.any():
+        raise ValueError(f"round {number}: no node is left")
+    play_group_events(scribe, events, group_events)
+    # 2. Pastry's detection and repair
+    pastry.mend(overlay, number, world, kernel, scribe.tally)
+    # 3. maintenance of trees
+    lost, made = _maintain(scribe, group_events.create)
+    # 4. publications, heartbeats
+    sent = _publish(scribe, group_events.publish)
+    orphans = upkeep.send_heartbeats(scribe)
+    if isinstance(lookups, int):
+        lookups = drawn_lookups(overlay, lookups, number, world.seed)
+    found = look_up(overlay, lookups, world, kernel, scribe.tally)
+    # 5. what is seen
+    new_leafs = pastry.changed_leaf_sets(overlay, leaves, was_alive)
+    of_overlay = pastry.RoundResult(number, scribe.tally.by_kind(), new_leafs, found)
+    return of_overlay, _look(scribe, group_events.create, made, lost, sent, orphans)
+
+
+def _maintain(
+    scribe: Scribe, creates: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Roots, soft state, suspicion, LEAVE, CREATE, JOIN; lost groups, CREATEs that succeeded."""
+    roots.new_leafs(scribe)
+    lost = roots.lost_groups(scribe)
+    upkeep.refresh(scribe)
+    upkeep.expire(scribe)
+    upkeep.suspect(scribe)
+    leaving.leave_up(scribe)
+    made = creating.create_groups(scribe, *creates)
+    joining.send_joins(scribe)
+    chains.break_cycles(scribe)
+    turn_strangers_away(scribe)
+    scribe.close_phase()
+    replicate_changed(scribe)
+    settle(scribe)
+    return lost, made
+
+
+def _publish(scribe: Scribe, published: tuple[np.ndarray, np.ndarray]) -> sources.Sent:
+    """Publications go to the roots and down the trees."""
+    sent = sources.find_roots(scribe, *published)
+    scribe.close_phase()
+    settle(scribe)
+    taken = np.flatnonzero(sent.fate == sources.FATES.index("sent"))
+    group, root = sent.group[taken], sent.root[taken]
+    publication = _names(scribe, sent)[taken]
+    if scribe.application is None:
+        disseminate(scribe, Parcels(publication, group, root, root))
+    else:
+        disseminate_with_upcalls(scribe, scribe.application, group, publication, root)
+    replicate_changed(scribe)
+    return sent
+
+
+def _names(scribe: Scribe, sent: sources.Sent) -> np.ndarray:
+    """The names of publications."""
+    return publication_ids(scribe.number, scribe.overlay.states.known.node[sent.source])
+
+
+def _look(
+    scribe: Scribe,
+    creates: tuple[np.ndarray, np.ndarray],
+    made: np.ndarray,
+    lost: np.ndarray,
+    sent: sources.Sent,
+    orphans: np.ndarray,
+) -> ScribeResult:
+    """The measurement; writes what it keeps for later rounds."""
+    deliveries, again = scribe.deliveries.arrays(), scribe.deliveries.duplicates()
+    note_deliveries(scribe, sent, _names(scribe, sent), deliveries, again)
+    keep_got(scribe)
+    keep_used_values(scribe)
+    return ScribeResult(
+        created=(creates[0][made], creates[1][made]),
+        lost=lost,
+        joins=Joins.join(Joins(), *scribe.joins),
+        sent=sent,
+        deliveries=deliveries,
+        refused={kind: count for kind, count in sorted(scribe.refused.items()) if count},
+        orphans=scribe.state.entries.key[orphans],
+        duplicates=again,
+        publications=publications_due(scribe.state, scribe.number, scribe.rules.deadline),
+        repaired=repaired(scribe, orphans),
+    )

@@ -1,0 +1,241 @@
+"""The groups of a world between two rounds as tables of flat rows: nothing else persists.
+
+Rows name nodes and groups by their numbers, so that they can be read in any order, and in a round
+in which more nodes are known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from scribe_spark.pastry.living.overlay_state import NEVER
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.scribe.living.groups import Groups
+from scribe_spark.scribe.living.sorted_table import NONE, SortedTable
+from scribe_spark.scribe.living.state import (
+    NOTHING,
+    Addresses,
+    Children,
+    Copies,
+    DeadRoots,
+    Entries,
+    Got,
+    Missing,
+    Publications,
+    Repairs,
+    ScribeState,
+)
+from scribe_spark.scribe.living.upcalls import Application
+
+__all__ = ["PACKED", "from_tables", "memberships", "pack", "to_tables", "unpack"]
+
+#: A row a table and part of it: its name, the number of the part, the rows as an Arrow stream.
+PACKED = pa.schema([("name", pa.string()), ("part", pa.int32()), ("data", pa.binary())])
+
+_PART = 2**20  # rows of a part
+
+#: Columns that name nodes; `root` of entries says whether a node is one.
+_NODES = frozenset({"node", "child", "parent", "creator", "root"})
+
+#: What the numbers of a key are.
+_NODE, _EDGE = ("group", "node"), ("group", "node", "child")
+
+_SORTED: dict[str, tuple[type[SortedTable], tuple[str, ...]]] = {
+    "entries": (Entries, _NODE),
+    "children": (Children, _EDGE),
+    "copies": (Copies, _NODE),
+    "addresses": (Addresses, _NODE),
+    "strangers": (SortedTable, _NODE),
+    "dead_roots": (DeadRoots, _NODE),
+}
+
+_PLAIN: dict[str, type[Publications] | type[Missing] | type[Got]] = {
+    "publications": Publications,
+    "missing": Missing,
+    "got": Got,
+}
+
+_APPLICATION = "application "
+
+
+class _Names:
+    """Numbers of nodes and groups, and their places in a round."""
+
+    def __init__(self, known: Ring, groups: Groups) -> None:
+        self.size = len(known)
+        self.node = np.r_[known.node, NONE]  # what NONE indexes is NONE
+        self.position = np.full(int(known.node.max()) + 2, NONE)
+        self.position[known.node] = np.arange(len(known))
+        self.group = groups.number
+
+    def outside(self, columns: dict[str, np.ndarray]) -> pa.Table:
+        """Columns of positions and indices as a table of numbers."""
+        return pa.table({name: self._number(name, part) for name, part in columns.items()})
+
+    def _number(self, name: str, part: np.ndarray) -> np.ndarray:
+        if name == "group":
+            return self.group[part]
+        return self.node[part] if name in _NODES and part.dtype != bool else part
+
+    def inside(self, table: pa.Table) -> dict[str, np.ndarray]:
+        """The columns of a table of numbers, as positions and indices."""
+        columns = {name: table.column(name).to_numpy() for name in table.column_names}
+        return {name: self._place(name, part) for name, part in columns.items()}
+
+    def _place(self, name: str, part: np.ndarray) -> np.ndarray:
+        if name == "group":
+            return np.searchsorted(self.group, part)
+        return self.position[part] if name in _NODES and part.dtype != bool else part.copy()
+
+
+def to_tables(
+    state: ScribeState, groups: Groups, known: Ring, application: Application | None = None
+) -> dict[str, pa.Table]:
+    """All that has to be kept of the groups from round to round.
+
+    Parameters
+    ----------
+    known : Ring
+        The nodes of the round, in the order of nodeIds.
+    application : Application, optional
+        Its memory is kept, too.
+    """
+    names = _Names(known, groups)
+    tables = {}
+    for name, (_, parts) in _SORTED.items():
+        table: SortedTable = getattr(state, name)
+        columns = {one: getattr(table, one) for one in table.columns() if one != "extra"}
+        tables[name] = names.outside({**_split(table.key, parts, state.size), **columns})
+    for name in _PLAIN:
+        tables[name] = names.outside(dict(vars(getattr(state, name))))
+    repairs = state.repairs
+    group, child = np.divmod(repairs.place, state.size)
+    tables["repairs"] = names.outside(
+        {"died": repairs.died, "node": repairs.node, "group": group, "child": child}
+    )
+    came = np.flatnonzero(state.incarnation != NEVER)
+    tables["incarnations"] = names.outside({"node": came, "round": state.incarnation[came]})
+    tables["created"] = names.outside({"group": np.flatnonzero(state.created)})
+    tables["values"] = _values_table(state.values)
+    if application is not None:
+        for name, frame in application.tables().items():
+            own = {str(one): frame[one].to_numpy() for one in frame.columns}
+            tables[_APPLICATION + name] = names.outside(own)
+    return tables
+
+
+def from_tables(
+    tables: dict[str, pa.Table],
+    groups: Groups,
+    known: Ring,
+    application: Application | None = None,
+) -> ScribeState:
+    """What :func:`to_tables` has kept; `known` may have more nodes, rows may come in any order.
+
+    Parameters
+    ----------
+    application : Application, optional
+        One that remembers nothing yet, and takes back its memory.
+    """
+    names = _Names(known, groups)
+    state = ScribeState.empty(len(known), len(groups))
+    for name, (_, parts) in _SORTED.items():
+        columns = names.inside(tables[name])
+        key = _joined([columns.pop(part) for part in parts], state.size)
+        if name == "entries":
+            columns["extra"] = np.full(len(key), NOTHING)
+        getattr(state, name).insert(key, **columns)
+    for name, kind in _PLAIN.items():
+        columns = names.inside(tables[name])
+        empty = vars(kind())
+        setattr(state, name, kind(**{one: columns[one].astype(empty[one].dtype) for one in empty}))
+    repairs = names.inside(tables["repairs"])
+    place = _joined([repairs["group"], repairs["child"]], state.size)
+    state.repairs = Repairs(repairs["died"], repairs["node"], place)
+    came = names.inside(tables["incarnations"])
+    state.incarnation[came["node"]] = came["round"]
+    state.created[names.inside(tables["created"])["group"]] = True
+    state.values = _values(tables["values"])
+    if application is not None:
+        application.restore(
+            {
+                name.removeprefix(_APPLICATION): pd.DataFrame(names.inside(table))
+                for name, table in tables.items()
+                if name.startswith(_APPLICATION)
+            }
+        )
+    return state
+
+
+def memberships(state: ScribeState, groups: Groups, known: Ring) -> pa.Table:
+    """``group, node, joined``: who is a member of which group, and since which round."""
+    entries = state.entries
+    member = np.flatnonzero(entries.member)
+    columns = _split(entries.key[member], _NODE, state.size)
+    return _Names(known, groups).outside({**columns, "joined": entries.joined[member]})
+
+
+def _split(key: np.ndarray, parts: tuple[str, ...], size: int) -> dict[str, np.ndarray]:
+    numbers = []
+    for _ in parts[1:]:
+        key, last = np.divmod(key, size)
+        numbers.append(last)
+    return dict(zip(parts, [key, *numbers[::-1]], strict=True))
+
+
+def _joined(parts: list[np.ndarray], size: int) -> np.ndarray:
+    key = parts[0]
+    for part in parts[1:]:
+        key = key * size + part
+    return key
+
+
+def _values_table(values: dict[int, np.ndarray]) -> pa.Table:
+    """``value, place, number``: what an application keeps in the groups' states."""
+    lengths = [len(values[value]) for value in values]
+    nothing = np.empty(0, dtype=np.int64)
+    columns: dict[str, Any] = {
+        "value": np.repeat(np.array(list(values), dtype=np.int64), lengths),
+        "place": np.concatenate([nothing, *map(np.arange, lengths)]),
+        "number": np.concatenate([nothing, *values.values()]),
+    }
+    return pa.table(columns)
+
+
+def _values(table: pa.Table) -> dict[int, np.ndarray]:
+    value, place, number = (table.column(name).to_numpy() for name in table.column_names)
+    order = np.lexsort((place, value))
+    found, first = np.unique(value[order], return_index=True)
+    parts = np.split(number[order], first[1:]) if len(found) else []
+    return dict(zip(found.tolist(), parts, strict=True))
+
+
+def pack(tables: dict[str, pa.Table]) -> pa.Table:
+    """Tables as rows of :data:`PACKED`, for one table of a world."""
+    rows = []
+    for name, table in tables.items():
+        for part in range(max(1, -(-len(table) // _PART))):
+            sink = pa.BufferOutputStream()
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
+                stream.write_table(table.slice(part * _PART, _PART))
+            rows.append((name, part, sink.getvalue().to_pybytes()))
+    columns = list(zip(*rows, strict=True))
+    arrays = [pa.array(part, kind.type) for part, kind in zip(columns, PACKED, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=PACKED)
+
+
+def unpack(packed: pa.Table) -> dict[str, pa.Table]:
+    """The tables of :func:`pack`; its rows may come in any order."""
+    parts: dict[str, list[tuple[int, pa.Table]]] = {}
+    for row in packed.to_pylist():
+        table = pa.ipc.open_stream(row["data"]).read_all()
+        parts.setdefault(row["name"], []).append((row["part"], table))
+    return {
+        name: pa.concat_tables([table for _, table in sorted(found, key=lambda one: one[0])])
+        for name, found in parts.items()
+    }

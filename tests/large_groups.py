@@ -1,0 +1,71 @@
+"""A large overlay with perfect leaf sets and full tables, and groups on it, on arrays alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark import draws, ids
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.living.leaf_sets import ring_leaves
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.scribe.living.groups import Groups
+
+
+@dataclass(frozen=True)
+class PlaneKernel:
+    """Delays are distances on a square (the part of `underlay.protocol.Kernel` that rounds use)."""
+
+    points: np.ndarray
+
+    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Of pairs of routers."""
+        return np.sqrt(((self.points[a] - self.points[b]) ** 2).sum(axis=1)).astype(np.int64)
+
+
+def large_ring(count: int, seed: int = 1) -> Ring:
+    """Nodes with drawn nodeIds, in their order."""
+    bits = draws.stream(seed, "ids").random_raw(2 * count).reshape(2, count)
+    hi, lo = np.sort(bits[0]), bits[1].copy()
+    return Ring(hi, lo, np.arange(count), np.arange(count))
+
+
+def full_overlay(known: Ring, leaf_set: int = 16, b: int = 4, seed: int = 1) -> OverlayState:
+    """All nodes alive; cells have drawn ones of the nodes that fit, leaf sets are the ring's."""
+    live = np.arange(len(known))
+    states = States.empty(known, live, leaf_set, b)
+    states.leaves[:] = ring_leaves(live, leaf_set // 2)
+    for row in range(states.cells.shape[1]):
+        kept = np.uint64(2**64 - (1 << (64 - b * row))) if row else np.uint64(0)
+        own = ids.digit_np(known.hi, known.lo, row, b)
+        for column in range(2**b):
+            start = (known.hi & kept) | np.uint64(column << (64 - b * (row + 1)))
+            end = start | np.uint64((1 << (64 - b * (row + 1))) - 1)
+            first = np.searchsorted(known.hi, start)
+            last = np.searchsorted(known.hi, end, side="right")
+            bits = draws.stream(seed, "cell", row * 2**b + column).random_raw(len(known))
+            some = first + (bits % np.maximum(last - first, 1).astype(np.uint64)).astype(np.int64)
+            fits = (last > first) & (own != column)
+            states.cells[:, row, column] = np.where(fits, some, NONE)
+    return OverlayState.of(states, live)
+
+
+def many_groups(known: Ring, count: int, memberships: int, seed: int = 1) -> tuple:
+    """Groups whose sizes fall with their rank; (group, node) of the members.
+
+    Returns
+    -------
+    groups : Groups
+    group, node : ndarray of int64
+    """
+    bits = draws.stream(seed, "keys").random_raw(2 * count).reshape(2, count)
+    weight = np.arange(1, count + 1) ** -1.25
+    size = np.minimum(weight / weight.sum() * memberships, 0.6 * len(known)).astype(np.int64) + 11
+    group = np.repeat(np.arange(count), size)
+    node = draws.stream(seed, "members").random_raw(len(group)) % np.uint64(len(known))
+    pair = np.unique(group * len(known) + node.astype(np.int64))
+    groups = Groups.of(np.arange(count), Keys(bits[0].copy(), bits[1].copy()), known)
+    return groups, *np.divmod(pair, len(known))

@@ -1,0 +1,282 @@
+"""Random small worlds with groups, for the oracle in `oracle.scribe_living` and for the kernels.
+
+The oracle asks for every draw; in the rounds it gets those of `scribe_spark`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import living_worlds
+import numpy as np
+from arriving import Kernel
+from living_worlds import as_snapshot as overlay_snapshot
+from oracle.scribe_living.cases import World as Case
+from oracle.scribe_living.groups import Group
+from oracle.scribe_living.measures import PublicationResult
+from oracle.scribe_living.world import Event, Run, Snapshot
+
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.round import RoundResult
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.scribe.living.events import GroupEvents
+from scribe_spark.scribe.living.groups import OPERATIONS, Groups
+from scribe_spark.scribe.living.measures import publications_due
+from scribe_spark.scribe.living.reliable import Reliable
+from scribe_spark.scribe.living.round import ScribeResult, play_round
+from scribe_spark.scribe.living.rules import ScribeRules
+from scribe_spark.scribe.living.sources import FATES
+from scribe_spark.scribe.living.state import CAUSES, ScribeState
+from scribe_spark.scribe.living.upcalls import Application
+
+_SOURCE = 2**32
+
+
+@dataclass
+class World:
+    """A case of the oracle, and the same for the kernels."""
+
+    case: Case
+    run: Run
+    pastry: living_worlds.World
+    groups: Groups
+    rules: ScribeRules
+    overlay: OverlayState
+    state: ScribeState
+    application: Application | None = None
+    results: list[ScribeResult] = field(default_factory=list)
+
+    def step(self, number: int, events: list[Event]) -> tuple[Snapshot, Snapshot]:
+        """Kernels and oracle play a round; counts that are 0 are left out."""
+        self.pastry.first_wave = self.pastry.overlay.waves
+        theirs = self.run.step(number, events)
+        for counts in ("refused", "duplicates", "counts"):
+            setattr(theirs, counts, _without_zeros(getattr(theirs, counts)))
+        return self.play(number, events), theirs
+
+    def play(self, number: int, events: list[Event]) -> Snapshot:
+        """The kernels play a round."""
+        pastry, result = self.play_kernels(number, events)
+        self.results.append(result)
+        return as_snapshot(self, pastry, result)
+
+    def play_kernels(self, number: int, events: list[Event]) -> tuple[RoundResult, ScribeResult]:
+        """The kernels play a round."""
+        known = self.overlay.states.known
+        of_nodes = [(node, kind) for _, node, kind, *group in events if not group]
+        of_groups = [(node, kind, *group) for _, node, kind, *group in events if group]
+        given = Events.of(known, *_columns(of_nodes, (int, str)))
+        group_given = GroupEvents.of(known, self.groups, *_columns(of_groups, (int, str, int)))
+        return play_round(
+            self.overlay,
+            self.state,
+            number,
+            given,
+            group_given,
+            self.groups,
+            self.pastry.rules,
+            self.rules,
+            self.pastry.kernel,
+            application=self.application,
+        )
+
+
+def _columns(rows: list[tuple], types: tuple[type, ...]) -> list[np.ndarray]:
+    parts = list(zip(*rows, strict=True)) or [()] * len(types)
+    return [np.array(part, dtype=kind) for part, kind in zip(parts, types, strict=True)]
+
+
+def world_of(case: Case) -> World:
+    """A case before round 0, for both."""
+    return _world(case, case.begin())
+
+
+def world_of_run(run: Run, seed: int, rounds: int) -> World:
+    """A world that the oracle has not begun to play, for both; without events."""
+    scribe = run.scribe
+    idents, overlay = scribe.overlay.idents, scribe.overlay
+    assert sorted(idents) == list(range(len(idents)))
+    of = (scribe.groups, scribe.settings, None, [], rounds)
+    return _world(Case(seed, len(idents), len(idents), True, overlay.rules, *of), run)
+
+
+def _world(case: Case, run: Run) -> World:
+    overlay = run.scribe.overlay
+    known = _ring(overlay.idents)
+    nodes = range(case.count)
+    delays = np.array([[overlay.delay(a, b) for b in nodes] for a in nodes], dtype=np.int32)
+    made = living_worlds.World(
+        overlay, _world_rules(case), known, Kernel(delays, np.arange(case.count)), [], 0
+    )
+    overlay.draw = made.draw
+    groups = groups_of(case.groups, known)
+    settings = case.settings
+    rules = ScribeRules(
+        k=settings.replicas,
+        parent_timeout=settings.parent_timeout,
+        refresh=settings.refresh,
+        child_timeout=settings.child_timeout,
+        deadline=settings.deadline,
+        reliable=case.buffer is not None,
+        buffer=case.buffer or 1,
+    )
+    state = ScribeState.empty(len(known), len(groups))
+    application = None if case.buffer is None else Reliable(case.buffer, len(known))
+    overlay_state = living_worlds.state_of(made)
+    return World(case, run, made, groups, rules, overlay_state, state, application)
+
+
+def _ring(idents: dict[int, int]) -> Ring:
+    hi = np.array([idents[node] >> 64 for node in range(len(idents))], dtype=np.uint64)
+    lo = np.array([idents[node] % 2**64 for node in range(len(idents))], dtype=np.uint64)
+    return Ring(hi, lo, np.arange(len(idents)), np.arange(len(idents))).in_order()
+
+
+def groups_of(groups: dict[int, Group], known: Ring) -> Groups:
+    """The oracle's groups for the kernels."""
+    number = np.array(sorted(groups))
+    key = [groups[group].key for group in sorted(groups)]
+    hi = np.array([one >> 64 for one in key], dtype=np.uint64)
+    lo = np.array([one % 2**64 for one in key], dtype=np.uint64)
+    lists = {}
+    for operation in OPERATIONS:
+        of = {group: getattr(groups[group].access, operation) for group in groups}
+        listed = [group for group in of if of[group] is not None]
+        rows = [(group, node) for group in listed for node in of[group]]
+        lists[operation] = (np.array(listed, dtype=int), *_columns(rows, (int, int)))
+    return Groups.of(number, Keys(hi, lo), known, lists)
+
+
+def _world_rules(case: Case) -> WorldRules:
+    rules = case.rules
+    return WorldRules(
+        b=rules.b,
+        leaf_set=rules.l,
+        growth=1 if rules.growth is None else rules.growth,
+        contact=rules.contact,
+        rows=rules.rows,
+        announce=rules.announce,
+        introduce=rules.introduce,
+        maintenance=rules.maintenance,
+        seed=case.seed,
+        detection=rules.detection,
+        repair=rules.table_repair,
+        maintenance_period=rules.maintenance_period,
+    )
+
+
+def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snapshot:
+    """The kernels' state as the oracle writes its own."""
+    overlay, state = world.overlay, world.state
+    node = [*overlay.states.known.node.tolist(), -1]  # what -1 indexes is -1
+    group = world.groups.number.tolist()
+    size = state.size
+
+    def named(key: int) -> tuple[int, int]:
+        return group[key // size], node[key % size]
+
+    def edge(key: int) -> tuple[int, int, int]:
+        return (*named(key // size), node[key % size])
+
+    def publication(at: int, number: int) -> tuple[int, int, int]:
+        return number // _SOURCE, group[at], number % _SOURCE
+
+    entries, children, copies = state.entries, state.children, state.copies
+    seen = overlay_snapshot(overlay, pastry)
+    sent = result.sent
+    deliveries = [
+        (publication(at, one), node[to])
+        for at, one, to in zip(*[part.tolist() for part in result.deliveries], strict=True)
+    ]
+    return Snapshot(
+        round=pastry.number,
+        live=seen.live,
+        entries=sorted(
+            (
+                *named(key),
+                member,
+                root,
+                node[parent],
+                number,
+                "" if parent >= 0 or root else CAUSES[why],
+            )
+            for key, member, root, parent, number, why in _rows(
+                entries, "key", "member", "root", "parent", "number", "cause"
+            )
+        ),
+        children=sorted(
+            (*edge(key), number, refreshed)
+            for key, number, refreshed in _rows(children, "key", "number", "refreshed")
+        ),
+        copies=sorted(
+            (*named(key), epoch, version, node[root], node[creator])
+            for key, epoch, version, root, creator in _rows(
+                copies, "key", "epoch", "version", "root", "creator"
+            )
+        ),
+        addresses=sorted(
+            (*named(key), node[root]) for key, root in _rows(state.addresses, "key", "root")
+        ),
+        deliveries=sorted(deliveries),
+        ordered=deliveries,
+        fates=sorted(
+            ((pastry.number, group[at], node[source]), FATES[fate])
+            for at, source, fate in _rows(sent, "group", "source", "fate")
+        ),
+        joins=sorted(
+            (group[at], node[source], CAUSES[why])
+            for at, source, why in _rows(result.joins, "group", "source", "cause")
+        ),
+        created=sorted(
+            (group[at], node[creator])
+            for at, creator in zip(*[part.tolist() for part in result.created], strict=True)
+        ),
+        lost_groups=[group[at] for at in result.lost],
+        refused=result.refused,
+        duplicates=dict(
+            Counter(
+                publication(at, one)
+                for at, one in zip(*[part.tolist() for part in result.duplicates], strict=True)
+            )
+        ),
+        orphans=sorted(named(key) for key in result.orphans.tolist()),
+        counts=pastry.messages,
+        overlay=seen,
+    )
+
+
+def _rows(table: object, *names: str) -> zip:
+    return zip(*[getattr(table, name).tolist() for name in names], strict=True)
+
+
+def _without_zeros(counts: dict) -> dict:
+    return {kind: count for kind, count in counts.items() if count}
+
+
+def publication_results(world: World) -> list[PublicationResult]:
+    """What became of all publications, as the oracle writes it; at the end of the world."""
+    deadline, last = world.rules.deadline, world.case.rounds - 1
+    parts = [result.publications for result in world.results]
+    parts.append(publications_due(world.state, last, deadline, everything=True))
+    names = ("group", "publication", "fate", "expected", "in_time", "late", "lost", "duplicates")
+    return [
+        PublicationResult(
+            (number // _SOURCE, int(world.groups.number[at]), number % _SOURCE), FATES[fate], *rest
+        )
+        for part in parts
+        for at, number, fate, *rest in _rows(part, *names)
+    ]
+
+
+def repair_results(world: World) -> dict[tuple[int, int], int]:
+    """(round, node that died) -> rounds until all its children were reached again."""
+    node = world.overlay.states.known.node
+    return {
+        (died, int(node[at])): rounds
+        for result in world.results
+        for died, at, rounds in _rows(result.repaired, "died", "node", "rounds")
+    }

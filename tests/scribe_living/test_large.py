@@ -1,0 +1,108 @@
+"""Many groups on a synthetic overlay, on arrays alone: a quarter of the nodes fails at once."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from large_groups import PlaneKernel, full_overlay, large_ring, many_groups
+
+from scribe_spark import draws
+from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.round import RoundResult
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.scribe.living.events import GroupEvents
+from scribe_spark.scribe.living.round import ScribeResult, application_of, play_round
+from scribe_spark.scribe.living.rules import ScribeRules
+from scribe_spark.scribe.living.state import ScribeState
+
+FAIL, ROUNDS = 2, 8
+
+
+class Played:
+    """A world whose groups get one publication each in every round; round 2 is the failure."""
+
+    def __init__(self, nodes: int, groups: int, memberships: int, rules: ScribeRules) -> None:
+        self.rules = rules
+        known = large_ring(nodes)
+        self.overlay = full_overlay(known)
+        self.groups, self.group, self.node = many_groups(known, groups, memberships)
+        points = np.random.default_rng(1).uniform(0, 100_000, (nodes, 2))
+        self.kernel = PlaneKernel(points)
+        self.state = ScribeState.empty(nodes, groups)
+        self.application = application_of(rules, nodes)
+        order = np.argsort(draws.stream(1, "failing").random_raw(nodes))
+        self.dead, live = np.sort(order[: nodes // 4]), np.sort(order[nodes // 4 :])
+        self.source = live[:groups]
+
+    def play(self, number: int) -> tuple[RoundResult, ScribeResult]:
+        every = np.arange(len(self.groups))
+        if number:
+            events = GroupEvents(publish=(every, self.source))
+        else:
+            events = GroupEvents(create=(every, self.source), join=(self.group, self.node))
+        return play_round(
+            self.overlay,
+            self.state,
+            number,
+            Events(fail=self.dead) if number == FAIL else Events(),
+            events,
+            self.groups,
+            WorldRules(b=4, leaf_set=16),
+            self.rules,
+            self.kernel,
+            application=self.application,
+        )
+
+    def members(self) -> np.ndarray:
+        """(group, node) of the members of groups that are not lost."""
+        entries, copies = self.state.entries, self.state.copies
+        places = entries.key[entries.member]
+        return places[np.isin(places // self.state.size, copies.key // self.state.size)]
+
+
+@pytest.mark.parametrize("reliable", [False, True])
+def test_every_live_member_is_reached_again_when_a_quarter_fails(reliable: bool) -> None:
+    rules = ScribeRules(reliable=reliable, buffer=16, deadline=6)
+    world = Played(1500, 40, 6000, rules)
+    got: list[np.ndarray] = []
+    for number in range(ROUNDS + 3):
+        _, result = world.play(number)
+        group, publication, node = result.deliveries
+        if number in (1, FAIL + rules.parent_timeout + 3):
+            now = publication >> 32 == number
+            reached = np.sort(group[now] * world.state.size + node[now])
+            np.testing.assert_array_equal(reached, world.members())
+        got.append(np.c_[group, node, publication])
+        due = result.publications
+        np.testing.assert_array_equal(due.in_time + due.late + due.lost, due.expected)
+        lost_groups = np.isin(due.group, result.lost)
+        if reliable:
+            assert due.lost[~lost_groups].sum() == 0
+    together = np.concatenate(got)
+    assert len(np.unique(together, axis=0)) == len(together), "nothing is delivered twice"
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a world."""
+
+    nodes: int
+    groups: int
+    memberships: int
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [Size(10_000, 150, 25_000), Size(100_000, 1500, 250_000)])
+def test_seconds_of_rounds(size: Size) -> None:
+    """Prints a table (pytest -s); 5 s of processor time were met in the worst round."""
+    world = Played(size.nodes, size.groups, size.memberships, ScribeRules())
+    for number in range(ROUNDS):
+        began = time.process_time()
+        _, result = world.play(number)
+        seconds = time.process_time() - began
+        entries, children = len(world.state.entries), len(world.state.children)
+        print(f"round {number}: {seconds:.2f} s, {entries} entries, {children} children")
+        print(f"    {result.numbers()}")

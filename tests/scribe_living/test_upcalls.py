@@ -1,0 +1,138 @@
+"""Applications on the upcalls: reliable delivery, the newest value, and one made for the test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from living_groups import World, world_of
+from oracle.scribe_living.cases import random_world
+from oracle.scribe_living.compare import differences
+from oracle.scribe_living.measures import attached
+
+import scribe_spark.scribe.living as living
+from scribe_spark.scribe.living.newest import Newest
+from scribe_spark.scribe.living.reliable import Reliable
+from scribe_spark.scribe.living.upcalls import NOTHING, Application, Calls, Emitted
+
+HERE = Path(living.__file__).parent
+
+
+def played(seed: int, application: type[Application], **given) -> World:
+    """The kernels alone play a world with an application."""
+    case = replace(random_world(seed, **given), buffer=None)
+    world = world_of(case)
+    world.application = application(len(world.overlay.states.known))
+    return world
+
+
+def events_of(world: World, number: int) -> list:
+    return [event for event in world.case.events if event[0] == number]
+
+
+def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
+    """It imports nothing of Scribe or Pastry but the upcalls, and tables without any meaning."""
+    for name in ("reliable", "reliable_tables", "newest"):
+        text = (HERE / f"{name}.py").read_text()
+        imported = {
+            line.split()[1].rpartition(".")[2]
+            for line in text.splitlines()
+            if line.startswith("from scribe_spark")
+        }
+        assert imported <= {"upcalls", "sorted_table", "reliable_tables"}
+    assert len((HERE / "reliable.py").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("seed", [1, 5, 9])
+def test_members_have_the_newest_publication_and_nothing_twice(seed: int) -> None:
+    world = played(seed, Newest, most=40, rounds=16)
+    last: dict[tuple[int, int], tuple[int, int]] = {}
+    for number in range(world.case.rounds):
+        seen = world.play(number, events_of(world, number))
+        live = {(group, node) for group, node, member, *_ in seen.entries if member}
+        last = {who: had for who, had in last.items() if who in live}
+        for (at, group, source), node in seen.ordered:
+            assert last.get((group, node), (-1, -1)) < (at, source), "newer each time"
+            last[group, node] = at, source
+        # whom the root reaches has what the root has
+        roots = [(group, node) for group, node, _, root, *_ in seen.entries if root]
+        root = dict(roots)
+        once = {group for group in root if [one for one, _ in roots].count(group) == 1}
+        for group, node in attached(seen):
+            if group in once:
+                assert newest(world, group, node) >= newest(world, group, root[group])
+
+
+def newest(world: World, group: int, node: int) -> int:
+    """What a node has had; -1 for nothing."""
+    index = np.searchsorted(world.groups.number, group)
+    position = world.overlay.states.known.positions(np.array([node]))
+    row = world.application.had.find(index * world.state.size + position)
+    return int(world.application.had.newest[row[0]]) if row[0] >= 0 else -1
+
+
+class Half(Application):
+    """Messages go to children with even positions alone; JOINs that repair carry 7."""
+
+    def __init__(self, nodes: int) -> None:
+        self.joins: list[pd.DataFrame] = []
+
+    def forward_handler(self, calls: Calls, messages, contents) -> Emitted:
+        even = calls.children["child"].to_numpy() % 2 == 0
+        return Emitted(calls.children[even].assign(message=-1))
+
+    def join_handler(self, calls: Calls, joins: pd.DataFrame) -> Emitted:
+        self.joins.append(joins)
+        return Emitted()
+
+    def fault_handler(self, calls: Calls, joins: pd.DataFrame) -> np.ndarray:
+        return np.full(len(joins), 7)
+
+
+def test_upcalls_may_change_what_is_sent() -> None:
+    world = played(3, Half, most=40, rounds=14)
+    for number in range(world.case.rounds):
+        seen = world.play(number, events_of(world, number))
+        positions = world.overlay.states.known.positions(
+            np.array([node for _, node in seen.deliveries], dtype=np.int64)
+        )
+        roots = {(group, node) for group, node, _, root, *_ in seen.entries if root}
+        for ((_, group, _), node), position in zip(seen.deliveries, positions, strict=True):
+            assert position % 2 == 0 or (group, node) in roots
+    extras = set(pd.concat(world.application.joins)["extra"])
+    assert extras == {7, NOTHING}
+
+
+def test_an_application_without_rules_is_best_effort() -> None:
+    case = replace(random_world(7, most=40, rounds=14), buffer=None)
+    plain, with_upcalls = world_of(case), world_of(case)
+    with_upcalls.application = Application()
+    for number in range(case.rounds):
+        events = events_of(plain, number)
+        assert differences(plain.play(number, events), with_upcalls.play(number, events)) == []
+
+
+def test_a_repairing_join_asks_for_what_a_child_still_needs() -> None:
+    """The oracle's test, for the kernels: numbers in epoch 0, a gap before the only message."""
+    reliable = Reliable(4, 10)
+    here = {"group": [0], "node": [1], "root": [False], "entered": [0], "joined": [0]}
+    calls = Calls(
+        3,
+        pd.DataFrame({**here, "asked": [NOTHING], "epoch": [-1]}),
+        pd.DataFrame({"call": [0], "child": [2]}),
+        pd.DataFrame({"call": [], "value": []}, dtype=np.int64),
+    )
+    row = reliable.rows(calls)
+    reliable.last[row], reliable.numbers[row, -1] = 5, 5
+    joins = {"call": [0], "source": [2], "number": [3], "cause": [2], "extra": [3]}
+    emitted = reliable.join_handler(calls, pd.DataFrame(joins))
+    assert emitted.asks.to_dict("list") == {"call": [0], "extra": [3]}
+    assert len(emitted.parcels) == 0
+    assert reliable.fault_handler(calls, pd.DataFrame({"number": [3], "cause": [2]})) == [3]
+    reliable.numbers[row, -2] = 4
+    assert reliable.fault_handler(calls, pd.DataFrame({"number": [3], "cause": [2]})) == [5]
+    emitted = reliable.join_handler(calls, pd.DataFrame(joins))
+    assert emitted.contents["number"].tolist() == [4, 5]
