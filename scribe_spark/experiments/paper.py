@@ -195,9 +195,7 @@ def _write(
     """Numbers, their tidy table, figures and page; the page's location."""
     drawn = _drawn(measured)
     known = {name: published(config) for name, config in paper.runs()[1].items()}
-    metrics = [
-        row for name, of in measured.items() for row in _rows(name, of, drawn[name], known[name])
-    ]
+    metrics = [row for name, of in measured.items() for row in _rows(name, of, known[name])]
     tidy = [
         (name, seed, row["name"], None if row["value"] is None else float(row["value"]))
         for name, of in measured.items()
@@ -229,10 +227,9 @@ def _drawn(measured: Mapping[str, _Measured]) -> dict[str, list[pd.DataFrame]]:
     return drawn
 
 
-def _rows(
-    name: str, of: _Measured, drawn: list[pd.DataFrame], known: Mapping[str, Published]
-) -> Iterator[dict[str, Any]]:
+def _rows(name: str, of: _Measured, known: Mapping[str, Published]) -> Iterator[dict[str, Any]]:
     """An experiment's rows of `metrics.json`, with the differences in per cent."""
-    for row in (*over_seeds(of.metrics), *average_deviations(drawn, known)):
+    tables = list(of.distributions.values())
+    for row in (*over_seeds(of.metrics), *average_deviations(tables, known)):
         apart = difference(row["value"], row["paper"])
         yield {"experiment": name, **row, "difference": apart and apart.percent}
