@@ -14,6 +14,7 @@ from worlds import whole
 from scribe_spark.config import Execution, ReferenceTreeConfig
 from scribe_spark.config.reference_tree import Point
 from scribe_spark.errors import InputError
+from scribe_spark.experiments import reference_tree_points
 from scribe_spark.experiments.reference_tree_points import large_ids, play_events
 from scribe_spark.experiments.run_reference_tree import (
     check_reference_tree,
@@ -88,6 +89,16 @@ def test_what_it_leaves(spark, finished):
             assert list(counts) == sorted(counts, key=int)
     drawn = {path.stem for path in (finished / "figures").glob("*.svg")}
     assert {"figure-3-degrees", "figure-4-area-disconnections", "scaling-depth"} <= drawn
+
+
+def test_the_order_in_which_rows_are_collected_does_not_matter(monkeypatch):
+    """With other partitions they come in another order; it was that of the written text."""
+    collected = {"links.connection": {3: 1, 1: 5, 2: 4}, "degree": {2: 7, 1: 9}}
+    monkeypatch.setattr(reference_tree_points, "_measured", lambda *_: collected)
+    found = reference_tree_points.measure_point(None, None, CONFIG, Silent())
+    assert json.dumps(found) == (
+        '{"degree": {"1": 9, "2": 7}, "links.connection": {"1": 5, "2": 4, "3": 1}}'
+    )
 
 
 @pytest.mark.parametrize("children", [2, 3])

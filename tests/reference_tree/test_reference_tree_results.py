@@ -1,0 +1,67 @@
+"""The tables of docs/reference_tree.md, out of what the experiments have left."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from scribe_spark.config import ReferenceTreeConfig
+from scribe_spark.config.reference_tree import Point
+from scribe_spark.experiments.run_reference_tree import tidy
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def job():
+    path = ROOT / "jobs" / "reference_tree_results.py"
+    spec = importlib.util.spec_from_file_location("reference_tree_results", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def write(out: Path, name: str, measured) -> None:
+    folder = out / name / "tables" / "reference_tree"
+    folder.mkdir(parents=True)
+    tidy(measured).to_parquet(folder / "part.parquet")
+
+
+def test_tables_between_the_marks(job, tmp_path):
+    events = {f"faults.{event}": {0: 4} for event in ("connection", "disconnection")}
+    areas = {"area.connection": {3: 4}, "area.disconnection": {5: 4}}
+    areas |= {"area_without.connection": {2: 4}, "area_without.disconnection": {4: 4}}
+    small = {"degree": {1: 6, 2: 3, 9: 1}, **areas, **events}
+    write(tmp_path, "degrees-pastry", {Point("events", 120, 8, 3, "pastry"): small})
+    large = {**small, "depth": {2: 1, 4: 3}, "parent_lookups": {1: 4}, "child_lookups": {2: 4}}
+    for purpose in ("parent", "child"):
+        large |= {f"{purpose}_lookup_hops": {1: 3, 3: 1}, f"{purpose}_lookup_delay": {20: 4}}
+    write(tmp_path, "scaling-pastry", {Point("scaling", 1024, 128, 2, "pastry"): large})
+    page = job.page_with("before\n" + job.MARKS[0] + "old\n" + job.MARKS[1] + "after\n",
+                         job.tables(tmp_path))  # fmt: skip
+    assert page.startswith("before\n" + job.MARKS[0])
+    assert page.endswith(job.MARKS[1] + "after\n")
+    assert "old" not in page
+    for line in (
+        "| `pastry` | 3 | 4 | 10.00 % | 9 | 60.0 % | 3.00 / 2.00 | 5.00 / 4.00 | 0 |",
+        "| `pastry` | 1,024 | 60.0 % | 30.0 % | 0.0 % | 10.00 % | 3.50 | 4 | 10.00 | 4.00 ± 0.38 "
+        "| 8 | 0 | 1.00 | 2.00 |",
+        "| 1,024 | the parent | 4 | 1.50 | 3 | 20 ms | 20 ms |",
+    ):
+        assert f"\n{line}\n" in page
+    with pytest.raises(SystemExit, match="the page has no lines"):
+        job.page_with("nothing", [])
+
+
+def test_every_experiment_is_a_command(job):
+    for flags in job.EXPERIMENTS.values():
+        pairs = zip(flags[::2], flags[1::2], strict=True)
+        ReferenceTreeConfig(**{flag[2:]: int(v) if flag == "--connections" else v
+                               for flag, v in pairs})  # fmt: skip
+
+
+def test_the_page_has_the_marks(job):
+    text = (ROOT / "docs" / "reference_tree.md").read_text("utf-8")
+    assert all(mark in text for mark in job.MARKS)
