@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from scribe_spark.experiments import Run, Simulation, make_world
     from scribe_spark.measures.measure import Measure, Metric
     from scribe_spark.measures.metrics import register_measure
+    from scribe_spark.multicast import Multicast
     from scribe_spark.overlay import Application, Overlay
     from scribe_spark.pastry import OverlayKind, PastryOverlay, register_overlay
     from scribe_spark.progress import Progress
     from scribe_spark.runtime.session import session
-    from scribe_spark.schemas import Multicast
     from scribe_spark.scribe import Variant
     from scribe_spark.superstep import Step, Table
     from scribe_spark.systems import System, register_system, tree_variant
@@ -79,7 +79,7 @@ _HOMES = {
     "Table": "superstep",
     "Topology": "topology",
     "System": "systems",
-    "Multicast": "schemas",
+    "Multicast": "multicast",
     "register_system": "systems",
     "Variant": "scribe",
     "tree_variant": "systems",

@@ -6,7 +6,6 @@ scripts; their names, columns and types are kept.  The others are internal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -33,7 +32,6 @@ __all__ = [
     "LAN_UP",
     "LEAF_SET",
     "MICROSECONDS",
-    "Multicast",
     "ROUTING_TABLE_ENTRY",
     "WRITTEN",
     "check_columns",
@@ -93,6 +91,22 @@ WORLD_STATE = _schema(
     entries=BinaryType(),
 )
 
+#: The groups of a world between two rounds: tables of `scribe.living.rows`, in parts of bytes.
+GROUP_STATE = _schema(name=_STRING, part=_INT, data=BinaryType())
+
+#: What became of the publications of a round to a group: how many members were expected to get
+#: them, got them in that round, later, or not; and how often members got one again.
+PUBLICATIONS = _schema(
+    round=_LONG,
+    system=_STRING,
+    **dict.fromkeys(("group", "expected", "in_time", "late", "lost", "duplicates"), _LONG),
+)
+
+#: Who is in a group's tree: `parent` is NULL at the root, and at nodes that wait for one.
+MEMBERSHIPS = _schema(
+    **dict.fromkeys(("group", "node", "parent"), _LONG), member=BooleanType(), root=BooleanType()
+)
+
 #: What a world leaves besides: its events as they happened.
 WORLD_EVENTS = _schema(round=_LONG, node=_LONG, event=_STRING, group=_LONG)
 
@@ -122,6 +136,9 @@ CONTRACT: dict[str, StructType] = {
 
 #: The tables that a world leaves besides `routers`, `links` and `nodes`.
 WORLD_CONTRACT: dict[str, StructType] = {"events": WORLD_EVENTS, "rounds": ROUNDS}
+
+#: Those of a world with groups, too.
+GROUPS_CONTRACT: dict[str, StructType] = {"publications": PUBLICATIONS, "memberships": MEMBERSHIPS}
 
 #: The tables that the experiments on the reference tree leave.
 REFERENCE_TREE_CONTRACT: dict[str, StructType] = {"reference_tree": REFERENCE_TREE}
@@ -214,9 +231,12 @@ WRITTEN: dict[str, StructType] = {
     "distributions": DISTRIBUTIONS,
     "metrics": METRICS,
     **WORLD_CONTRACT,
+    **GROUPS_CONTRACT,
     **REFERENCE_TREE_CONTRACT,
     "state_even": WORLD_STATE,
     "state_odd": WORLD_STATE,
+    "groups_even": GROUP_STATE,
+    "groups_odd": GROUP_STATE,
 }
 
 
@@ -267,34 +287,3 @@ def local_table(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame
     frame = pd.DataFrame(rows, columns=schema.names)
     table = pa.Table.from_pandas(frame, schema=to_arrow_schema(schema), preserve_index=False)
     return spark.createDataFrame(table, schema).coalesce(1)
-
-
-@dataclass(frozen=True)
-class Multicast:
-    """What every multicast system hands over; the measures know nothing else of it.
-
-    One message goes to each group.  (A publication with a source and a round of its own would be
-    two more columns beside ``group`` in both tables.)
-
-    Attributes
-    ----------
-    system : str
-        ``scribe``, ``ip_multicast``, ``naive_unicast``, ...
-    tree_edges : DataFrame
-        ``group, parent, child, parent_router, child_router`` (BIGINT): one row per copy that a node
-        sends to a node.  Other columns do not matter.
-    deliveries : DataFrame
-        ``group, node, hops, delay_us``: one row per member that is not the source.
-    merged : bool
-        True where routers duplicate: the routes of one group's edges (all from one source) are
-        merged, each link carries one packet a group, and no end node keeps a children table.
-    repeats : bool
-        True where copies may reach a member more than once: `deliveries` has a row for each copy,
-        of which the first counts.  Every copy counts in node and link stress.
-    """
-
-    system: str
-    tree_edges: DataFrame
-    deliveries: DataFrame
-    merged: bool = False
-    repeats: bool = False

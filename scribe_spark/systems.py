@@ -1,6 +1,6 @@
 """The registry of multicast systems: what each is called, what it is, and how it is built.
 
-A system turns groups and members into a :class:`~scribe_spark.schemas.Multicast`: tree edges and
+A system turns groups and members into a :class:`~scribe_spark.Multicast`: tree edges and
 deliveries.  The measures read those two tables and what is said of the system here; they know no
 system by its name.  Add one from anywhere with :func:`register_system`.
 
@@ -24,7 +24,7 @@ from scribe_spark.config.trees import PLAIN
 from scribe_spark.errors import check_names
 
 if TYPE_CHECKING:
-    from scribe_spark.schemas import Multicast
+    from scribe_spark.multicast import Multicast
     from scribe_spark.scribe import Variant, VariantContext
 
 __all__ = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from scribe_spark.baselines.unicasts import deliveries_of
-from scribe_spark.schemas import Multicast
+from scribe_spark.multicast import Multicast
 
 __all__ = ["naive_unicast"]
 

@@ -30,11 +30,12 @@ from scribe_spark.measures.metrics import (
 )
 from scribe_spark.measures.node_stress import node_loads, node_stress
 from scribe_spark.measures.published import published, replaced_figures
+from scribe_spark.multicast import Multicast
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.report import preload
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
-from scribe_spark.schemas import Multicast, to_ms
+from scribe_spark.schemas import to_ms
 from scribe_spark.systems import system_of_variant, systems_of_run
 
 __all__ = ["PHASES", "REPORT", "TABLE_PHASES", "Phase"]

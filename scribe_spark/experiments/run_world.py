@@ -24,11 +24,11 @@ from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import (
+    live_groups_of,
     live_tree_of,
     make_world,
     network_of,
     previous_world,
-    refuse_groups,
     rules_of,
     world_inputs,
 )
@@ -38,6 +38,13 @@ from scribe_spark.report.world import render_world
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.worlds import World, world_events
+from scribe_spark.worlds.group_measures import (
+    PUBLICATION_COUNTS,
+    SCRIBE,
+    is_of_groups,
+    publication_measures,
+)
+from scribe_spark.worlds.group_tables import memberships
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 
 __all__ = ["run_world"]
@@ -63,10 +70,8 @@ def run_world(
     Raises
     ------
     InputError
-        OUT cannot be used, is in use, or is of another world; the events cannot be; or the world
-        has groups.
+        OUT cannot be used, is in use, or is of another world; or the events cannot be.
     """
-    refuse_groups(config)
     progress = progress or Silent()
     simulation = Simulation(spark, network_of(config), progress=progress, shares=shares)
     try:
@@ -90,6 +95,7 @@ class _WorldRun:
     progress: Progress
     manifest: dict[str, Any] = field(default_factory=dict)
     measured: dict[int, dict[str, float]] = field(default_factory=dict)
+    publications: list[pd.DataFrame] = field(default_factory=list)
 
     def run(self, execution: Execution) -> str:
         names, read = self.folder.names(), self.folder.read_text
@@ -133,7 +139,7 @@ class _WorldRun:
 
     def _starts(self) -> World:
         """The world before its first round, its network and events written."""
-        self.measured = {}
+        self.measured, self.publications = {}, []
         with self.progress.phase("start"):
             tables = {
                 "routers": self.simulation.topology.routers(),
@@ -154,26 +160,32 @@ class _WorldRun:
         saved = world["saved"]
         if saved is None:
             return None
-        state, measures = _places(saved["number"])
+        state, groups, measures = _places(saved["number"])
         # `rounds` is written again from the saved measures, whatever it is now
         needed = {name: of for name, of in world["tables"].items() if name != "rounds"}
         problems = [
             *(self.folder.verify_table(name, of) for name, of in needed.items()),
             self.folder.verify_table(state, saved["state"]),
+            *(self.folder.verify_table(groups, of) for of in [saved["groups"]] if of),
             self.folder.verify_text(measures, saved["measures"]),
         ]
         if any(problem is not None for problem in problems):
             self.progress.note("what was saved is not as written: begins again")
             return None
         read = self.folder.read_json(measures)
-        self.measured = {int(number): values for number, values in read.items()}
+        self.measured = {int(number): values for number, values in read["measures"].items()}
+        self.publications = [pd.DataFrame(read["publications"])]
         return int(saved["number"])
 
     def _goes_on(self, number: int) -> World:
         """The world as it was saved before a round."""
         self.simulation.saved["nodes"] = self.folder.read_table("nodes")
         self.progress.note(f"goes on with round {number}")
-        rows, _ = materialise(self.folder.read_table(_places(number)[0]).coalesce(1))
+        state, groups, _ = _places(number)
+        rows, _ = materialise(self.folder.read_table(state).coalesce(1))
+        of_groups = None
+        if self.manifest["world"]["saved"]["groups"]:
+            of_groups, _ = materialise(self.folder.read_table(groups).coalesce(1))
         return World(
             rows,
             self._events(),
@@ -182,6 +194,8 @@ class _WorldRun:
             self.config.world.lookups,
             number,
             live_tree_of(self.config),
+            live_groups_of(self.simulation, self.config),
+            of_groups,
         )
 
     def _events(self) -> DataFrame:
@@ -192,6 +206,7 @@ class _WorldRun:
         while world.number < self.config.world.rounds:
             started, number = time.monotonic(), world.number
             self.measured[number] = world.step()
+            self.publications.append(world.publications)
             live = int(self.measured[number]["nodes.live"])
             now = time.monotonic()
             self.progress.note(f"  round {number}: {live:,} live nodes, {now - started:.1f} s")
@@ -201,35 +216,64 @@ class _WorldRun:
                 last_saved = time.monotonic()
 
     def _save(self, world: World) -> None:
-        state, measures = _places(world.number)
+        state, groups, measures = _places(world.number)
         self.lock.check()
-        record = self.folder.write_table(state, world.state)
-        digest = self.folder.write_json(measures, self.measured)
-        saved = {"number": world.number, "state": record, "measures": digest}
+        record, of_groups = self.folder.write_table(state, world.state), None
+        if world.group_state is not None:
+            of_groups = self.folder.write_table(groups, world.group_state)
+        publications = self._publications().to_dict("list")
+        read = {"measures": self.measured, "publications": publications}
+        digest = self.folder.write_json(measures, read)
+        saved = {"number": world.number, "state": record, "groups": of_groups, "measures": digest}
         self._save_manifest(self.manifest | {"world": {**self.manifest["world"], "saved": saved}})
 
     def _finish(self) -> str:
         """Write the table of rounds and the page."""
+        publications = self._publications()
+        for number, found in publication_measures(publications).items():
+            self.measured[number] |= found
         rows = tidy(self.measured)
         self.lock.check()
         table = schemas.local_table(self.simulation.spark, rows, schemas.ROUNDS)
         record = self.folder.write_table("rounds", table)
         tables = {**self.manifest["world"]["tables"], "rounds": record}
+        if self.config.scribe.has_groups:
+            tables |= self._write_groups(publications)
         page = render_world(rows, self.manifest)
         location = self.folder.write_page(page)
         world = {**self.manifest["world"], "tables": tables}
         self._save_manifest(self.manifest | {"world": world})
         return location
 
+    def _publications(self) -> pd.DataFrame:
+        """``round, group, expected, ...``, of all publications that were due so far."""
+        some = [found for found in self.publications if len(found)]
+        if not some:
+            return pd.DataFrame(columns=["round", "group", *PUBLICATION_COUNTS], dtype="int64")
+        return pd.concat(some, ignore_index=True).sort_values(["round", "group"])
 
-def _places(number: int) -> tuple[str, str]:
-    """The table and the text that a save before round `number` goes to."""
+    def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
+        """Write what became of publications, and who is in the trees in the end."""
+        spark, state = self.simulation.spark, _places(self.config.world.rounds)[1]
+        rows = publications.assign(system=SCRIBE)[schemas.PUBLICATIONS.names]
+        table = schemas.local_table(spark, rows, schemas.PUBLICATIONS)
+        trees = memberships(self.folder.read_table(state)).orderBy("group", "node")
+        return {
+            "publications": self.folder.write_table("publications", table),
+            "memberships": self.folder.write_table("memberships", trees),
+        }
+
+
+def _places(number: int) -> tuple[str, str, str]:
+    """The tables (nodes, groups) and the text that a save before round `number` goes to."""
     place = "even" if number % 2 == 0 else "odd"
-    return f"state_{place}", f"measures_{place}.json"
+    return f"state_{place}", f"groups_{place}", f"measures_{place}.json"
 
 
 def _system(measure: str) -> str:
     """What a measure is of."""
+    if is_of_groups(measure):
+        return SCRIBE
     return SYSTEM if measure in LIVE_TREE_MEASURES else schemas.PASTRY
 
 

@@ -15,10 +15,11 @@ from scribe_spark.experiments.saved import SavedTables
 from scribe_spark.experiments.saved_knowledge import saved_overlay, verify_saved_knowledge
 from scribe_spark.experiments.scope import Scope, stage
 from scribe_spark.experiments.tree_graph import TreeGraph, tree_edges
+from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
-from scribe_spark.schemas import MICROSECONDS, Multicast
+from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable

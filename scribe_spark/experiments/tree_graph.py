@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.multicast import Multicast
 from scribe_spark.pastry import node_vertices
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.graph_frame import GraphTables
-from scribe_spark.schemas import TREE_GRAPH_EDGES, Multicast, conform
+from scribe_spark.schemas import TREE_GRAPH_EDGES, conform
 
 __all__ = ["TreeGraph", "tree_edges"]
 

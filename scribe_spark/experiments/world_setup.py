@@ -24,17 +24,28 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.registry import arrival_rules, check_overlay
+from scribe_spark.scribe.living.rules import ScribeRules
 from scribe_spark.topology import check_routable, load, needs_spark
-from scribe_spark.worlds import LiveTree, World, check_world, extent_of, world_events
+from scribe_spark.worlds import (
+    LiveGroups,
+    LiveTree,
+    World,
+    check_world,
+    extent_of,
+    group_keys,
+    world_events,
+    world_groups,
+)
+from scribe_spark.worlds.access import RIGHTS
 
 __all__ = [
     "WORLD_OVERLAYS",
     "check_world_run",
+    "live_groups_of",
     "live_tree_of",
     "make_world",
     "network_of",
     "previous_world",
-    "refuse_groups",
     "rules_of",
     "world_inputs",
 ]
@@ -63,7 +74,6 @@ def make_world(
     ...     print(world.step()["lookups.hops"])
     ...     world.lookups.where("NOT right").show()
     """
-    refuse_groups(config)
     return World.start(
         simulation.nodes,
         extent_of(config).initial,
@@ -73,6 +83,7 @@ def make_world(
         config.world.lookups,
         config.overlay.kind,
         live_tree_of(config),
+        live_groups_of(simulation, config),
     )
 
 
@@ -100,6 +111,42 @@ def live_tree_of(config: WorldConfig) -> LiveTree | None:
     return LiveTree(tree.children, tree.assignment) if tree.kept else None
 
 
+def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | None:
+    """The groups of a config's world; None where it has none.
+
+    Raises
+    ------
+    InputError
+        A table of members or of access lists that cannot be.
+    """
+    extent, scribe = extent_of(config), config.scribe
+    groups = world_groups(config, extent, simulation.spark)
+    if groups is None:
+        return None
+    keys = group_keys(simulation.nodes, groups, config, extent).select("group", "key_hi", "key_lo")
+    rows = keys.toArrow().sort_by("group")
+    number, hi, lo = (rows.column(name).to_numpy() for name in rows.column_names)
+    rules = ScribeRules(
+        k=scribe.replicas,
+        parent_timeout=scribe.parent_timeout,
+        refresh=scribe.refresh,
+        child_timeout=scribe.child_timeout,
+        deadline=scribe.deadline,
+        reliable=scribe.delivery == "reliable",
+        buffer=scribe.buffer,
+    )
+    lists = {
+        right: (
+            groups.access.listed(code),
+            groups.access.groups[groups.access.rights == code],
+            groups.access.nodes[groups.access.rights == code],
+        )
+        for code, right in enumerate(RIGHTS)
+    }
+    keys_hi, keys_lo = hi.view("uint64"), lo.view("uint64")
+    return LiveGroups(number, keys_hi, keys_lo, lists, rules, config.world.rounds)
+
+
 # --- refusals
 
 
@@ -110,25 +157,6 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     ------
     InputError
     """
-    _check_all(config, execution)
-    refuse_groups(config)
-
-
-def refuse_groups(config: WorldConfig) -> None:
-    """Refuse to play a world with groups: the rounds know Pastry only.
-
-    Raises
-    ------
-    InputError
-    """
-    if config.scribe.has_groups:
-        field = "groups" if config.scribe.members is None else "members"
-        value = config.scribe.flat()[field]
-        remedy = "worlds with groups can be checked, but not be played yet; leave out this"
-        raise InputError(field, value, remedy)
-
-
-def _check_all(config: WorldConfig, execution: Execution) -> None:
     if is_local(execution.out):
         previous_world(*local_contents(execution.out), config, execution)
         refuse_local_lock(execution.out)
@@ -158,7 +186,7 @@ def _check_shape(manifest: Mapping[str, Any]) -> None:
     check_origin(manifest)
     saved = manifest["world"]["saved"]
     if saved is not None:
-        int(saved["number"]), dict(saved["state"]), str(saved["measures"])
+        int(saved["number"]), dict(saved["state"]), str(saved["measures"]), saved["groups"]
 
 
 def world_inputs(config: WorldConfig) -> dict[str, str]:

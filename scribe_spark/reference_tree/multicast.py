@@ -14,12 +14,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.multicast import Multicast
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree.lineages import lineages
 from scribe_spark.reference_tree.places import places
 from scribe_spark.reference_tree.pruned_trees import PrunedTrees, Subscribers
 from scribe_spark.runtime.blocks import materialise, read_partition, release
-from scribe_spark.schemas import Multicast
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
 __all__ = ["SYSTEM", "copies", "copies_over", "multicast"]

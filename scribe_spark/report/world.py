@@ -15,6 +15,7 @@ from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 
 __all__ = [
+    "GROUP_PANELS",
     "PANELS",
     "TREE_PANELS",
     "Panel",
@@ -65,6 +66,51 @@ PANELS = (
     ),
     Panel("hops", "Hops of delivered lookups", "mean", {"lookups.hops": "hops"}),
     Panel("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
+)
+
+#: Of a world with groups.
+GROUP_PANELS = (
+    Panel(
+        "publications",
+        "Deliveries of the round's publications",
+        "deliveries",
+        {
+            f"scribe.publications.{name}": label
+            for name, label in (
+                ("expected", "expected"),
+                ("in_time", "in time"),
+                ("late", "late"),
+                ("lost", "lost"),
+                ("duplicates", "duplicates"),
+            )
+        },
+    ),
+    Panel("members", "Members of all groups", "members", {"scribe.members": "members"}),
+    Panel("orphans", "Orphans", "nodes in trees", {"scribe.orphans": "orphans"}),
+    Panel(
+        "joins",
+        "JOINs by cause",
+        "JOINs",
+        {
+            f"scribe.joins.{cause}": cause
+            for cause in (
+                *("own", "forwarder", "parent failed", "root failed"),
+                *("parent left", "refused", "hand-over"),
+            )
+        },
+    ),
+    Panel(
+        "repaired",
+        "Failures repaired",
+        "failures",
+        {"scribe.repaired": "all children of the failed node reached again"},
+    ),
+    Panel(
+        "groups-lost",
+        "Groups whose state nobody has",
+        "groups",
+        {"scribe.groups.lost": "lost"},
+    ),
 )
 
 #: Of a world that keeps a reference tree.
@@ -140,6 +186,7 @@ def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
     figures: dict[str, str] = {}
     for title, panels in (
         ("Round by round", (*PANELS, _messages_panel(table))),
+        ("Trees", GROUP_PANELS),
         ("The reference tree", TREE_PANELS),
     ):
         drawn = [(panel, *_draw(panel, table)) for panel in panels if _lines(panel, table)]

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Application, Overlay
 from scribe_spark.overlay.route import no_path, start_path
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import union_tables
-from scribe_spark.schemas import Multicast
 from scribe_spark.scribe.application import Kind, Scribe, children_table
 from scribe_spark.superstep import Finished, Table
 

@@ -3,6 +3,7 @@
 from scribe_spark.worlds.combined import extent_of
 from scribe_spark.worlds.events import check_events
 from scribe_spark.worlds.groups import WorldGroups, group_keys, world_groups
+from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_tree import LiveTree
 from scribe_spark.worlds.registry import (
     Generator,
@@ -21,6 +22,7 @@ __all__ = [
     "EventRows",
     "Extent",
     "Generator",
+    "LiveGroups",
     "LiveTree",
     "Setting",
     "World",

@@ -14,109 +14,40 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DoubleType, IntegerType, StringType, StructField, StructType
 
 from scribe_spark import schemas
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.overlay import arrival_plan, grown
-from scribe_spark.pastry.arrivals.waves import wave_ends
 from scribe_spark.pastry.living.events import Events, ImpossibleRound
 from scribe_spark.pastry.living.live_knowledge import live_knowledge
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups, try_routes
-from scribe_spark.pastry.living.node_rows import NodeRows, from_rows, to_rows
+from scribe_spark.pastry.living.node_rows import from_rows, to_rows
 from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.perfect_start import perfect_start
 from scribe_spark.pastry.living.round import RoundResult, play_round
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.ring import ring_of
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.underlay.protocol import Kernel, Underlay
+from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures
 from scribe_spark.worlds.round_measures import round_measures
 from scribe_spark.worlds.state_table import read_state, state_table
-
-__all__ = [
-    "LOOKUPS",
-    "MEASURE",
-    "NEW_LEAFS",
-    "REFUSED",
-    "STATE",
-    "arrived_start",
-    "live_overlay",
-    "perfect_tables",
-    "played",
-    "routed",
-]
-
-#: What a round is made of and what it leaves: rows of several kinds in one table, so that one job
-#: makes all of it.
-WORLD_ROWS = StructType(
-    [
-        StructField("what", IntegerType()),
-        *schemas.WORLD_STATE.fields,
-        StructField("name", StringType()),
-        StructField("value", DoubleType()),
-        *schemas.LOOKUPS.fields,
-    ]
+from scribe_spark.worlds.world_rows import (
+    BATCH,
+    EVENT,
+    GROUPS,
+    LOOKUPS,
+    MEASURE,
+    NEW_LEAFS,
+    PUBLICATIONS,
+    REFUSED,
+    STATE,
+    WORLD_ROWS,
+    as_rows,
+    as_stream,
+    as_table,
 )
 
-#: Values of the column ``what`` of :data:`WORLD_ROWS`.
-STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT, REFUSED = range(6)
-
-_BATCH = 10_000
-
-
-def perfect_tables(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
-    """`schemas.WORLD_STATE` of a world that begins with perfect tables.
-
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`: all nodes of the world.
-    initial : int
-        How many are alive at the start: the first numbers.
-    """
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = read_partition(batches)
-        if rows is not None:
-            known, _ = ring_of(rows, kernel)
-            live = np.flatnonzero(known.node < initial)
-            state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
-            yield from state_table(to_rows(state), kernel).to_batches(_BATCH)
-
-    return nodes.coalesce(1).mapInArrow(run, schemas.WORLD_STATE)
-
-
-def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
-    """`schemas.WORLD_STATE` of a world whose first nodes have arrived in waves.
-
-    Parameters
-    ----------
-    nodes, initial
-        As of :func:`perfect_tables`.
-    """
-    first = nodes.where(F.col("node") < initial)
-    plan = arrival_plan(first, kernel, rules, wave_ends(initial, rules.growth))
-    later = nodes.where(F.col("node") >= initial)
-    placed = later.select(
-        *schemas.NODES.names,
-        *(F.lit(None).cast("bigint").alias(name) for name in ("wave", "rank", "contact")),
-    )
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = read_partition(batches)
-        if rows is None:
-            return
-        states = grown(rows.filter(rows.column("wave").is_valid()), kernel, rules)
-        there = to_rows(OverlayState.of(states, states.own))
-        new, _ = ring_of(rows.filter(rows.column("wave").is_null()), kernel)
-        both = NodeRows.join(there, NodeRows.of_new(new, rules.leaf_set))
-        yield from state_table(both, kernel).to_batches(_BATCH)
-
-    together = plan.select(placed.columns).unionByName(placed)
-    return together.coalesce(1).mapInArrow(run, schemas.WORLD_STATE)
+__all__ = ["live_overlay", "played", "routed"]
 
 
 def played(
@@ -127,6 +58,8 @@ def played(
     rules: WorldRules,
     kernel: Kernel,
     live_tree: LiveTree | None = None,
+    groups: LiveGroups | None = None,
+    group_state: DataFrame | None = None,
 ) -> DataFrame:
     """Everything after a round: :data:`WORLD_ROWS`, in one partition; lazy.
 
@@ -140,6 +73,10 @@ def played(
         `schemas.EVENTS` of this round.
     live_tree : LiveTree, optional
         The reference tree that is kept over the live nodes.
+    groups : LiveGroups, optional
+        The groups of the world.
+    group_state : DataFrame, optional
+        `schemas.GROUP_STATE`; none before the first round.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -151,24 +88,41 @@ def played(
             read_state(rows.filter(pa.array(what == STATE)), rules.leaf_set, kernel), rules.b
         )
         given = rows.filter(pa.array(what == EVENT))
-        names = given.column("name").to_numpy(zero_copy_only=False).astype(str)
+        happening = {
+            "node": given.column("node").to_numpy(),
+            "event": given.column("name").to_numpy(zero_copy_only=False).astype(str),
+            "group": pc.fill_null(given.column("group"), -1).to_numpy(),
+        }
         known = overlay.states.known
-        happening = Events.of(known, given.column("node").to_numpy(), names)
         was_alive = overlay.alive.copy()
+        of_groups = None
         try:
-            result = play_round(overlay, number, happening, lookups, rules, kernel)
+            if groups is None:
+                of_nodes = Events.of(known, happening["node"], happening["event"])
+                result = play_round(overlay, number, of_nodes, lookups, rules, kernel)
+            else:
+                packed = rows.filter(pa.array(what == GROUPS)).select(schemas.GROUP_STATE.names)
+                of_groups = groups.play(overlay, packed, number, happening, lookups, rules, kernel)
+                result = of_groups.overlay
         except ImpossibleRound as impossible:
             refused = {"name": pa.array([impossible.what])}
-            yield from _table(REFUSED, refused).to_batches()
+            yield from as_table(REFUSED, refused).to_batches()
             return
         measures = round_measures(overlay, result, rules.seed, kernel)
         if live_tree is not None:
             measures |= live_tree_measures(live_tree, known, was_alive, overlay.alive)
+        if of_groups is not None:
+            measures |= of_groups.measures
+            yield from as_table(GROUPS, of_groups.state).to_batches()
+            published = {"data": pa.array([as_stream(of_groups.publications)])}
+            yield from as_table(PUBLICATIONS, published).to_batches()
         for table in _results(overlay, result, measures, kernel):
-            yield from table.to_batches(_BATCH)
+            yield from table.to_batches(BATCH)
 
-    named = events.select("node", F.col("event").alias("name"))
-    rows = _rows(state, STATE).unionByName(_rows(named, EVENT))
+    named = events.select("node", F.col("event").alias("name"), "group")
+    rows = as_rows(state, STATE).unionByName(as_rows(named, EVENT))
+    if group_state is not None:
+        rows = rows.unionByName(as_rows(group_state, GROUPS))
     return rows.coalesce(1).mapInArrow(run, WORLD_ROWS)
 
 
@@ -196,10 +150,10 @@ def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Ker
         found = try_routes(overlay, Lookups(source, Keys(hi, lo)))
         columns = _lookup_columns(found, known.node)
         table = pa.Table.from_pydict(columns, schema=to_arrow_schema(schemas.LOOKUPS))
-        yield from table.to_batches(_BATCH)
+        yield from table.to_batches(BATCH)
 
     sent = messages.select(F.col("node").alias("source"), "key_hi", "key_lo")
-    rows = _rows(state, STATE).unionByName(_rows(sent, LOOKUPS))
+    rows = as_rows(state, STATE).unionByName(as_rows(sent, LOOKUPS))
     return rows.coalesce(1).mapInArrow(run, schemas.LOOKUPS)
 
 
@@ -222,33 +176,23 @@ def live_overlay(
         if rows is not None:
             overlay = from_rows(read_state(rows, rules.leaf_set, kernel), rules.b)
             known = live_knowledge(overlay, kernel)
-            for first in range(0, len(known), _BATCH):
-                yield known.take(slice(first, first + _BATCH)).to_arrow()
+            for first in range(0, len(known), BATCH):
+                yield known.take(slice(first, first + BATCH)).to_arrow()
 
     known = state.coalesce(1).mapInArrow(run, schemas.KNOWLEDGE).repartition(partitions, "node")
     return PastryOverlay.of_knowledge(known, underlay, rules.b, rules.leaf_set)
 
 
-def _rows(frame: DataFrame, what: int) -> DataFrame:
-    """Rows of :data:`WORLD_ROWS`, NULL in the columns that `frame` does not have."""
-    fields = WORLD_ROWS.fields[1:]
-    cells = [
-        F.col(f.name) if f.name in frame.columns else F.lit(None).cast(f.dataType).alias(f.name)
-        for f in fields
-    ]
-    return frame.select(F.lit(what).cast("int").alias("what"), *cells)
-
-
 def _results(
     overlay: OverlayState, result: RoundResult, measures: dict[str, float], kernel: Kernel
 ) -> Iterator[pa.Table]:
-    yield _table(STATE, state_table(to_rows(overlay), kernel))
-    yield _table(
+    yield as_table(STATE, state_table(to_rows(overlay), kernel))
+    yield as_table(
         MEASURE, {"name": pa.array(list(measures)), "value": pa.array(list(measures.values()))}
     )
     number = overlay.states.known.node
-    yield _table(LOOKUPS, _lookup_columns(result.lookups, number))
-    yield _table(NEW_LEAFS, {"node": pa.array(number[result.new_leafs])})
+    yield as_table(LOOKUPS, _lookup_columns(result.lookups, number))
+    yield as_table(NEW_LEAFS, {"node": pa.array(number[result.new_leafs])})
 
 
 def _lookup_columns(found: LookupResults, number: np.ndarray) -> dict[str, pa.Array]:
@@ -263,15 +207,3 @@ def _lookup_columns(found: LookupResults, number: np.ndarray) -> dict[str, pa.Ar
         "hops": pa.array(found.hops),
         "lost": pa.array(found.lost),
     }
-
-
-def _table(what: int, columns: pa.Table | dict[str, pa.Array]) -> pa.Table:
-    """Rows of :data:`WORLD_ROWS`."""
-    if isinstance(columns, pa.Table):
-        columns = {name: columns.column(name) for name in columns.column_names}
-    length = len(next(iter(columns.values())))
-    cells = {"what": pa.array(np.full(length, what, dtype=np.int32)), **columns}
-    wanted = to_arrow_schema(WORLD_ROWS)
-    return pa.Table.from_arrays(
-        [cells.get(f.name, pa.nulls(length, f.type)) for f in wanted], schema=wanted
-    )

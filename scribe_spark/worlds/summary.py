@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 
+from scribe_spark.worlds.group_measures import GROUP_MEASURES
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 
@@ -19,7 +20,7 @@ def summary_units() -> dict[str, str]:
     """Every number that :func:`summarise` may make -> its unit."""
     return {
         f"{measure}{ending}": unit
-        for measure, unit in (ROUND_MEASURES | LIVE_TREE_MEASURES).items()
+        for measure, unit in (ROUND_MEASURES | GROUP_MEASURES | LIVE_TREE_MEASURES).items()
         for ending in ("", *_ENDINGS)
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -11,18 +13,19 @@ from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.runtime.blocks import describe_jobs, materialise, release
 from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.worlds.group_tables import children, memberships
+from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_tree import LiveTree
-from scribe_spark.worlds.round_job import (
+from scribe_spark.worlds.round_job import live_overlay, played, routed
+from scribe_spark.worlds.starts import arrived_start, perfect_tables
+from scribe_spark.worlds.world_rows import (
+    GROUPS,
     LOOKUPS,
     MEASURE,
     NEW_LEAFS,
+    PUBLICATIONS,
     REFUSED,
     STATE,
-    arrived_start,
-    live_overlay,
-    perfect_tables,
-    played,
-    routed,
 )
 
 __all__ = ["World"]
@@ -45,11 +48,18 @@ class World:
         The round that is played next.
     live_tree : LiveTree, optional
         The reference tree that is kept over the live nodes.
+    groups : LiveGroups, optional
+        The groups of the world.
+    group_state : DataFrame, optional
+        `schemas.GROUP_STATE`, materialised; none before the first round.
 
     Attributes
     ----------
     number : int
         The round that is played next.
+    publications : pandas.DataFrame
+        ``round, group, expected, in_time, late, lost, duplicates``: of those publications whose
+        deadline was the last round.
     """
 
     def __init__(
@@ -61,8 +71,13 @@ class World:
         lookups: int,
         number: int = 0,
         live_tree: LiveTree | None = None,
+        groups: LiveGroups | None = None,
+        group_state: DataFrame | None = None,
     ) -> None:
         self.number, self._live_tree = number, live_tree
+        self._groups, self._group_state = groups, group_state
+        self._saved_groups = group_state  # to be freed; later ones are among `_rows`
+        self.publications = pd.DataFrame()
         self._rows: DataFrame | None = None
         self._state, self._events = state, events
         self._underlay, self._rules, self._lookups = underlay, rules, lookups
@@ -78,6 +93,7 @@ class World:
         lookups: int,
         overlay: str = "perfect",
         live_tree: LiveTree | None = None,
+        groups: LiveGroups | None = None,
     ) -> World:
         """The world before its first round.
 
@@ -89,16 +105,18 @@ class World:
             How many are alive at the start: the first numbers.
         overlay : str
             How tables are filled at the start: ``perfect`` or ``arrivals``.
-        live_tree : LiveTree, optional
+        live_tree, groups
             As of the constructor.
         """
         begin = arrived_start if overlay == "arrivals" else perfect_tables
         with describe_jobs(nodes.sparkSession.sparkContext, "start of the world"):
             state, _ = materialise(begin(nodes, initial, rules, underlay.kernel))
-        return cls(state, events, underlay, rules, lookups, live_tree=live_tree)
+        return cls(state, events, underlay, rules, lookups, live_tree=live_tree, groups=groups)
 
     def step(self) -> dict[str, float]:
-        """Play a round; its measures by name (see :mod:`.round_measures`, :mod:`.live_tree`).
+        """Play a round; its measures by name.
+
+        See :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.live_tree`.
 
         Raises
         ------
@@ -113,23 +131,48 @@ class World:
                 played(
                     *(self._state, events, number, self._lookups),
                     *(self._rules, self._underlay.kernel, self._live_tree),
+                    *(self._groups, self._group_state),
                 )
             )
-            said = rows.where(F.col("what").isin(MEASURE, REFUSED)).select("what", "name", "value")
-            measured = said.collect()
-        for row in measured:
+            told = rows.where(F.col("what").isin(MEASURE, REFUSED, PUBLICATIONS))
+            results = told.select("what", "name", "value", "data").collect()
+        for row in results:
             if row["what"] == REFUSED:
                 release(rows)
                 raise InputError("round", number, f"cannot be played: {row['name']}")
-        release(self._rows if self._rows is not None else self._state)
+            if row["what"] == PUBLICATIONS:
+                self.publications = pa.ipc.open_stream(row["data"]).read_pandas()
+        self.release()
         self._rows, self._state = rows, _of(rows, STATE, schemas.WORLD_STATE.names)
+        if self._groups is not None:
+            self._group_state = _of(rows, GROUPS, schemas.GROUP_STATE.names)
         self.number += 1
-        return {row["name"]: row["value"] for row in measured}
+        return {row["name"]: row["value"] for row in results if row["what"] == MEASURE}
 
     @property
     def state(self) -> DataFrame:
         """`schemas.WORLD_STATE`: every node that is or was there, or may arrive."""
         return self._state
+
+    @property
+    def group_state(self) -> DataFrame | None:
+        """`schemas.GROUP_STATE`: all that nodes know of groups; None where there is none."""
+        return self._group_state
+
+    @property
+    def memberships(self) -> DataFrame:
+        """`schemas.MEMBERSHIPS`: who is in which group's tree."""
+        return memberships(self._of_groups())
+
+    @property
+    def children(self) -> DataFrame:
+        """``group, parent, child``: the children tables."""
+        return children(self._of_groups())
+
+    def _of_groups(self) -> DataFrame:
+        if self._group_state is None:
+            raise ValueError("there are no groups, or no round has been played")
+        return self._group_state
 
     def route(self, messages: DataFrame) -> DataFrame:
         """Route messages by what nodes know now: `schemas.LOOKUPS`, a row for each message; lazy.
@@ -188,6 +231,8 @@ class World:
     def release(self) -> None:
         """Free the nodes' memory."""
         release(self._rows if self._rows is not None else self._state)
+        if self._rows is None and self._saved_groups is not None:
+            release(self._saved_groups)
 
 
 def _of(rows: DataFrame, what: int, columns: list[str]) -> DataFrame:

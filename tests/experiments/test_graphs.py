@@ -10,7 +10,7 @@ import pytest
 from scribe_spark import schemas
 from scribe_spark.config import RunConfig
 from scribe_spark.experiments import Simulation
-from scribe_spark.schemas import Multicast
+from scribe_spark.multicast import Multicast
 
 from .conftest import ROOT
 

@@ -6,8 +6,8 @@ import pytest
 import worlds
 
 from scribe_spark import scribe
+from scribe_spark.multicast import Multicast
 from scribe_spark.runtime import blocks
-from scribe_spark.schemas import Multicast
 
 
 def deliveries(spark, source: str) -> dict[int, list[tuple]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.events import Events, ImpossibleRound
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.goodbyes import say_goodbye
 from scribe_spark.scribe.living.groups import Groups
@@ -71,7 +71,7 @@ def play_group_events(scribe: Scribe, events: Events, group_events: GroupEvents)
 
     Raises
     ------
-    ValueError
+    ImpossibleRound
         For an event that cannot be.
     """
     # 1. who is gone, and what was under it
@@ -115,14 +115,14 @@ def check(scribe: Scribe, events: GroupEvents) -> None:
 
     Raises
     ------
-    ValueError
+    ImpossibleRound
     """
     number, known = scribe.number, scribe.overlay.states.known
     for kind in (one.name for one in fields(events)):
         group, node = getattr(events, kind)
         place = scribe.key(group, node)
         if len(np.unique(place)) < len(place):
-            raise ValueError(f"round {number}: {kind} twice")
+            raise ImpossibleRound(number, f"{kind} twice")
         refused = ~scribe.overlay.alive[node]
         if kind == "join":
             refused |= _is_member(scribe, place) | scribe.state.strangers.has(place)
@@ -131,7 +131,7 @@ def check(scribe: Scribe, events: GroupEvents) -> None:
         if refused.any():
             at = int(np.argmax(refused))
             which = f"node {known.node[node[at]]} cannot {kind}"
-            raise ValueError(f"round {number}: {which} group {scribe.groups.number[group[at]]}")
+            raise ImpossibleRound(number, f"{which} group {scribe.groups.number[group[at]]}")
 
 
 def _is_member(scribe: Scribe, place: np.ndarray) -> np.ndarray:

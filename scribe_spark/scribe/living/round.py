@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.pastry.living import round as pastry
-from scribe_spark.pastry.living.events import Events, play_events
+from scribe_spark.pastry.living.events import Events, ImpossibleRound, play_events
 from scribe_spark.pastry.living.lookups import Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
@@ -136,7 +136,7 @@ def play_round(
 
     Raises
     ------
-    ValueError
+    ImpossibleRound
         For an event that cannot be, or if no node is left.
     """
     scribe = Scribe(overlay, world, kernel, groups, rules, state, number, application)
@@ -144,7 +144,7 @@ def play_round(
     # 1. events
     play_events(overlay, number, events, world, kernel, scribe.tally)
     if not overlay.alive.any():
-        raise ValueError(f"round {number}: no node is left")
+        raise ImpossibleRound(number, "no node is left")
     play_group_events(scribe, events, group_events)
     # 2. Pastry's detection and repair
     pastry.mend(overlay, number, world, kernel, scribe.tally)

@@ -1,0 +1,118 @@
+"""What is measured of the groups of a world after a round.
+
+References
+----------
+``dynamics.md``, "Measures, by round".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.scribe.living.measures import joins_by_cause
+from scribe_spark.scribe.living.round import ScribeResult
+from scribe_spark.scribe.living.scribe import SCRIBE_KINDS
+from scribe_spark.scribe.living.sources import FATES
+from scribe_spark.scribe.living.state import CAUSES, ScribeState
+
+__all__ = [
+    "GROUP_MEASURES",
+    "PREFIX",
+    "PUBLICATION_COUNTS",
+    "SCRIBE",
+    "group_measures",
+    "is_of_groups",
+    "publication_measures",
+]
+
+#: The `system` of these measures.
+SCRIBE = "scribe"
+
+#: The first part of the measures' names.
+PREFIX = "scribe."
+
+#: What became of publications, by the round in which they were sent.
+PUBLICATION_COUNTS = ("expected", "in_time", "late", "lost", "duplicates")
+
+#: More rounds than most repairs take; ``repaired.N`` is the number of those that took N.
+_MOST_ROUNDS = 64
+
+#: What is refused.
+_REFUSED = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refresh", "no group")
+
+#: Every measure of a round -> its unit; see :func:`group_measures`.
+GROUP_MEASURES: dict[str, str] = {
+    f"{PREFIX}{name}": unit
+    for name, unit in (
+        ("members", "members"),
+        ("forwarders", "nodes in trees"),
+        ("children", "entries of children tables"),
+        ("orphans", "nodes in trees"),
+        ("groups.created", "groups"),
+        ("groups.lost", "groups"),
+        ("joins", "JOINs"),
+        *((f"joins.{cause}", "JOINs") for cause in CAUSES),
+        *((f"refused.{kind}", "messages") for kind in _REFUSED),
+        ("repaired", "failures"),
+        *((f"repaired.{rounds}", "failures") for rounds in range(_MOST_ROUNDS)),
+        *((f"publications.{fate}", "publications") for fate in FATES),
+        *((f"publications.{count}", "deliveries") for count in PUBLICATION_COUNTS),
+    )
+} | {f"messages.{lost}{kind}": "messages" for kind in SCRIBE_KINDS for lost in ("", "lost ")}
+
+
+def is_of_groups(measure: str) -> bool:
+    """Whether a measure of a round is of Scribe, not of Pastry."""
+    return measure in GROUP_MEASURES
+
+
+def group_measures(state: ScribeState, result: ScribeResult) -> dict[str, float]:
+    """Measure -> value, after a round.
+
+    ``members`` of all groups, ``forwarders`` (in a tree, not member, not root), ``children``
+    (entries of all children tables), ``orphans`` (in a tree, not its root, and no live node is its
+    parent and has it as a child); ``groups.created`` and ``groups.lost`` (of whose state no live
+    node had a copy); ``joins`` that were sent, and ``joins.CAUSE``; ``refused.KIND``; ``repaired``,
+    the failures after which a root reaches all children of the failed node again since this round,
+    and ``repaired.N``, those of them that took N rounds; ``publications.FATE``.  Messages of Scribe
+    are among ``messages.KIND``; what became of publications is known at their deadline
+    (:func:`publication_measures`).
+    """
+    entries = state.entries
+    joins = joins_by_cause(result.joins)
+    fates = np.bincount(result.sent.fate, minlength=len(FATES)).tolist()
+    rounds, failures = np.unique(result.repaired.rounds, return_counts=True)
+    of: dict[str, float] = {
+        "members": np.count_nonzero(entries.member),
+        "forwarders": np.count_nonzero(~entries.member & ~entries.root),
+        "children": len(state.children),
+        "orphans": len(result.orphans),
+        "groups.created": len(result.created[0]),
+        "groups.lost": len(result.lost),
+        "joins": sum(joins.values()),
+        **{f"joins.{cause}": count for cause, count in joins.items()},
+        **{f"refused.{kind}": count for kind, count in result.refused.items()},
+        "repaired": len(result.repaired.rounds),
+        **{
+            f"repaired.{n}": count
+            for n, count in zip(rounds.tolist(), failures.tolist(), strict=True)
+        },
+        **{f"publications.{fate}": n for fate, n in zip(FATES, fates, strict=True) if n},
+    }
+    return {f"{PREFIX}{name}": float(value) for name, value in of.items()}
+
+
+def publication_measures(publications: pd.DataFrame) -> dict[int, dict[str, float]]:
+    """Round -> measures of the publications that were sent in it.
+
+    Parameters
+    ----------
+    publications : DataFrame
+        ``round, group, expected, in_time, late, lost, duplicates``.
+    """
+    sums = publications.groupby("round")[list(PUBLICATION_COUNTS)].sum()
+    return {
+        int(number): {f"{PREFIX}publications.{name}": float(row[name]) for name in sums}
+        for number, row in sums.iterrows()
+    }

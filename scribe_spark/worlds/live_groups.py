@@ -1,0 +1,151 @@
+"""The groups of a world in a round's task: Scribe's state in, state and results out.
+
+References
+----------
+JSAC 2002, Section III; ``dynamics.md``, "Scribe in a living world".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.round import RoundResult
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.scribe.living.duplicates import SOURCE_BITS
+from scribe_spark.scribe.living.events import GroupEvents
+from scribe_spark.scribe.living.groups import Groups
+from scribe_spark.scribe.living.measures import PublicationResults, publications_due
+from scribe_spark.scribe.living.reliable import Reliable
+from scribe_spark.scribe.living.round import play_round
+from scribe_spark.scribe.living.rows import from_tables, pack, to_tables, unpack
+from scribe_spark.scribe.living.rules import ScribeRules
+from scribe_spark.scribe.living.state import ScribeState
+from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.worlds.group_measures import group_measures
+
+__all__ = ["GroupRound", "LiveGroups"]
+
+
+@dataclass(frozen=True)
+class GroupRound:
+    """What a round leaves.
+
+    Attributes
+    ----------
+    overlay : RoundResult
+        Of Pastry.
+    measures : dict of str to float
+        Of the groups; see :mod:`.group_measures`.
+    state : pyarrow.Table
+        `rows.PACKED`: the groups after the round.
+    publications : pyarrow.Table
+        ``round, group, expected, in_time, late, lost, duplicates``: of the publications whose
+        deadline is this round, or of all that are left after the last round.
+    """
+
+    overlay: RoundResult
+    measures: dict[str, float]
+    state: pa.Table
+    publications: pa.Table
+
+
+@dataclass(frozen=True)
+class LiveGroups:
+    """The groups of a world, and how Scribe maintains their trees.
+
+    Attributes
+    ----------
+    numbers : ndarray of int64, shape (G,)
+    key_hi, key_lo : ndarray of uint64, shape (G,)
+        The groupIds.
+    lists : mapping of str to (ndarray, ndarray, ndarray)
+        Access lists, as of `Groups.of`.
+    rules : ScribeRules
+    rounds : int
+        Of the world.
+    """
+
+    numbers: np.ndarray
+    key_hi: np.ndarray
+    key_lo: np.ndarray
+    lists: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
+    rules: ScribeRules
+    rounds: int
+
+    def play(
+        self,
+        overlay: OverlayState,
+        packed: pa.Table,
+        number: int,
+        events: Mapping[str, np.ndarray],
+        lookups: int,
+        rules: WorldRules,
+        kernel: Kernel,
+    ) -> GroupRound:
+        """Play a round of Pastry and Scribe; writes into `overlay`.
+
+        Parameters
+        ----------
+        packed : pyarrow.Table
+            `rows.PACKED`: the groups before the round; without rows there are none yet.
+        events : mapping of str to ndarray
+            ``node, event, group``: all events of the round; `group` is of events of groups.
+
+        Raises
+        ------
+        ImpossibleRound
+            An event that cannot be; or no node is left.
+        """
+        known = overlay.states.known
+        groups = Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
+        application = Reliable(self.rules.buffer, len(known)) if self.rules.reliable else None
+        if len(packed):
+            state = from_tables(unpack(packed), groups, known, application)
+        else:
+            state = ScribeState.empty(len(known), len(groups))
+        of_nodes, of_groups = _split(events, known, groups)
+        of_overlay, result = play_round(
+            *(overlay, state, number, of_nodes, of_groups, groups, rules, self.rules, kernel),
+            *(lookups, application),
+        )
+        due = [result.publications]
+        if number == self.rounds - 1:
+            due.append(publications_due(state, number, self.rules.deadline, everything=True))
+        return GroupRound(
+            of_overlay,
+            group_measures(state, result),
+            pack(to_tables(state, groups, known, application)),
+            _by_group(due, groups),
+        )
+
+
+def _split(
+    events: Mapping[str, np.ndarray], known: Ring, groups: Groups
+) -> tuple[Events, GroupEvents]:
+    """Events of nodes, and those of groups."""
+    node, event, group = (events[name] for name in ("node", "event", "group"))
+    of_node = group < 0
+    of_nodes = Events.of(known, node[of_node], event[of_node])
+    return of_nodes, GroupEvents.of(known, groups, node[~of_node], event[~of_node], group[~of_node])
+
+
+def _by_group(due: list[PublicationResults], groups: Groups) -> pa.Table:
+    """Publications by round and group, summed over their sources."""
+    names = ("group", "publication", "expected", "in_time", "late", "lost", "duplicates")
+    group, publication, *counts = (
+        np.concatenate([getattr(one, name) for one in due]) for name in names
+    )
+    keys = (publication >> SOURCE_BITS) * len(groups) + group
+    key, which = np.unique(keys, return_inverse=True)
+    sums = [np.bincount(which, count, len(key)).astype(np.int64) for count in counts]
+    published, place = np.divmod(key, len(groups))
+    columns = [published, groups.number[place], *sums]
+    return pa.table(dict(zip(("round", *names[:1], *names[2:]), columns, strict=True)))

@@ -1,0 +1,77 @@
+"""The nodes of a world before its first round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark import schemas
+from scribe_spark.pastry.arrivals.overlay import arrival_plan, grown
+from scribe_spark.pastry.arrivals.waves import wave_ends
+from scribe_spark.pastry.living.node_rows import NodeRows, to_rows
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.perfect_start import perfect_start
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.ring import ring_of
+from scribe_spark.runtime.blocks import read_partition
+from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.worlds.state_table import state_table
+from scribe_spark.worlds.world_rows import BATCH
+
+__all__ = ["arrived_start", "perfect_tables"]
+
+
+def perfect_tables(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
+    """`schemas.WORLD_STATE` of a world that begins with perfect tables.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`: all nodes of the world.
+    initial : int
+        How many are alive at the start: the first numbers.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is not None:
+            known, _ = ring_of(rows, kernel)
+            live = np.flatnonzero(known.node < initial)
+            state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
+            yield from state_table(to_rows(state), kernel).to_batches(BATCH)
+
+    return nodes.coalesce(1).mapInArrow(run, schemas.WORLD_STATE)
+
+
+def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
+    """`schemas.WORLD_STATE` of a world whose first nodes have arrived in waves.
+
+    Parameters
+    ----------
+    nodes, initial
+        As of :func:`perfect_tables`.
+    """
+    first = nodes.where(F.col("node") < initial)
+    plan = arrival_plan(first, kernel, rules, wave_ends(initial, rules.growth))
+    later = nodes.where(F.col("node") >= initial)
+    placed = later.select(
+        *schemas.NODES.names,
+        *(F.lit(None).cast("bigint").alias(name) for name in ("wave", "rank", "contact")),
+    )
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is None:
+            return
+        states = grown(rows.filter(rows.column("wave").is_valid()), kernel, rules)
+        there = to_rows(OverlayState.of(states, states.own))
+        new, _ = ring_of(rows.filter(rows.column("wave").is_null()), kernel)
+        both = NodeRows.join(there, NodeRows.of_new(new, rules.leaf_set))
+        yield from state_table(both, kernel).to_batches(BATCH)
+
+    together = plan.select(placed.columns).unionByName(placed)
+    return together.coalesce(1).mapInArrow(run, schemas.WORLD_STATE)

@@ -1,0 +1,82 @@
+"""The rows that a round's job reads and makes: several kinds in one table, one job for all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    DoubleType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+from scribe_spark import schemas
+
+__all__ = [
+    "BATCH",
+    "EVENT",
+    "GROUPS",
+    "LOOKUPS",
+    "MEASURE",
+    "NEW_LEAFS",
+    "PUBLICATIONS",
+    "REFUSED",
+    "STATE",
+    "WORLD_ROWS",
+    "as_rows",
+    "as_stream",
+    "as_table",
+]
+
+#: What a round is made of and what it leaves: rows of several kinds in one table, so that one job
+#: makes all of it.
+WORLD_ROWS = StructType(
+    [
+        StructField("what", IntegerType()),
+        *schemas.WORLD_STATE.fields,
+        *schemas.GROUP_STATE.fields,
+        StructField("group", LongType()),
+        StructField("value", DoubleType()),
+        *schemas.LOOKUPS.fields,
+    ]
+)
+
+#: Values of the column ``what`` of :data:`WORLD_ROWS`.
+STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT, REFUSED, GROUPS, PUBLICATIONS = range(8)
+
+#: Rows of a batch.
+BATCH = 10_000
+
+
+def as_rows(frame: DataFrame, what: int) -> DataFrame:
+    """Rows of :data:`WORLD_ROWS`, NULL in the columns that `frame` does not have."""
+    fields = WORLD_ROWS.fields[1:]
+    cells = [
+        F.col(f.name) if f.name in frame.columns else F.lit(None).cast(f.dataType).alias(f.name)
+        for f in fields
+    ]
+    return frame.select(F.lit(what).cast("int").alias("what"), *cells)
+
+
+def as_stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def as_table(what: int, columns: pa.Table | dict[str, pa.Array]) -> pa.Table:
+    """Rows of :data:`WORLD_ROWS`."""
+    if isinstance(columns, pa.Table):
+        columns = {name: columns.column(name) for name in columns.column_names}
+    length = len(next(iter(columns.values())))
+    cells = {"what": pa.array(np.full(length, what, dtype=np.int32)), **columns}
+    wanted = to_arrow_schema(WORLD_ROWS)
+    return pa.Table.from_arrays(
+        [cells.get(f.name, pa.nulls(length, f.type)) for f in wanted], schema=wanted
+    )
