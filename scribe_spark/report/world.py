@@ -72,7 +72,7 @@ PANELS = (
 GROUP_PANELS = (
     Panel(
         "publications",
-        "Deliveries of the round's publications",
+        "Deliveries, by the round of the publication",
         "deliveries",
         {
             f"scribe.publications.{name}": label

@@ -84,8 +84,8 @@ def group_measures(state: ScribeState, result: ScribeResult) -> dict[str, float]
     fates = np.bincount(result.sent.fate, minlength=len(FATES)).tolist()
     rounds, failures = np.unique(result.repaired.rounds, return_counts=True)
     of: dict[str, float] = {
-        "members": np.count_nonzero(entries.member),
-        "forwarders": np.count_nonzero(~entries.member & ~entries.root),
+        "members": int(np.count_nonzero(entries.member)),
+        "forwarders": int(np.count_nonzero(~entries.member & ~entries.root)),
         "children": len(state.children),
         "orphans": len(result.orphans),
         "groups.created": len(result.created[0]),

@@ -1,0 +1,177 @@
+"""Worlds with groups on Spark: what the kernels make of them, resumed, and told as tables."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from scribe_spark import experiments
+from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.experiments import Simulation, run_world
+from scribe_spark.experiments.world_setup import live_groups_of, network_of, rules_of
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.perfect_start import perfect_start
+from scribe_spark.pastry.ring import ring_of
+from scribe_spark.progress import Silent
+from scribe_spark.report.world import GROUP_PANELS
+from scribe_spark.scribe.living.events import GroupEvents
+from scribe_spark.scribe.living.groups import Groups
+from scribe_spark.scribe.living.reliable import Reliable
+from scribe_spark.scribe.living.round import play_round
+from scribe_spark.scribe.living.state import CAUSES, ScribeState
+from scribe_spark.worlds.group_measures import group_measures
+
+NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
+CONFIG = WorldConfig(
+    **NETWORK, nodes=80, leaf_set=8, groups=6, replicas=3, rounds=9, lookups=20, deadline=4,
+    generator="mass-failure+root-failure+publications", share=0.2, event_round=2,
+    delivery="reliable", publish_source="member",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def simulation(spark):
+    with Simulation(spark, network_of(CONFIG)) as made:
+        yield made
+
+
+def test_rounds_are_what_the_kernels_make_of_them(simulation):
+    """The kernels keep their state in memory; the world reads and writes it in every round."""
+    kernel, rules = simulation.underlay.kernel, rules_of(CONFIG)
+    live = live_groups_of(simulation, CONFIG)
+    known, _ = ring_of(simulation.nodes.toArrow(), kernel)
+    overlay = perfect_start(known, np.arange(len(known)), rules.leaf_set, rules.b, kernel)
+    groups = Groups.of(live.numbers, Keys(live.key_hi, live.key_lo), known, live.lists)
+    state = ScribeState.empty(len(known), len(groups))
+    application = Reliable(CONFIG.scribe.buffer, len(known))
+    world = experiments.make_world(simulation, CONFIG)
+    events = world._events.toPandas()
+    assert {"create", "join", "publish", "fail"} == set(events["event"].astype(str))
+    try:
+        for number in range(CONFIG.world.rounds):
+            now = events[events["round"] == number]
+            of_nodes, of_groups = now[now["group"].isna()], now[now["group"].notna()]
+            given = [frame["node"].to_numpy() for frame in (of_nodes, of_groups)]
+            names = [frame["event"].astype(str).to_numpy() for frame in (of_nodes, of_groups)]
+            pastry, result = play_round(
+                overlay,
+                state,
+                number,
+                Events.of(known, given[0], names[0]),
+                GroupEvents.of(
+                    known, groups, given[1], names[1], of_groups["group"].to_numpy(np.int64)
+                ),
+                groups,
+                rules,
+                live.rules,
+                kernel,
+                CONFIG.world.lookups,
+                application,
+            )
+            measured = world.step()
+            assert measured.items() >= group_measures(state, result).items()
+            assert measured["lookups"] == len(pastry.lookups.hops)
+            entries = state.entries
+            group, node = np.divmod(entries.key, len(known))
+            found = world.memberships.toPandas().fillna({"parent": -1})
+            theirs = pd.DataFrame(
+                {
+                    "group": groups.number[group],
+                    "node": known.node[node],
+                    "parent": np.where(entries.parent < 0, -1, known.node[entries.parent]),
+                    "member": entries.member,
+                    "root": entries.root,
+                }
+            )
+            by = ["group", "node"]
+            assert (
+                _ordered(found, by).to_numpy().tolist() == _ordered(theirs, by).to_numpy().tolist()
+            )
+            assert world.children.count() == len(state.children)
+            joins = sum(measured.get(f"scribe.joins.{cause}", 0) for cause in CAUSES)
+            assert measured["scribe.joins"] == joins
+    finally:
+        world.release()
+
+
+def _ordered(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    return frame.sort_values(by).reset_index(drop=True)
+
+
+# --- runs
+
+
+class Stops(Silent):
+    """Interrupts when a round is told."""
+
+    def __init__(self, after: str) -> None:
+        self.after, self.lines = after, []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+        if self.after in text:
+            raise KeyboardInterrupt
+
+
+def play(spark, out: Path, told: Silent | None = None, **execution) -> None:
+    run_world(spark, CONFIG, Execution(out=str(out), **execution), told)
+
+
+def table(out: Path, name: str) -> pd.DataFrame:
+    return pd.read_parquet(out / "tables" / name)
+
+
+@pytest.fixture(scope="module")
+def finished(spark, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("groups") / "out"
+    play(spark, out)
+    return out
+
+
+def test_reliable_delivery_loses_nothing_and_trees_reach_everybody(finished):
+    publications = table(finished, "publications")
+    assert publications["round"].nunique() == CONFIG.world.rounds
+    assert publications["expected"].sum() > 100
+    counted = publications["in_time"] + publications["late"] + publications["lost"]
+    assert (counted == publications["expected"]).all()
+    assert publications["late"].sum() > 0
+    assert publications["lost"].sum() == 0
+    members = table(finished, "memberships")
+    rounds = table(finished, "rounds")
+    of = rounds[rounds["measure"] == "scribe.members"].sort_values("round")["value"]
+    assert members["member"].sum() == of.iloc[-1] < of.iloc[0]
+    for _, tree in members.groupby("group"):
+        assert tree["root"].sum() == 1
+        parents = dict(zip(tree["node"], tree["parent"], strict=True))
+        for node in parents:
+            seen = set()
+            while not pd.isna(parents[node]):
+                assert node not in seen
+                seen.add(node)
+                node = int(parents[node])
+            assert tree.set_index("node").at[node, "root"]
+
+
+def test_measures_of_groups_are_scribes_and_the_page_draws_them(finished):
+    rounds = table(finished, "rounds")
+    scribe = set(rounds.loc[rounds["system"] == "scribe", "measure"])
+    assert {"scribe.orphans", "messages.JOIN", "scribe.publications.late"} <= scribe
+    assert "messages.join" not in scribe
+    page = (finished / "report.html").read_text()
+    assert all(panel.title in page for panel in GROUP_PANELS)
+
+
+def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[run_world.__module__], "SAVE_EVERY", 0.0)
+    out = tmp_path / "out"
+    for after in ("round 3:", "round 5:"):
+        with pytest.raises(KeyboardInterrupt):
+            play(spark, out, Stops(after), resume=True)
+    play(spark, out, resume=True, partitions=3)
+    for name in ("rounds", "publications", "memberships"):
+        assert table(out, name).equals(table(finished, name))
