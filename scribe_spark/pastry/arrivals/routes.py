@@ -204,9 +204,9 @@ def _rare_case(
     )
     fits = digits >= shared[row]
     deep = np.arange(tables.shape[1]) >= shared[:, None]
-    among, *cell = np.nonzero((tables >= 0) & deep[:, :, None])
-    message = np.r_[row[fits], among]
-    candidate = np.r_[leaf[fits], tables[among, cell[0], cell[1]].astype(np.int64)]
+    cell = np.flatnonzero((tables >= 0) & deep[:, :, None])
+    message = np.r_[row[fits], cell // tables[0].size]
+    candidate = np.r_[leaf[fits], tables.ravel()[cell].astype(np.int64)]
     # 2. who of them is closer to the key, the closest first
     own = distances(known, keys, at[:, None])
     distance = distances(known, keys.take(message), candidate[:, None])
