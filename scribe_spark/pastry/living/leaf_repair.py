@@ -13,10 +13,13 @@ import numpy as np
 
 from scribe_spark.pastry.arrivals.leaf_offers import SIDES, places_out, side_columns
 from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.living.lone_sides import LoneSides
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.tally import Tally
 
 __all__ = ["Lost", "detect_failures", "repair_leaf_sets"]
+
+_FEW = 8  # sides that are repaired without arrays
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def repair_leaf_sets(state: OverlayState, lost: Lost, tally: Tally) -> int:
         Rounds of questions.
     """
     node, side, rounds = lost.node, lost.side, 0
-    while len(node):
+    while len(node) > _FEW:
         rounds += 1
         asked, on_side = _ask(state, node, side, tally)
         offers = _offers(state.states, node, side, asked, on_side)
@@ -78,7 +81,7 @@ def repair_leaf_sets(state: OverlayState, lost: Lost, tally: Tally) -> int:
             mine = side == one
             columns = side_columns(state.states, one)
             state.states.leaves[node[mine], columns] = filled[changed][mine]
-    return rounds
+    return rounds + LoneSides(state).repair_all(node, side, tally)
 
 
 def _columns_of(states: States, node: np.ndarray, side: np.ndarray) -> np.ndarray:
