@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from living_groups import World, publication_results, repair_results, world_of
 from oracle.living.compare import differences as overlay_differences
@@ -11,11 +13,12 @@ from oracle.scribe_living.measures import publications, rounds_until_repaired
 
 OVERLAY_PARTS = ("live", "sides", "cells", "new_leafs")
 
-#: Those from 40 on but the last six take minutes.
+#: Worlds with reliable delivery take two seconds, others a fifth of that: of these there are more.
+QUICK = [seed for seed in range(40) if seed % 8]
 SEEDS = [
-    *range(40),
-    *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(40, 240)],
-    *[pytest.param(seed, marks=pytest.mark.slow) for seed in (257, 350, 640, 882, 979)],
+    *range(0, 40, 8),
+    *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(240) if seed % 8 or seed >= 40],
+    *[pytest.param(seed, marks=pytest.mark.slow) for seed in (257, 289, 299, 350, 395, 640, 882)],
 ]
 
 
@@ -49,9 +52,17 @@ def _order(ours: list, theirs: list) -> list[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_state_and_messages_are_the_oracles_after_every_round(seed: int) -> None:
-    world = world_of(random_world(seed))
+    check(world_of(random_world(seed)))
+
+
+@pytest.mark.parametrize("seed", QUICK)
+def test_best_effort_is_the_oracles_after_every_round(seed: int) -> None:
+    check(world_of(replace(random_world(seed), buffer=None)))
+
+
+def check(world: World) -> None:
+    """Compare a world round by round, and what is known at the end only."""
     assert compared(world) == []
-    # what is known at the end only
     repaired = {
         one: after for one, after in rounds_until_repaired(world.run).items() if after is not None
     }
