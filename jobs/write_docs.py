@@ -68,7 +68,7 @@ _TABLE_NOTES = """
 _ABOUT_WORLDS = """
 ## Tables of a world
 
-A world leaves `routers`, `links` and `nodes`, and:
+A world leaves `routers`, `links` and `nodes`, and these, of which a world without groups has no `publications` and `memberships`:
 
 | table | columns |
 |---|---|
@@ -86,7 +86,8 @@ How often each value of a measure occurs; `experiment` is `events` (hosts come a
 
 def tables_page() -> str:
     """``docs/tables.md``."""
-    contracts = (schemas.CONTRACT, schemas.WORLD_CONTRACT, schemas.REFERENCE_TREE_CONTRACT)
+    of_a_world = schemas.WORLD_CONTRACT | schemas.GROUPS_CONTRACT
+    contracts = (schemas.CONTRACT, of_a_world, schemas.REFERENCE_TREE_CONTRACT)
     of_runs, of_worlds, of_trees = map(_table_rows, contracts)
     runs = _ABOUT_TABLES + of_runs + _TABLE_NOTES
     return runs + _ABOUT_WORLDS + of_worlds + _ABOUT_TREES + of_trees
