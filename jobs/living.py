@@ -65,7 +65,7 @@ def run(out: Path, names: Iterable[str]) -> None:
 def page(out: Path) -> str:
     """``docs/living_results.md``, of the experiments that are there."""
     sections: dict[str, Callable[[Path], list[str]]] = {
-        "growth": _growth,
+        "introduced": _growth,
         "cost": _cost,
         "hops-perfect": _hops,
         "failure-lazy-16": _failure,
@@ -80,12 +80,11 @@ def page(out: Path) -> str:
 
 
 def _growth(out: Path) -> list[str]:
-    grown, introduced, sequential = (
-        _sweep(out / name) for name in ("growth", "introduced", "sequential")
-    )
-    waves = pd.concat([grown.assign(introduce="no"), introduced.assign(introduce="yes")])
-    shown = json.loads((out / "growth" / "manifest.json").read_text("utf-8"))["resolved"]
-    one = sequential.set_index("metric")["value"]
+    introduce = {"growth": "no", "introduced": "yes"}
+    there = {name: word for name, word in introduce.items() if (out / name / "sweep").exists()}
+    waves = pd.concat([_sweep(out / name).assign(introduce=word) for name, word in there.items()])
+    shown = json.loads((out / "introduced" / "manifest.json").read_text("utf-8"))["resolved"]
+    one = _sweep(out / "sequential").set_index("metric")["value"]
     value = waves.set_index(["growth", "introduce", "maintenance", "metric"])["value"]
     points = sorted({index[:3] for index in value.index})
     names = [name for name in _SHOWN if name in one]
