@@ -22,7 +22,7 @@ spec.loader.exec_module(runner)
 #: What this file runs; a notebook that is not among them fails the first test.
 NOTEBOOKS = {
     *("quick_start.py", "paper_experiment.py", "lookup.py", "graphs.py", "mass_failure.py"),
-    "reference_tree.py",
+    *("reference_tree.py", "tree_repair.py"),
 }
 
 
@@ -72,6 +72,18 @@ def test_mass_failure(run):
     assert rounds.loc[("lazy", 4), "leaf_sets.right"] == 1
     assert rounds.loc[("lazy", 4), "cells.missing"] < rounds.loc[("none", 4), "cells.missing"]
     assert names["hops"].shape == (5, 2)
+
+
+def test_tree_repair(run):
+    names = run("tree_repair.py")
+    _, before, dead, _, repaired, _ = names["trees"]
+    orphans = (before["parent"] == names["failing"]).sum()
+    assert orphans > 0
+    assert names["failing"] not in set(dead["node"])
+    rounds = names["rounds"].set_index("round")["scribe.orphans"]
+    assert rounds.tolist() == [0, 0, orphans, orphans, 0, 0]
+    assert not (repaired["parent"] == names["failing"]).any()
+    assert len(names["drawings"]) == 3
 
 
 def test_reference_tree(run):
