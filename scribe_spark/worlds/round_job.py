@@ -119,7 +119,7 @@ def played(
         for table in _results(overlay, result, measures, kernel):
             yield from table.to_batches(BATCH)
 
-    named = events.select("node", F.col("event").alias("name"), "group")
+    named = events.withColumn("name", F.col("event"))  # `group` may be missing: it is NULL then
     rows = as_rows(state, STATE).unionByName(as_rows(named, EVENT))
     if group_state is not None:
         rows = rows.unionByName(as_rows(group_state, GROUPS))
