@@ -1,6 +1,6 @@
 """The transit-stub model: invariants on many seeds and parameters, and what the preset gives.
 
-References: /work/shared/transit-stub.md; JSAC paper, Section IV-A.
+References: JSAC paper, Section IV-A.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The paper's experiment (Section 4): `/work/bin/py -m oracle.reference_tree.experiment EVENTS`.
+"""The paper's experiment (Section 4): `python -m oracle.reference_tree.experiment EVENTS`.
 
 Not a test: it takes minutes. The network has N hosts; a connection and a disconnection follow one
 another. Readings of "the subtree interconnecting the endpoints of the links that are removed or
