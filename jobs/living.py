@@ -8,14 +8,15 @@ is not run again.  With ``--page`` nothing is run: the page is written from what
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
+
+import pages
+from pages import table
 
 _GROWTH = ["sweep", "--config", "data/sweep_growth.toml"]
 _FAILURE = ["world", "--config", "data/world_mass_failure.toml"]
@@ -52,19 +53,9 @@ Written by `make living` (a sweep takes minutes on two cores; all together take 
 """
 
 
-def run(out: Path, names: Iterable[str]) -> None:
-    """Run the experiments that are not complete."""
-    for name in names:
-        command = [sys.executable, "-m", "scribe_spark.cli", *EXPERIMENTS[name]]
-        subprocess.run([*command, "--out", str(out / name), "--resume"], check=True)
-
-
-# --- the page
-
-
 def page(out: Path) -> str:
     """``docs/living_results.md``, of the experiments that are there."""
-    sections: dict[str, Callable[[Path], list[str]]] = {
+    sections = {
         "introduced": _growth,
         "cost": _cost,
         "hops-perfect": _hops,
@@ -72,11 +63,7 @@ def page(out: Path) -> str:
         "adjacent-7": _adjacent,
         "churn": _churn,
     }
-    parts = [_HEAD]
-    for name, section in sections.items():
-        if (out / name).exists():
-            parts += [f"{line}\n" for line in section(out)]
-    return "".join(parts)
+    return _HEAD + "".join(f"{line}\n" for line in pages.sections_of(out, sections))
 
 
 def _growth(out: Path) -> list[str]:
@@ -88,27 +75,22 @@ def _growth(out: Path) -> list[str]:
     value = waves.set_index(["growth", "introduce", "maintenance", "metric"])["value"]
     points = sorted({index[:3] for index in value.index})
     names = [name for name in _SHOWN if name in one]
-    lines = [
+    text = [
         *("", "## Waves beside the sequential protocol", ""),
         f"{shown['nodes']:,} nodes, {shown['groups']} groups, seed {shown['seed']}. The sequential "
         "protocol is one node a wave. Per cent are of its value; *largest* is the largest "
         "difference of the means and medians, maxima (which one node decides) left out.",
         "",
-        "| growth | introduce | maintenance | largest | "
-        + " | ".join(f"`{name}`" for name in names)
-        + " |",
-        "|---" * (4 + len(names)) + "|",
-        "| one node | - | 0 | | " + " | ".join(_number(one[name]) for name in names) + " |",
     ]
+    header = ["growth", "introduce", "maintenance", "largest", *(f"`{name}`" for name in names)]
+    rows = [["one node", "-", "0", "", *(_number(one[name]) for name in names)]]
     for point in points:
         differences = {n: value[*point, n] / one[n] - 1 for n in names}
         most = max(abs(d) for n, d in differences.items() if not n.endswith(".max"))
-        cells = " | ".join(f"{100 * d:+.1f} %" for d in differences.values())
         growth, introduce, maintenance = point
-        lines.append(
-            f"| {growth:g} | {introduce} | {maintenance:g} | {100 * most:.1f} % | {cells} |"
-        )
-    return lines
+        cells = [f"{growth:g}", introduce, f"{maintenance:g}", f"{100 * most:.1f} %"]
+        rows.append([*cells, *(f"{100 * d:+.1f} %" for d in differences.values())])
+    return text + table(header, rows)
 
 
 _SHOWN = (
@@ -120,43 +102,41 @@ _SHOWN = (
 
 def _cost(out: Path) -> list[str]:
     value = _sweep(out / "cost").set_index(["nodes", "metric"])["value"]
-    lines = [
+    text = [
         *("", "## Messages of an arrival", ""),
         "Mean over all arrivals of a run, waves at the default growth, beside the number that "
         "Pastry's authors give. Convergence is the mean distance that two messages travel before "
         "their routes meet, by the mean distance between their senders.",
         "",
-        "| nodes | messages | 3 x 2^b x log_2^b N | hops | stretch | convergence |",
-        "|---|---|---|---|---|---|",
     ]
+    header = ["nodes", "messages", "3 x 2^b x log_2^b N", "hops", "stretch", "convergence"]
+    rows = []
     for nodes in sorted({at for at, _ in value.index}):
         names = ("arrival_messages.mean", "arrival_messages.bound", "hops.mean", "stretch")
         cells = [_number(value[nodes, f"pastry.{n}"]) for n in (*names, "convergence.ratio")]
-        lines.append(f"| {nodes:,} | " + " | ".join(cells) + " |")
-    return lines
+        rows.append([f"{nodes:,}", *cells])
+    return text + table(header, rows)
 
 
 def _hops(out: Path) -> list[str]:
     found = {kind: _rounds(out / f"hops-{kind}")[0] for kind in ("perfect", "arrivals")}
     count = range(len(PUBLISHED_HOPS) + 1)
-    lines = [
+    text = [
         *("", "## Hops at 100,000 nodes", ""),
         "Share of 200,000 lookups of random keys by hops, beside Pastry's published distribution.",
         "",
-        "| tables | " + " | ".join(map(str, count)) + " | mean |",
-        "|---" * (len(count) + 2) + "|",
     ]
     mean = sum(hops * share for hops, share in enumerate(PUBLISHED_HOPS))
     published = [f"{share:.4f}" for share in (*PUBLISHED_HOPS, 0.0)]
-    lines.append("| published | " + " | ".join(published) + f" | {mean:.2f} |")
+    rows = [["published", *published, f"{mean:.2f}"]]
     for kind, measures in found.items():
         shares = [f"{measures.get(f'hops.{hops}', 0.0):.4f}" for hops in count]
-        lines.append(f"| {kind} | " + " | ".join(shares) + f" | {measures['lookups.hops']:.2f} |")
-    return lines
+        rows.append([kind, *shares, f"{measures['lookups.hops']:.2f}"])
+    return text + table(["tables", *map(str, count), "mean"], rows)
 
 
 def _failure(out: Path) -> list[str]:
-    lines = [
+    text = [
         *("", "## 10 % of 5,000 nodes fail at once", ""),
         "Mean hops of 200,000 lookups a round; published: "
         f"{PUBLISHED_FAILURE['before']} before, {PUBLISHED_FAILURE['none']} after without repair "
@@ -164,10 +144,13 @@ def _failure(out: Path) -> list[str]:
         "its answer, of the repair of leaf sets and tables, in all rounds after the failure; "
         "published: 57 for each failed node.",
         "",
-        "| repair | l | before | the round of it | the next | last | lost per lookup, round 1 | "
-        "delivered, round 1 | missing cells per node, last | remote calls per failed node |",
-        "|---" * 10 + "|",
     ]
+    header = [
+        *("repair", "l", "before", "the round of it", "the next", "last"),
+        *("lost per lookup, round 1", "delivered, round 1", "missing cells per node, last"),
+        "remote calls per failed node",
+    ]
+    table_rows = []
     for name in (n for n in EXPERIMENTS if n.startswith("failure-") and (out / n).exists()):
         rounds = _rounds(out / name)
         _, repair, leaves = name.split("-")
@@ -177,45 +160,43 @@ def _failure(out: Path) -> list[str]:
         lost, delivered = (rounds[1][f"lookups.{what}"] for what in ("lost", "delivered"))
         cells = [*(f"{h:.2f}" for h in hops), f"{lost:.3f}", f"{delivered:.5f}"]
         cells += [f"{rounds[-1]['cells.missing']:.2f}", f"{calls:.0f}"]
-        lines.append(f"| {repair} | {leaves} | " + " | ".join(cells) + " |")
-    return lines
+        table_rows.append([repair, leaves, *cells])
+    return text + table(header, table_rows)
 
 
 def _adjacent(out: Path) -> list[str]:
-    lines = [
+    text = [
         *("", "## Nodes with adjacent nodeIds fail at once", ""),
         "10,000 nodes, l = 16, 50,000 lookups a round; they fail in round 1 and are detected in "
         "round 2.",
         "",
-        "| fail | round | delivered | at the right root | leaf sets that are the ring's |",
-        "|---|---|---|---|---|",
     ]
+    header = ["fail", "round", "delivered", "at the right root", "leaf sets that are the ring's"]
+    rows = []
     for name in ("adjacent-7", "adjacent-8"):
         for number, of in enumerate(_rounds(out / name)):
             shares = ("lookups.delivered", "lookups.right", "leaf_sets.right")
-            cells = " | ".join(f"{of[share]:.5f}" for share in shares)
-            lines.append(f"| {name.split('-')[1]} | {number} | {cells} |")
-    return lines
+            rows.append([name.split("-")[1], str(number), *(f"{of[s]:.5f}" for s in shares)])
+    return text + table(header, rows)
 
 
 def _churn(out: Path) -> list[str]:
     rounds = _rounds(out / "churn")
-    table = pd.DataFrame(rounds).fillna(0.0)
-    tenths = [table.iloc[i : i + 20] for i in range(0, len(table), 20)]
+    measured = pd.DataFrame(rounds).fillna(0.0)
+    tenths = [measured.iloc[i : i + 20] for i in range(0, len(measured), 20)]
     measures = ("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost")
     measures += ("cells.missing", "cells.dead", "cells.delay", "cells.nearest_delay")
-    lines = [
+    text = [
         *("", "## Sustained churn", ""),
         "10,000 live nodes, 1 % fail and are replaced in a round, 2,000 lookups a round; means of "
         "twenty rounds each.",
         "",
-        "| rounds | " + " | ".join(f"`{name}`" for name in measures) + " |",
-        "|---" * (1 + len(measures)) + "|",
     ]
-    for part in tenths:
-        cells = " | ".join(f"{part[name].mean():.4g}" for name in measures)
-        lines.append(f"| {part.index[0]}-{part.index[-1]} | {cells} |")
-    return lines
+    rows = [
+        [f"{part.index[0]}-{part.index[-1]}", *(f"{part[name].mean():.4g}" for name in measures)]
+        for part in tenths
+    ]
+    return text + table(["rounds", *(f"`{name}`" for name in measures)], rows)
 
 
 def _sweep(folder: Path) -> pd.DataFrame:
@@ -225,8 +206,8 @@ def _sweep(folder: Path) -> pd.DataFrame:
 def _rounds(folder: Path) -> list[Mapping[str, float]]:
     """Measure -> value, round by round."""
     rows = pd.read_parquet(folder / "tables" / "rounds")
-    table = rows.pivot(index="round", columns="measure", values="value").sort_index()
-    return [row.dropna().to_dict() for _, row in table.iterrows()]
+    measured = rows.pivot(index="round", columns="measure", values="value").sort_index()
+    return [row.dropna().to_dict() for _, row in measured.iterrows()]
 
 
 def _number(value: float) -> str:
@@ -234,15 +215,8 @@ def _number(value: float) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description="Measure the living overlay.")
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS))
-    parser.add_argument("--page", type=Path, help="write this page of what is there; run nothing")
-    given = parser.parse_args(arguments)
-    if given.page is None:
-        run(given.out, given.only)
-    else:
-        given.page.write_text(page(given.out), "utf-8")
+    about = "Measure the living overlay."
+    pages.main(arguments, about, EXPERIMENTS, lambda out, _: page(out))
 
 
 if __name__ == "__main__":

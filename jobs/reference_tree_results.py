@@ -9,14 +9,15 @@ marks of the page.
 
 from __future__ import annotations
 
-import argparse
 import math
-import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+
+import pages
+from pages import table
 
 _DEGREES = ["--hosts", "120", "--children", "2,3,4,7,15"]
 _PASTRY = ["--assignment", "pastry"]
@@ -36,13 +37,6 @@ MARKS = (
     "<!-- trees: written by `make reference-tree-results` -->\n",
     "<!-- end of trees -->\n",
 )
-
-
-def run(out: Path, names: Iterable[str]) -> None:
-    """Run the experiments that are not complete."""
-    for name in names:
-        command = [sys.executable, "-m", "scribe_spark.cli", "reference-tree", *EXPERIMENTS[name]]
-        subprocess.run([*command, "--out", str(out / name), "--resume"], check=True)
 
 
 # --- the tables
@@ -66,52 +60,58 @@ def tables(out: Path) -> list[str]:
 
 
 def _papers(rows: pd.DataFrame) -> list[str]:
-    lines = [
+    text = [
         "*Figures 3 and 4* (2,000 connections and as many disconnections of each size). Areas are "
         "means with / without the host that came or went; *computing* are the hosts that compute "
         "their neighbours anew, at connections / disconnections; *faults* are events after which "
         "the tree was not the one computed from nothing.",
         "",
-        "| hosts | degree 1 | degree 2 | degree 3 | more | area, connections | "
-        "area, disconnections | computing | faults |",
-        "|---" * 9 + "|",
-        "| independent check | 39 % | 24-39 % | 21-37 % | 0 | 3.2-3.6 / 2.2-2.6 | "
-        "3.2-3.6 / 2.2-2.6 | | |",
     ]
+    header = [
+        *("hosts", "degree 1", "degree 2", "degree 3", "more", "area, connections"),
+        *("area, disconnections", "computing", "faults"),
+    ]
+    areas = "3.2-3.6 / 2.2-2.6"
+    lines = [["independent check", "39 %", "24-39 %", "21-37 %", "0", areas, areas, "", ""]]
     for hosts, of in rows.groupby("hosts"):
         cells = [f"{hosts}", *(_share(of, degree) for degree in (1, 2, 3)), _above(of, 3)]
         cells += _areas(of)
         cells.append(" / ".join(f"{_mean(of, f'hosts.{event}'):.2f}" for event in _EVENTS))
         cells.append(str(_faults(of)))
-        lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, ""]
+        lines.append(cells)
+    return [*text, *table(header, lines), ""]
 
 
 def _degrees(rows: pd.DataFrame) -> list[str]:
-    lines = [
+    text = [
         "*Larger degrees* (120 hosts, 256 keys, 2,000 connections and as many disconnections).",
         "",
-        "| assignment | children | bound | hosts above it | largest degree | degree 1 | "
-        "area, connections | area, disconnections | faults |",
-        "|---" * 9 + "|",
     ]
+    header = [
+        *("assignment", "children", "bound", "hosts above it", "largest degree", "degree 1"),
+        *("area, connections", "area, disconnections", "faults"),
+    ]
+    lines = []
     for (assignment, children), of in rows.groupby(["assignment", "children"]):
         cells = [f"`{assignment}`", f"{children}", f"{children + 1}", _above(of, children + 1)]
         cells += [f"{_largest(of, 'degree')}", _share(of, 1), *_areas(of), str(_faults(of))]
-        lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, ""]
+        lines.append(cells)
+    return [*text, *table(header, lines), ""]
 
 
 def _scaling(rows: pd.DataFrame) -> list[str]:
-    lines = [
+    text = [
         "*Large trees* (binary tree, random 128-bit ids). The area is with the host that came or "
         "went, over connections and disconnections together: mean ± standard error, and of how "
         "many events. Look-ups are those by which a host finds its place.",
         "",
-        "| assignment | N | degree 1 | degree 2 | degree 3 | more | depth, mean | depth, largest | "
-        "log2 N | area | events | faults | look-ups for the parent | for children |",
-        "|---" * 14 + "|",
     ]
+    header = [
+        *("assignment", "N", "degree 1", "degree 2", "degree 3", "more", "depth, mean"),
+        *("depth, largest", "log2 N", "area", "events", "faults", "look-ups for the parent"),
+        "for children",
+    ]
+    lines = []
     for (assignment, hosts), of in rows.groupby(["assignment", "hosts"]):
         areas = of[of["measure"].isin([f"area.{event}" for event in _EVENTS])]
         events = int(areas["count"].sum())
@@ -122,18 +122,19 @@ def _scaling(rows: pd.DataFrame) -> list[str]:
         cells += [f"{math.log2(hosts):.2f}", f"{mean:.2f} ± {math.sqrt(squares / events):.2f}"]
         cells += [f"{events:,}", str(_faults(of))]
         cells += [f"{_mean(of, f'{purpose}_lookups'):.2f}" for purpose in ("parent", "child")]
-        lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, ""]
+        lines.append(cells)
+    return [*text, *table(header, lines), ""]
 
 
 def _routed(rows: pd.DataFrame) -> list[str]:
-    lines = [
+    text = [
         "*Look-ups over Pastry* (`--dht routed`, b = 4, l = 16, perfect tables, the transit-stub "
         "network): one way from the host that asks to the owner of the key.",
         "",
-        "| N | for | look-ups | hops, mean | hops, largest | delay, mean | delay, largest |",
-        "|---" * 7 + "|",
     ]
+    header = ["N", "for", "look-ups", "hops, mean", "hops, largest", "delay, mean"]
+    header.append("delay, largest")
+    lines = []
     for hosts, of in rows.groupby("hosts"):
         for purpose, words in (("parent", "the parent"), ("child", "children")):
             hops, delay = (f"{purpose}_lookup_{what}" for what in ("hops", "delay"))
@@ -141,8 +142,8 @@ def _routed(rows: pd.DataFrame) -> list[str]:
             cells = [f"{hosts:,}", words, f"{asked:,}", f"{_mean(of, hops):.2f}"]
             cells += [f"{_largest(of, hops)}", f"{_mean(of, delay):.0f} ms"]
             cells.append(f"{_largest(of, delay)} ms")
-            lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, ""]
+            lines.append(cells)
+    return [*text, *table(header, lines), ""]
 
 
 _EVENTS = ("connection", "disconnection")
@@ -192,27 +193,14 @@ def _faults(rows: pd.DataFrame) -> int:
     return int((mine["value"] * mine["count"]).sum())
 
 
-def page_with(text: str, lines: Iterable[str]) -> str:
-    """The page with other lines between its marks."""
-    begin, end = MARKS
-    before, found, rest = text.partition(begin)
-    _, found_end, after = rest.partition(end)
-    if not found or not found_end:
-        raise SystemExit(f"the page has no lines {begin.strip()} and {end.strip()}")
-    return before + begin + "\n" + "".join(f"{line}\n" for line in lines) + end + after
+def page(out: Path, file: Path) -> str:
+    """The page with the tables of what is in `out` between its marks."""
+    return pages.with_lines(file.read_text("utf-8"), MARKS, ["", *tables(out)])
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description="Measure the reference tree.")
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS))
-    parser.add_argument("--page", type=Path, help="write the tables of what is there; run nothing")
-    given = parser.parse_args(arguments)
-    if given.page is None:
-        run(given.out, given.only)
-    else:
-        text = given.page.read_text("utf-8")
-        given.page.write_text(page_with(text, tables(given.out)), "utf-8")
+    commands = {name: ["reference-tree", *flags] for name, flags in EXPERIMENTS.items()}
+    pages.main(arguments, "Measure the reference tree.", commands, page)
 
 
 if __name__ == "__main__":

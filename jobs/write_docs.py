@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pages import with_lines
 from scribe_spark import schemas
 from scribe_spark.config.fields import documentation
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
@@ -178,15 +179,7 @@ def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
             cells = [label, number(row["paper"]), *measured(row)[1:]]
             cells += measured(arrived)[1:] if arrived and arrived["value"] is not None else ["", ""]
             lines.append("| " + " | ".join(cells) + " |")
-    return _replaced(text, _RESULTS, lines)
-
-
-def _replaced(text: str, marks: tuple[str, str], lines: Iterable[str]) -> str:
-    """`text` with other lines between two marks."""
-    begin, end = marks
-    before, _, rest = text.partition(begin)
-    _, _, after = rest.partition(end)
-    return before + begin + "".join(f"{line}\n" for line in lines) + end + after
+    return with_lines(text, _RESULTS, lines)
 
 
 def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
@@ -208,7 +201,7 @@ def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
             steps += _steps(size)
         if bench["growth_exponent"] is not None:
             steps += ["", f"Growth exponent of the seconds in N: {bench['growth_exponent']:.2f}."]
-    return _replaced(text, _BENCHES, lines + steps)
+    return with_lines(text, _BENCHES, lines + steps)
 
 
 def _steps(size: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -10,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from loading import load_job
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -46,13 +46,6 @@ FIRST = {
 }
 
 
-def write_docs():
-    spec = importlib.util.spec_from_file_location("write_docs", ROOT / "jobs" / "write_docs.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_generated_pages_are_up_to_date():
     command = [sys.executable, str(ROOT / "jobs" / "write_docs.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
@@ -67,7 +60,7 @@ def test_results_are_written_from_metrics(tmp_path):
          "paper": None, "std": None, "seeds": {"1": 2_200_000, "2": None}, "difference": None},
     ]  # fmt: skip
     (tmp_path / "metrics.json").write_text(json.dumps(rows))
-    made = write_docs().pages(str(tmp_path), [])
+    made = load_job("write_docs").pages(str(tmp_path), [])
     results, readme = made[ROOT / "docs" / "results.md"], made[ROOT / "README.md"]
     assert "| `scribe.rad.median` | x | 1.68 | 1.4 to 1.6 | 1.5 ± 0.1 | -10.7 % |" in results
     assert "| `scribe.messages` | packets |  | 2,200,000 | 2,200,000 |  |" in results
@@ -75,7 +68,7 @@ def test_results_are_written_from_metrics(tmp_path):
     assert "Perfect tables" not in results
     arrived = {**rows[0], "experiment": "arrivals", "value": 1.62, "difference": -3.6}
     (tmp_path / "metrics.json").write_text(json.dumps([*rows, arrived]))
-    made = write_docs().pages(str(tmp_path), [])
+    made = load_job("write_docs").pages(str(tmp_path), [])
     results, readme = made[ROOT / "docs" / "results.md"], made[ROOT / "README.md"]
     assert "| RAD, median | 1.68 | 1.5 ± 0.1 | -10.7 % | 1.62 ± 0.1 | -3.6 % |" in readme
     assert "within 10 %: 0 with perfect, 1 with arrivals." in results
@@ -92,7 +85,7 @@ def test_timings_are_written_from_benchmarks(tmp_path):
     bench = {"config": {"master": "local[2]"}, "sizes": [size], "growth_exponent": None}
     (tmp_path / "bench.json").write_text(json.dumps(bench))
     page = ROOT / "docs" / "performance.md"
-    made = write_docs().pages(None, [str(tmp_path / "bench.json")])[page]
+    made = load_job("write_docs").pages(None, [str(tmp_path / "bench.json")])[page]
     assert "| 1,000 | 15 | `local[2]` | 12 | 2.50 | 5.0 | 2.0 |" in made
     assert "| trees | 0.25 | 5 | 2 | 3.0 |" in made
     assert "| JOIN 1 | 0.25 | 5 | 2 | 3.0 |" in made

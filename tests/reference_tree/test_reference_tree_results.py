@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
+from loading import load_job
 
 from scribe_spark.config import ReferenceTreeConfig
 from scribe_spark.config.reference_tree import Point
@@ -16,11 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def job():
-    path = ROOT / "jobs" / "reference_tree_results.py"
-    spec = importlib.util.spec_from_file_location("reference_tree_results", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_job("reference_tree_results")
 
 
 def write(out: Path, name: str, measured) -> None:
@@ -39,8 +35,10 @@ def test_tables_between_the_marks(job, tmp_path):
     for purpose in ("parent", "child"):
         large |= {f"{purpose}_lookup_hops": {1: 3, 3: 1}, f"{purpose}_lookup_delay": {20: 4}}
     write(tmp_path, "scaling-pastry", {Point("scaling", 1024, 128, 2, "pastry"): large})
-    page = job.page_with("before\n" + job.MARKS[0] + "old\n" + job.MARKS[1] + "after\n",
-                         job.tables(tmp_path))  # fmt: skip
+    file = tmp_path / "page.md"
+    file.write_text("before\n" + job.MARKS[0] + "old\n" + job.MARKS[1] + "after\n")
+    job.main([str(tmp_path), "--page", str(file)])
+    page = file.read_text("utf-8")
     assert page.startswith("before\n" + job.MARKS[0])
     assert page.endswith(job.MARKS[1] + "after\n")
     assert "old" not in page
@@ -51,8 +49,10 @@ def test_tables_between_the_marks(job, tmp_path):
         "| 1,024 | the parent | 4 | 1.50 | 3 | 20 ms | 20 ms |",
     ):
         assert f"\n{line}\n" in page
+    file.write_text("nothing")
     with pytest.raises(SystemExit, match="the page has no lines"):
-        job.page_with("nothing", [])
+        job.main([str(tmp_path), "--page", str(file)])
+    assert file.read_text() == "nothing"
 
 
 def test_every_experiment_is_a_command(job):

@@ -1,0 +1,103 @@
+"""What the jobs share that run experiments and write pages of the documentation from them."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["main", "run", "sections_of", "table", "with_lines"]
+
+
+def run(commands: Mapping[str, Sequence[str]], out: Path, names: Iterable[str]) -> None:
+    """Run the experiments that are not complete.
+
+    Parameters
+    ----------
+    commands : mapping of str to sequence of str
+        Name of an experiment, which is its folder in `out` -> command of scribe-spark.
+    names : iterable of str
+        Those to be run.
+    """
+    for name in names:
+        command = [sys.executable, "-m", "scribe_spark.cli", *commands[name]]
+        subprocess.run([*command, "--out", str(out / name), "--resume"], check=True)
+
+
+def sections_of(out: Path, sections: Mapping[str, Callable[[Path], list[str]]]) -> list[str]:
+    """The lines of those sections whose experiment is in `out`.
+
+    Parameters
+    ----------
+    sections : mapping of str to callable
+        Name of an experiment -> its section: the folder of all experiments -> lines.
+    """
+    there = [section for name, section in sections.items() if (out / name).exists()]
+    return [line for section in there for line in section(out)]
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table in Markdown.
+
+    Examples
+    --------
+    >>> table(["node", "hops"], [["1", "3"]])
+    ['| node | hops |', '|---|---|', '| 1 | 3 |']
+    """
+    rule = "|---" * len(header) + "|"
+    return [_row(header), rule, *map(_row, rows)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in cells)
+
+
+def with_lines(text: str, marks: tuple[str, str], lines: Iterable[str]) -> str:
+    """`text` with other lines between two marks.
+
+    Parameters
+    ----------
+    marks : (str, str)
+        The lines before and after, each with its line end.
+
+    Raises
+    ------
+    SystemExit
+        `text` does not have the marks.
+    """
+    begin, end = marks
+    before, found, rest = text.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found or not found_end:
+        raise SystemExit(f"the page has no lines {begin.strip()} and {end.strip()}")
+    return before + begin + "".join(f"{line}\n" for line in lines) + end + after
+
+
+def main(
+    arguments: Sequence[str],
+    description: str,
+    commands: Mapping[str, Sequence[str]],
+    write: Callable[[Path, Path], str],
+) -> None:
+    """``OUT [--only NAME ...] [--page FILE]``: run experiments, or write the page of them.
+
+    Parameters
+    ----------
+    description : str
+        What ``--help`` says.
+    commands : mapping of str to sequence of str
+        As of :func:`run`.
+    write : callable
+        (OUT, FILE) -> the page, of the experiments that are in OUT; FILE is the page as it is.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", nargs="+", choices=commands, default=list(commands))
+    parser.add_argument("--page", type=Path, help="write this page of what is there; run nothing")
+    given = parser.parse_args(arguments)
+    if given.page is None:
+        run(commands, given.out, given.only)
+    else:
+        given.page.write_text(write(given.out, given.page), "utf-8")

@@ -1,0 +1,75 @@
+"""What the jobs share that run experiments and write pages: jobs/pages.py."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from loading import load_job
+
+COMMANDS = {"one": ["world", "--rounds", "1"], "two": ["sweep"]}
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return load_job("pages")
+
+
+@pytest.fixture
+def commands(pages, monkeypatch):
+    """The commands that are run, none of which does anything."""
+    ran = []
+    monkeypatch.setattr(pages.subprocess, "run", lambda command, check: ran.append(command))
+    return ran
+
+
+def test_experiments_are_run_with_resume(pages, commands, tmp_path):
+    pages.main([str(tmp_path)], "", COMMANDS, write=None)
+    program = [sys.executable, "-m", "scribe_spark.cli"]
+    assert commands == [
+        [*program, *command, "--out", str(tmp_path / name), "--resume"]
+        for name, command in COMMANDS.items()
+    ]
+
+
+def test_only_some_experiments_are_run(pages, commands, tmp_path, capsys):
+    pages.main([str(tmp_path), "--only", "two"], "", COMMANDS, write=None)
+    assert [command[3] for command in commands] == ["sweep"]
+    with pytest.raises(SystemExit):
+        pages.main([str(tmp_path), "--only", "three"], "", COMMANDS, write=None)
+    assert "invalid choice: 'three'" in capsys.readouterr().err
+
+
+def test_a_page_runs_nothing(pages, commands, tmp_path):
+    file = tmp_path / "page.md"
+    pages.main(
+        [str(tmp_path), "--page", str(file)], "", COMMANDS, lambda out, page: f"{out} {page}"
+    )
+    assert file.read_text() == f"{tmp_path} {file}"
+    assert not commands
+
+
+def test_sections_are_those_whose_experiment_is_there(pages, tmp_path):
+    (tmp_path / "two").mkdir()
+    sections = {name: lambda out, name=name: [f"of {name}", ""] for name in COMMANDS}
+    assert pages.sections_of(tmp_path, sections) == ["of two", ""]
+
+
+def test_a_table_in_markdown(pages):
+    rows = [["1", "", "3"], ["4", "5", ""]]
+    assert pages.table(["a", "b", "c"], rows) == [
+        "| a | b | c |",
+        "|---|---|---|",
+        "| 1 | | 3 |",
+        "| 4 | 5 | |",
+    ]
+
+
+def test_lines_between_marks_are_replaced(pages):
+    marks = ("<!-- begin -->\n", "<!-- end -->\n")
+    text = "before\n<!-- begin -->\nold\n<!-- end -->\nafter\n"
+    new = pages.with_lines(text, marks, ["new"])
+    assert new == "before\n<!-- begin -->\nnew\n<!-- end -->\nafter\n"
+    for part in ("before\n<!-- begin -->\n", "<!-- end -->\nafter\n"):
+        with pytest.raises(SystemExit, match="the page has no lines <!-- begin --> and"):
+            pages.with_lines(part, marks, ["new"])
