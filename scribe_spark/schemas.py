@@ -91,8 +91,9 @@ WORLD_STATE = _schema(
     entries=BinaryType(),
 )
 
-#: The groups of a world between two rounds: tables of `scribe.living.rows`, in parts of bytes.
-GROUP_STATE = _schema(name=_STRING, part=_INT, data=BinaryType())
+#: A world between two rounds: `nodes` (:data:`WORLD_STATE`) and the tables of
+#: `scribe.living.rows`, in parts, each an Arrow stream.
+PACKED = _schema(name=_STRING, part=_INT, data=BinaryType())
 
 #: What became of the publications of a round to a group: how many members were expected to get
 #: them, got them in that round, later, or not; and how often members got one again.
@@ -233,10 +234,8 @@ WRITTEN: dict[str, StructType] = {
     **WORLD_CONTRACT,
     **GROUPS_CONTRACT,
     **REFERENCE_TREE_CONTRACT,
-    "state_even": WORLD_STATE,
-    "state_odd": WORLD_STATE,
-    "groups_even": GROUP_STATE,
-    "groups_odd": GROUP_STATE,
+    "state_even": PACKED,
+    "state_odd": PACKED,
 }
 
 

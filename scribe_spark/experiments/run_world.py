@@ -160,13 +160,12 @@ class _WorldRun:
         saved = world["saved"]
         if saved is None:
             return None
-        state, groups, measures = _places(saved["number"])
+        state, measures = _places(saved["number"])
         # `rounds` is written again from the saved measures, whatever it is now
         needed = {name: of for name, of in world["tables"].items() if name != "rounds"}
         problems = [
             *(self.folder.verify_table(name, of) for name, of in needed.items()),
             self.folder.verify_table(state, saved["state"]),
-            *(self.folder.verify_table(groups, of) for of in [saved["groups"]] if of),
             self.folder.verify_text(measures, saved["measures"]),
         ]
         if any(problem is not None for problem in problems):
@@ -181,11 +180,8 @@ class _WorldRun:
         """The world as it was saved before a round."""
         self.simulation.saved["nodes"] = self.folder.read_table("nodes")
         self.progress.note(f"goes on with round {number}")
-        state, groups, _ = _places(number)
+        state, _ = _places(number)
         rows, _ = materialise(self.folder.read_table(state).coalesce(1))
-        of_groups = None
-        if self.manifest["world"]["saved"]["groups"]:
-            of_groups, _ = materialise(self.folder.read_table(groups).coalesce(1))
         return World(
             rows,
             self._events(),
@@ -195,7 +191,6 @@ class _WorldRun:
             number,
             live_tree_of(self.config),
             live_groups_of(self.simulation, self.config),
-            of_groups,
         )
 
     def _events(self) -> DataFrame:
@@ -216,15 +211,13 @@ class _WorldRun:
                 last_saved = time.monotonic()
 
     def _save(self, world: World) -> None:
-        state, groups, measures = _places(world.number)
+        state, measures = _places(world.number)
         self.lock.check()
-        record, of_groups = self.folder.write_table(state, world.state), None
-        if world.group_state is not None:
-            of_groups = self.folder.write_table(groups, world.group_state)
+        record = self.folder.write_table(state, world.packed)
         publications = self._publications().to_dict("list")
         read = {"measures": self.measured, "publications": publications}
         digest = self.folder.write_json(measures, read)
-        saved = {"number": world.number, "state": record, "groups": of_groups, "measures": digest}
+        saved = {"number": world.number, "state": record, "measures": digest}
         self._save_manifest(self.manifest | {"world": {**self.manifest["world"], "saved": saved}})
 
     def _finish(self) -> str:
@@ -254,7 +247,7 @@ class _WorldRun:
 
     def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
         """Write what became of publications, and who is in the trees in the end."""
-        spark, state = self.simulation.spark, _places(self.config.world.rounds)[1]
+        spark, state = self.simulation.spark, _places(self.config.world.rounds)[0]
         rows = publications.assign(system=SCRIBE)[schemas.PUBLICATIONS.names]
         table = schemas.local_table(spark, rows, schemas.PUBLICATIONS)
         trees = memberships(self.folder.read_table(state)).orderBy("group", "node")
@@ -264,10 +257,10 @@ class _WorldRun:
         }
 
 
-def _places(number: int) -> tuple[str, str, str]:
-    """The tables (nodes, groups) and the text that a save before round `number` goes to."""
+def _places(number: int) -> tuple[str, str]:
+    """The table and the text that a save before round `number` goes to."""
     place = "even" if number % 2 == 0 else "odd"
-    return f"state_{place}", f"groups_{place}", f"measures_{place}.json"
+    return f"state_{place}", f"measures_{place}.json"
 
 
 def _system(measure: str) -> str:

@@ -186,7 +186,7 @@ def _check_shape(manifest: Mapping[str, Any]) -> None:
     check_origin(manifest)
     saved = manifest["world"]["saved"]
     if saved is not None:
-        int(saved["number"]), dict(saved["state"]), str(saved["measures"]), saved["groups"]
+        int(saved["number"]), dict(saved["state"]), str(saved["measures"])
 
 
 def world_inputs(config: WorldConfig) -> dict[str, str]:

@@ -25,7 +25,7 @@ from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.measures import PublicationResults, publications_due
 from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.round import play_round
-from scribe_spark.scribe.living.rows import from_tables, pack, to_tables, unpack
+from scribe_spark.scribe.living.rows import from_tables, to_tables
 from scribe_spark.scribe.living.rules import ScribeRules
 from scribe_spark.scribe.living.state import ScribeState
 from scribe_spark.underlay.protocol import Kernel
@@ -44,8 +44,8 @@ class GroupRound:
         Of Pastry.
     measures : dict of str to float
         Of the groups; see :mod:`.group_measures`.
-    state : pyarrow.Table
-        `rows.PACKED`: the groups after the round.
+    state : dict of str to pyarrow.Table
+        The groups after the round, as `rows.to_tables` writes them.
     publications : pyarrow.Table
         ``round, group, expected, in_time, late, lost, duplicates``: of the publications whose
         deadline is this round, or of all that are left after the last round.
@@ -53,7 +53,7 @@ class GroupRound:
 
     overlay: RoundResult
     measures: dict[str, float]
-    state: pa.Table
+    state: dict[str, pa.Table]
     publications: pa.Table
 
 
@@ -83,7 +83,7 @@ class LiveGroups:
     def play(
         self,
         overlay: OverlayState,
-        packed: pa.Table,
+        tables: Mapping[str, pa.Table],
         number: int,
         events: Mapping[str, np.ndarray],
         lookups: int,
@@ -94,8 +94,8 @@ class LiveGroups:
 
         Parameters
         ----------
-        packed : pyarrow.Table
-            `rows.PACKED`: the groups before the round; without rows there are none yet.
+        tables : mapping of str to pyarrow.Table
+            The groups before the round; before the first one there are none.
         events : mapping of str to ndarray
             ``node, event, group``: all events of the round; `group` is of events of groups.
 
@@ -107,8 +107,8 @@ class LiveGroups:
         known = overlay.states.known
         groups = Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
         application = Reliable(self.rules.buffer, len(known)) if self.rules.reliable else None
-        if len(packed):
-            state = from_tables(unpack(packed), groups, known, application)
+        if tables:
+            state = from_tables(tables, groups, known, application)
         else:
             state = ScribeState.empty(len(known), len(groups))
         of_nodes, of_groups = _split(events, known, groups)
@@ -122,7 +122,7 @@ class LiveGroups:
         return GroupRound(
             of_overlay,
             group_measures(state, result),
-            pack(to_tables(state, groups, known, application)),
+            to_tables(state, groups, known, application),
             _by_group(due, groups),
         )
 

@@ -29,12 +29,12 @@ from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.underlay.protocol import Kernel, Underlay
 from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures
+from scribe_spark.worlds.packed import pack, unpack
 from scribe_spark.worlds.round_measures import round_measures
-from scribe_spark.worlds.state_table import read_state, state_table
+from scribe_spark.worlds.state_table import NODES, read_state, state_table
 from scribe_spark.worlds.world_rows import (
     BATCH,
     EVENT,
-    GROUPS,
     LOOKUPS,
     MEASURE,
     NEW_LEAFS,
@@ -43,7 +43,6 @@ from scribe_spark.worlds.world_rows import (
     STATE,
     WORLD_ROWS,
     as_rows,
-    as_stream,
     as_table,
 )
 
@@ -59,7 +58,6 @@ def played(
     kernel: Kernel,
     live_tree: LiveTree | None = None,
     groups: LiveGroups | None = None,
-    group_state: DataFrame | None = None,
 ) -> DataFrame:
     """Everything after a round: :data:`WORLD_ROWS`, in one partition; lazy.
 
@@ -68,15 +66,13 @@ def played(
     Parameters
     ----------
     state : DataFrame
-        `schemas.WORLD_STATE`.
+        `schemas.PACKED`.
     events : DataFrame
         `schemas.EVENTS` of this round.
     live_tree : LiveTree, optional
         The reference tree that is kept over the live nodes.
     groups : LiveGroups, optional
         The groups of the world.
-    group_state : DataFrame, optional
-        `schemas.GROUP_STATE`; none before the first round.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,9 +80,8 @@ def played(
         if rows is None:
             return
         what = rows.column("what").to_numpy()
-        overlay = from_rows(
-            read_state(rows.filter(pa.array(what == STATE)), rules.leaf_set, kernel), rules.b
-        )
+        tables = unpack(rows.filter(pa.array(what == STATE)))
+        overlay = from_rows(read_state(tables.pop(NODES), rules.leaf_set, kernel), rules.b)
         given = rows.filter(pa.array(what == EVENT))
         happening = {
             "node": given.column("node").to_numpy(),
@@ -101,8 +96,7 @@ def played(
                 of_nodes = Events.of(known, happening["node"], happening["event"])
                 result = play_round(overlay, number, of_nodes, lookups, rules, kernel)
             else:
-                packed = rows.filter(pa.array(what == GROUPS)).select(schemas.GROUP_STATE.names)
-                of_groups = groups.play(overlay, packed, number, happening, lookups, rules, kernel)
+                of_groups = groups.play(overlay, tables, number, happening, lookups, rules, kernel)
                 result = of_groups.overlay
         except ImpossibleRound as impossible:
             refused = {"name": pa.array([impossible.what])}
@@ -113,16 +107,16 @@ def played(
             measures |= live_tree_measures(live_tree, known, was_alive, overlay.alive)
         if of_groups is not None:
             measures |= of_groups.measures
-            yield from as_table(GROUPS, of_groups.state).to_batches()
-            published = {"data": pa.array([as_stream(of_groups.publications)])}
+            tables = of_groups.state
+            published = pack({"publications": of_groups.publications})
             yield from as_table(PUBLICATIONS, published).to_batches()
-        for table in _results(overlay, result, measures, kernel):
+        tables = {NODES: state_table(to_rows(overlay), kernel), **tables}
+        yield from as_table(STATE, pack(tables)).to_batches()
+        for table in _results(overlay, result, measures):
             yield from table.to_batches(BATCH)
 
     named = events.withColumn("name", F.col("event"))  # `group` may be missing: it is NULL then
     rows = as_rows(state, STATE).unionByName(as_rows(named, EVENT))
-    if group_state is not None:
-        rows = rows.unionByName(as_rows(group_state, GROUPS))
     return rows.coalesce(1).mapInArrow(run, WORLD_ROWS)
 
 
@@ -132,7 +126,7 @@ def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Ker
     Parameters
     ----------
     state : DataFrame
-        `schemas.WORLD_STATE`.
+        `schemas.PACKED`.
     messages : DataFrame
         ``node, key_hi, key_lo``: where each begins, and its key.
     """
@@ -142,7 +136,7 @@ def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Ker
         if rows is None:
             return
         is_state = pa.array(rows.column("what").to_numpy() == STATE)
-        overlay = from_rows(read_state(rows.filter(is_state), rules.leaf_set, kernel), rules.b)
+        overlay = _overlay(rows.filter(is_state), rules, kernel)
         sent = rows.filter(pc.invert(is_state))
         known = overlay.states.known
         hi, lo = (sent.column(name).to_numpy().view(np.uint64) for name in ("key_hi", "key_lo"))
@@ -153,7 +147,8 @@ def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Ker
         yield from table.to_batches(BATCH)
 
     sent = messages.select(F.col("node").alias("source"), "key_hi", "key_lo")
-    rows = as_rows(state, STATE).unionByName(as_rows(sent, LOOKUPS))
+    nodes = state.where(F.col("name") == NODES)
+    rows = as_rows(nodes, STATE).unionByName(as_rows(sent, LOOKUPS))
     return rows.coalesce(1).mapInArrow(run, schemas.LOOKUPS)
 
 
@@ -165,7 +160,7 @@ def live_overlay(
     Parameters
     ----------
     state : DataFrame
-        `schemas.WORLD_STATE`.
+        `schemas.PACKED`.
     partitions : int
         In how many the nodes are laid out.
     """
@@ -174,19 +169,24 @@ def live_overlay(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
         if rows is not None:
-            overlay = from_rows(read_state(rows, rules.leaf_set, kernel), rules.b)
+            overlay = _overlay(rows, rules, kernel)
             known = live_knowledge(overlay, kernel)
             for first in range(0, len(known), BATCH):
                 yield known.take(slice(first, first + BATCH)).to_arrow()
 
-    known = state.coalesce(1).mapInArrow(run, schemas.KNOWLEDGE).repartition(partitions, "node")
+    nodes = state.where(F.col("name") == NODES)
+    known = nodes.coalesce(1).mapInArrow(run, schemas.KNOWLEDGE).repartition(partitions, "node")
     return PastryOverlay.of_knowledge(known, underlay, rules.b, rules.leaf_set)
 
 
+def _overlay(packed: pa.Table, rules: WorldRules, kernel: Kernel) -> OverlayState:
+    """What is in the table of nodes."""
+    return from_rows(read_state(unpack(packed)[NODES], rules.leaf_set, kernel), rules.b)
+
+
 def _results(
-    overlay: OverlayState, result: RoundResult, measures: dict[str, float], kernel: Kernel
+    overlay: OverlayState, result: RoundResult, measures: dict[str, float]
 ) -> Iterator[pa.Table]:
-    yield as_table(STATE, state_table(to_rows(overlay), kernel))
     yield as_table(
         MEASURE, {"name": pa.array(list(measures)), "value": pa.array(list(measures.values()))}
     )

@@ -19,14 +19,14 @@ from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.ring import ring_of
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.state_table import state_table
-from scribe_spark.worlds.world_rows import BATCH
+from scribe_spark.worlds.packed import pack
+from scribe_spark.worlds.state_table import NODES, state_table
 
 __all__ = ["arrived_start", "perfect_tables"]
 
 
 def perfect_tables(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
-    """`schemas.WORLD_STATE` of a world that begins with perfect tables.
+    """`schemas.PACKED` of a world that begins with perfect tables.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ def perfect_tables(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Ke
             known, _ = ring_of(rows, kernel)
             live = np.flatnonzero(known.node < initial)
             state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
-            yield from state_table(to_rows(state), kernel).to_batches(BATCH)
+            yield from pack({NODES: state_table(to_rows(state), kernel)}).to_batches()
 
-    return nodes.coalesce(1).mapInArrow(run, schemas.WORLD_STATE)
+    return nodes.coalesce(1).mapInArrow(run, schemas.PACKED)
 
 
 def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:
-    """`schemas.WORLD_STATE` of a world whose first nodes have arrived in waves.
+    """`schemas.PACKED` of a world whose first nodes have arrived in waves.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Ker
         there = to_rows(OverlayState.of(states, states.own))
         new, _ = ring_of(rows.filter(rows.column("wave").is_null()), kernel)
         both = NodeRows.join(there, NodeRows.of_new(new, rules.leaf_set))
-        yield from state_table(both, kernel).to_batches(BATCH)
+        yield from pack({NODES: state_table(both, kernel)}).to_batches()
 
     together = plan.select(placed.columns).unionByName(placed)
-    return together.coalesce(1).mapInArrow(run, schemas.WORLD_STATE)
+    return together.coalesce(1).mapInArrow(run, schemas.PACKED)

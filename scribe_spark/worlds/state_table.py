@@ -1,4 +1,4 @@
-"""The nodes of a world as rows of a table: `schemas.WORLD_STATE`, one row a node."""
+"""The nodes of a world as a table: `schemas.WORLD_STATE`, one row a node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from scribe_spark.pastry.living.node_rows import NodeRows
 from scribe_spark.pastry.ragged import offsets_of
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["read_state", "state_table"]
+__all__ = ["NODES", "read_state", "state_table"]
+
+#: Its name among the tables of a world's state.
+NODES = "nodes"
 
 
 def state_table(rows: NodeRows, kernel: Kernel) -> pa.Table:

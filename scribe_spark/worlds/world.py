@@ -16,10 +16,11 @@ from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds.group_tables import children, memberships
 from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_tree import LiveTree
+from scribe_spark.worlds.packed import unpacked
 from scribe_spark.worlds.round_job import live_overlay, played, routed
 from scribe_spark.worlds.starts import arrived_start, perfect_tables
+from scribe_spark.worlds.state_table import NODES
 from scribe_spark.worlds.world_rows import (
-    GROUPS,
     LOOKUPS,
     MEASURE,
     NEW_LEAFS,
@@ -37,7 +38,7 @@ class World:
     Parameters
     ----------
     state : DataFrame
-        `schemas.WORLD_STATE`, materialised; the world frees it.
+        `schemas.PACKED`, materialised; the world frees it.
     events : DataFrame
         `schemas.EVENTS`, checked.
     underlay : Underlay
@@ -50,8 +51,6 @@ class World:
         The reference tree that is kept over the live nodes.
     groups : LiveGroups, optional
         The groups of the world.
-    group_state : DataFrame, optional
-        `schemas.GROUP_STATE`, materialised; none before the first round.
 
     Attributes
     ----------
@@ -72,11 +71,8 @@ class World:
         number: int = 0,
         live_tree: LiveTree | None = None,
         groups: LiveGroups | None = None,
-        group_state: DataFrame | None = None,
     ) -> None:
-        self.number, self._live_tree = number, live_tree
-        self._groups, self._group_state = groups, group_state
-        self._saved_groups = group_state  # to be freed; later ones are among `_rows`
+        self.number, self._live_tree, self._groups = number, live_tree, groups
         self.publications = pd.DataFrame()
         self._rows: DataFrame | None = None
         self._state, self._events = state, events
@@ -130,8 +126,7 @@ class World:
             rows, _ = materialise(
                 played(
                     *(self._state, events, number, self._lookups),
-                    *(self._rules, self._underlay.kernel, self._live_tree),
-                    *(self._groups, self._group_state),
+                    *(self._rules, self._underlay.kernel, self._live_tree, self._groups),
                 )
             )
             told = rows.where(F.col("what").isin(MEASURE, REFUSED, PUBLICATIONS))
@@ -143,21 +138,19 @@ class World:
             if row["what"] == PUBLICATIONS:
                 self.publications = pa.ipc.open_stream(row["data"]).read_pandas()
         self.release()
-        self._rows, self._state = rows, _of(rows, STATE, schemas.WORLD_STATE.names)
-        if self._groups is not None:
-            self._group_state = _of(rows, GROUPS, schemas.GROUP_STATE.names)
+        self._rows, self._state = rows, _of(rows, STATE, schemas.PACKED.names)
         self.number += 1
         return {row["name"]: row["value"] for row in results if row["what"] == MEASURE}
 
     @property
-    def state(self) -> DataFrame:
-        """`schemas.WORLD_STATE`: every node that is or was there, or may arrive."""
+    def packed(self) -> DataFrame:
+        """`schemas.PACKED`: all that has to be kept to go on with the next round."""
         return self._state
 
     @property
-    def group_state(self) -> DataFrame | None:
-        """`schemas.GROUP_STATE`: all that nodes know of groups; None where there is none."""
-        return self._group_state
+    def state(self) -> DataFrame:
+        """`schemas.WORLD_STATE`: every node that is or was there, or may arrive."""
+        return unpacked(self._state, NODES, schemas.WORLD_STATE)
 
     @property
     def memberships(self) -> DataFrame:
@@ -170,9 +163,9 @@ class World:
         return children(self._of_groups())
 
     def _of_groups(self) -> DataFrame:
-        if self._group_state is None:
+        if self._groups is None or not self.number:
             raise ValueError("there are no groups, or no round has been played")
-        return self._group_state
+        return self._state
 
     def route(self, messages: DataFrame) -> DataFrame:
         """Route messages by what nodes know now: `schemas.LOOKUPS`, a row for each message; lazy.
@@ -185,7 +178,7 @@ class World:
             ``node, key_hi, key_lo``: where each begins, and its key.  `node` is a node of this
             world; a message of one that is not alive is not delivered.
         """
-        return routed(self.state, messages, self._rules, self._underlay.kernel)
+        return routed(self._state, messages, self._rules, self._underlay.kernel)
 
     def send(self, messages: DataFrame) -> DataFrame:
         """Send messages to nodes whose address is known; lazy.
@@ -211,7 +204,7 @@ class World:
         GraphFrames, ...) runs on it.
         """
         partitions = self._events.sparkSession.sparkContext.defaultParallelism
-        return live_overlay(self.state, self._rules, self._underlay, partitions)
+        return live_overlay(self._state, self._rules, self._underlay, partitions)
 
     @property
     def lookups(self) -> DataFrame:
@@ -231,8 +224,6 @@ class World:
     def release(self) -> None:
         """Free the nodes' memory."""
         release(self._rows if self._rows is not None else self._state)
-        if self._rows is None and self._saved_groups is not None:
-            release(self._saved_groups)
 
 
 def _of(rows: DataFrame, what: int, columns: list[str]) -> DataFrame:

@@ -20,7 +20,6 @@ from scribe_spark import schemas
 __all__ = [
     "BATCH",
     "EVENT",
-    "GROUPS",
     "LOOKUPS",
     "MEASURE",
     "NEW_LEAFS",
@@ -29,7 +28,6 @@ __all__ = [
     "STATE",
     "WORLD_ROWS",
     "as_rows",
-    "as_stream",
     "as_table",
 ]
 
@@ -38,8 +36,8 @@ __all__ = [
 WORLD_ROWS = StructType(
     [
         StructField("what", IntegerType()),
-        *schemas.WORLD_STATE.fields,
-        *schemas.GROUP_STATE.fields,
+        *schemas.PACKED.fields,
+        StructField("node", LongType()),
         StructField("group", LongType()),
         StructField("value", DoubleType()),
         *schemas.LOOKUPS.fields,
@@ -47,7 +45,7 @@ WORLD_ROWS = StructType(
 )
 
 #: Values of the column ``what`` of :data:`WORLD_ROWS`.
-STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT, REFUSED, GROUPS, PUBLICATIONS = range(8)
+STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT, REFUSED, PUBLICATIONS = range(7)
 
 #: Rows of a batch.
 BATCH = 10_000
@@ -61,13 +59,6 @@ def as_rows(frame: DataFrame, what: int) -> DataFrame:
         for f in fields
     ]
     return frame.select(F.lit(what).cast("int").alias("what"), *cells)
-
-
-def as_stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return sink.getvalue().to_pybytes()
 
 
 def as_table(what: int, columns: pa.Table | dict[str, pa.Array]) -> pa.Table:

@@ -6,6 +6,7 @@ in which more nodes are known.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,7 @@ from scribe_spark.scribe.living.state import (
 )
 from scribe_spark.scribe.living.upcalls import Application
 
-__all__ = ["PACKED", "from_tables", "memberships", "pack", "to_tables", "unpack"]
-
-#: A row a table and part of it: its name, the number of the part, the rows as an Arrow stream.
-PACKED = pa.schema([("name", pa.string()), ("part", pa.int32()), ("data", pa.binary())])
-
-_PART = 2**20  # rows of a part
+__all__ = ["from_tables", "to_tables"]
 
 #: Columns that name nodes; `root` of entries says whether a node is one.
 _NODES = frozenset({"node", "child", "parent", "creator", "root"})
@@ -129,7 +125,7 @@ def to_tables(
 
 
 def from_tables(
-    tables: dict[str, pa.Table],
+    tables: Mapping[str, pa.Table],
     groups: Groups,
     known: Ring,
     application: Application | None = None,
@@ -171,14 +167,6 @@ def from_tables(
     return state
 
 
-def memberships(state: ScribeState, groups: Groups, known: Ring) -> pa.Table:
-    """``group, node, joined``: who is a member of which group, and since which round."""
-    entries = state.entries
-    member = np.flatnonzero(entries.member)
-    columns = _split(entries.key[member], _NODE, state.size)
-    return _Names(known, groups).outside({**columns, "joined": entries.joined[member]})
-
-
 def _split(key: np.ndarray, parts: tuple[str, ...], size: int) -> dict[str, np.ndarray]:
     numbers = []
     for _ in parts[1:]:
@@ -212,30 +200,3 @@ def _values(table: pa.Table) -> dict[int, np.ndarray]:
     found, first = np.unique(value[order], return_index=True)
     parts = np.split(number[order], first[1:]) if len(found) else []
     return dict(zip(found.tolist(), parts, strict=True))
-
-
-def pack(tables: dict[str, pa.Table]) -> pa.Table:
-    """Tables as rows of :data:`PACKED`, for one table of a world."""
-    rows = []
-    for name, table in tables.items():
-        for part in range(max(1, -(-len(table) // _PART))):
-            sink = pa.BufferOutputStream()
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
-            with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
-                stream.write_table(table.slice(part * _PART, _PART))
-            rows.append((name, part, sink.getvalue().to_pybytes()))
-    columns = list(zip(*rows, strict=True))
-    arrays = [pa.array(part, kind.type) for part, kind in zip(columns, PACKED, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=PACKED)
-
-
-def unpack(packed: pa.Table) -> dict[str, pa.Table]:
-    """The tables of :func:`pack`; its rows may come in any order."""
-    parts: dict[str, list[tuple[int, pa.Table]]] = {}
-    for row in packed.to_pylist():
-        table = pa.ipc.open_stream(row["data"]).read_all()
-        parts.setdefault(row["name"], []).append((row["part"], table))
-    return {
-        name: pa.concat_tables([table for _, table in sorted(found, key=lambda one: one[0])])
-        for name, found in parts.items()
-    }
