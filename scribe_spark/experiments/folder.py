@@ -206,7 +206,7 @@ class Folder:
         """
         schemas.check_columns(name, frame.schema)
         seen = Observation()
-        watched = frame.observe(seen, *digests.digest_columns(frame))
+        watched = digests.watch_content(frame, seen)
         watched.write.mode("overwrite").parquet(self._table(name))
         with self.usable():
             files = digests.file_digests(self._files, self._table(name))

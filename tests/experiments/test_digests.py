@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from scribe_spark.experiments.digests import content_digest, digest_columns, same_content
+from scribe_spark.experiments.digests import content_digest, same_content, watch_content
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +18,10 @@ def frame(spark) -> DataFrame:
 
 
 def content(frame: DataFrame) -> dict[str, Any]:
-    (row,) = frame.agg(*digest_columns(frame)).collect()
-    return content_digest(row.asDict(), frame.schema)
+    seen = Observation()
+    watched = watch_content(frame, seen)
+    assert watched.collect() == frame.collect()
+    return content_digest(seen.get, frame.schema)
 
 
 def test_order_and_partitions_do_not_matter(frame):
