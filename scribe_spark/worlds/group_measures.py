@@ -41,6 +41,9 @@ _MOST_ROUNDS = 64
 #: What is refused.
 _REFUSED = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refresh", "no group")
 
+#: The measures of messages, whose names do not begin with :data:`PREFIX`.
+_MESSAGES = tuple(f"messages.{lost}{kind}" for kind in SCRIBE_KINDS for lost in ("", "lost "))
+
 #: Every measure of a round -> its unit; see :func:`group_measures`.
 GROUP_MEASURES: dict[str, str] = {
     f"{PREFIX}{name}": unit
@@ -59,12 +62,20 @@ GROUP_MEASURES: dict[str, str] = {
         *((f"publications.{fate}", "publications") for fate in FATES),
         *((f"publications.{count}", "deliveries") for count in PUBLICATION_COUNTS),
     )
-} | {f"messages.{lost}{kind}": "messages" for kind in SCRIBE_KINDS for lost in ("", "lost ")}
+} | dict.fromkeys(_MESSAGES, "messages")
 
 
 def is_of_groups(measure: str) -> bool:
-    """Whether a measure of a round is of Scribe, not of Pastry."""
-    return measure in GROUP_MEASURES
+    """Whether a measure of a round is of Scribe, not of Pastry.
+
+    Examples
+    --------
+    >>> is_of_groups("scribe.repaired.99"), is_of_groups("messages.JOIN")
+    (True, True)
+    >>> is_of_groups("messages.join"), is_of_groups("reference_tree.hosts")
+    (False, False)
+    """
+    return measure.startswith(PREFIX) or measure in _MESSAGES
 
 
 def group_measures(state: ScribeState, result: ScribeResult) -> dict[str, float]:
