@@ -41,9 +41,6 @@ _MOST_ROUNDS = 64
 #: What is refused.
 _REFUSED = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refresh", "no group")
 
-#: The measures of messages, whose names do not begin with :data:`PREFIX`.
-_MESSAGES = tuple(f"messages.{lost}{kind}" for kind in SCRIBE_KINDS for lost in ("", "lost "))
-
 #: Every measure of a round -> its unit; see :func:`group_measures`.
 GROUP_MEASURES: dict[str, str] = {
     f"{PREFIX}{name}": unit
@@ -62,7 +59,7 @@ GROUP_MEASURES: dict[str, str] = {
         *((f"publications.{fate}", "publications") for fate in FATES),
         *((f"publications.{count}", "deliveries") for count in PUBLICATION_COUNTS),
     )
-} | dict.fromkeys(_MESSAGES, "messages")
+} | {f"messages.{lost}{kind}": "messages" for kind in SCRIBE_KINDS for lost in ("", "lost ")}
 
 
 def is_of_groups(measure: str) -> bool:
@@ -75,7 +72,7 @@ def is_of_groups(measure: str) -> bool:
     >>> is_of_groups("messages.join"), is_of_groups("reference_tree.hosts")
     (False, False)
     """
-    return measure.startswith(PREFIX) or measure in _MESSAGES
+    return measure.startswith(PREFIX) or measure in GROUP_MEASURES
 
 
 def group_measures(state: ScribeState, result: ScribeResult) -> dict[str, float]:
