@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from scribe_spark.config.drawn_groups import drawn_or_read, estimated_memberships
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import Flat, Section, Text
-from scribe_spark.errors import InputError
 
 __all__ = ["MOST_GROUPS", "MOST_MEMBERSHIPS", "GroupsConfig"]
 
@@ -65,14 +64,7 @@ class GroupsConfig(Section):
     @classmethod
     def _drawn_or_read(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Sizes are drawn, or a table's: None stands for those of the other way."""
-        flat = cls.flat_names()
-        if given.get("members") is None:
-            return {n: v for n, v in given.items() if not (n in _DRAWN and v is None)}
-        for name in (*_DRAWN, "size"):
-            if given.get(name) is not None:
-                remedy = "is what the table of members says; leave out this, or members"
-                raise InputError(flat[name], given[name], remedy)
-        return {**given, **dict.fromkeys(_DRAWN)}
+        return drawn_or_read(given, _DRAWN, cls.flat_names())
 
     def memberships(self, nodes: int) -> int:
         """About how many members all groups have together; 0 where a table says it.
@@ -82,13 +74,4 @@ class GroupsConfig(Section):
         nodes : int
             Overlay nodes, N.
         """
-        if self.count is None or self.zipf_exponent is None:
-            return 0
-        if self.size is not None:
-            return self.count * self.size
-        if self.count <= 1:
-            return self.count * nodes
-        # the integral of N r^-s from 1 to G, and the first group
-        s = self.zipf_exponent
-        rest = math.log(self.count) if s == 1 else (self.count ** (1 - s) - 1) / (1 - s)
-        return round(nodes * (1 + rest))
+        return estimated_memberships(self.count, self.size, self.zipf_exponent, nodes)

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from scribe_spark.config.drawn_groups import refuse_misfits
 from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.section import Section, Text
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
-from scribe_spark.errors import InputError
 
 __all__ = ["SECTIONS", "RunConfig", "flat_values"]
 
@@ -68,17 +68,9 @@ class RunConfig(NetworkConfig):
 
     @model_validator(mode="after")
     def _groups_fit(self) -> RunConfig:
-        nodes, size = self.overlay.nodes, self.groups.size
-        if size is not None and size > nodes:
-            remedy = f"a group cannot have more members than the {nodes} nodes"
-            raise InputError("group_size", size, remedy)
-        memberships = self.groups.memberships(nodes)
-        if memberships > MOST_MEMBERSHIPS:
-            remedy = (
-                f"makes {memberships:,} members over all groups of {nodes:,} nodes; must be at "
-                f"most {MOST_MEMBERSHIPS:,}"
-            )
-            raise InputError("groups", self.groups.count, remedy)
+        nodes, groups = self.overlay.nodes, self.groups
+        memberships = groups.memberships(nodes)
+        refuse_misfits(groups.count, groups.size, memberships, nodes, MOST_MEMBERSHIPS)
         return self
 
     @property

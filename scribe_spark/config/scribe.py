@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from scribe_spark.config.drawn_groups import drawn_or_read, estimated_memberships
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Flat, Section, Text
@@ -118,14 +119,7 @@ class ScribeConfig(Section):
     @classmethod
     def _drawn_or_read(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Members are drawn, or a table's: None stands for those of the other way."""
-        flat = cls.flat_names()
-        if given.get("members") is None:
-            return {n: v for n, v in given.items() if not (n in _DRAWN and v is None)}
-        for name in (*_DRAWN, "size"):
-            if given.get(name) is not None:
-                remedy = "is what the table of members says; leave out this, or members"
-                raise InputError(flat[name], given[name], remedy)
-        return {**given, **dict.fromkeys(_DRAWN)}
+        return drawn_or_read(given, _DRAWN, cls.flat_names())
 
     @model_validator(mode="after")
     def _consistent(self) -> ScribeConfig:
@@ -140,3 +134,13 @@ class ScribeConfig(Section):
     def has_groups(self) -> bool:
         """Whether there is Scribe on the overlay at all."""
         return self.members is not None or bool(self.count)
+
+    def memberships(self, nodes: int) -> int:
+        """About how many members all groups have together at the start; 0 where a table says it.
+
+        Parameters
+        ----------
+        nodes : int
+            Overlay nodes, N.
+        """
+        return estimated_memberships(self.count, self.size, self.zipf_exponent, nodes)

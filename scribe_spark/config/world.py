@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import model_validator
 
-from scribe_spark.config.groups import GroupsConfig
+from scribe_spark.config.drawn_groups import refuse_misfits
 from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
@@ -63,33 +63,15 @@ class WorldConfig(NetworkConfig):
 
     @model_validator(mode="after")
     def _groups_fit(self) -> WorldConfig:
-        if not self.scribe.has_groups:
+        nodes, scribe, most = self.overlay.nodes, self.scribe, self.overlay.leaf_set // 2
+        if not scribe.has_groups:
             return self
-        nodes, size, most = self.overlay.nodes, self.scribe.size, self.overlay.leaf_set // 2
-        if self.scribe.replicas > most:
+        if scribe.replicas > most:
             remedy = f"must be at most {most}, half of leaf_set: so far a node knows its neighbours"
-            raise InputError("replicas", self.scribe.replicas, remedy)
-        if size is not None and size > nodes:
-            remedy = f"a group cannot have more members than the {nodes} nodes"
-            raise InputError("group_size", size, remedy)
-        memberships = self._memberships()
-        if memberships > MOST_WORLD_MEMBERSHIPS:
-            remedy = (
-                f"makes {memberships:,} members over all groups of {nodes:,} nodes; must be at "
-                f"most {MOST_WORLD_MEMBERSHIPS:,}"
-            )
-            raise InputError("groups", self.scribe.count, remedy)
+            raise InputError("replicas", scribe.replicas, remedy)
+        memberships = scribe.memberships(nodes)
+        refuse_misfits(scribe.count, scribe.size, memberships, nodes, MOST_WORLD_MEMBERSHIPS)
         return self
-
-    def _memberships(self) -> int:
-        """About how many members all groups have together at the start; 0 where a table says it."""
-        scribe = self.scribe
-        if scribe.count is None:
-            return 0
-        if scribe.size is not None:
-            return scribe.count * scribe.size
-        sizes = GroupsConfig(count=scribe.count, zipf_exponent=scribe.zipf_exponent)
-        return sizes.memberships(self.overlay.nodes)
 
     @property
     def estimated_work(self) -> int:

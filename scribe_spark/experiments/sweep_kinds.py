@@ -8,9 +8,7 @@ from typing import Any
 
 import pandas as pd
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from scribe_spark import schemas
 from scribe_spark.config import (
     RUN_FIELDS,
     WORLD_FIELDS,
@@ -28,7 +26,6 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.progress import Progress
-from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.systems import check_variants
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
@@ -159,9 +156,7 @@ def _run_world(
 ) -> PointResult:
     run_world(spark, config, execution, progress, shares)
     with Folder(spark, execution.out) as folder:
-        systems = schemas.PASTRY, SYSTEM
-        table = folder.read_table("rounds").where(F.col("system").isin(*systems))
-        rounds = measures_by_round(table.toPandas())
+        rounds = measures_by_round(folder.read_table("rounds").toPandas())
     return PointResult(summarise(rounds), rounds)
 
 

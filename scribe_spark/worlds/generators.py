@@ -96,9 +96,7 @@ def adjacent_failure(
     """
     refuse_no_round(at, extent)
     live = _untouched(before, extent, at)
-    if count >= len(live):
-        remedy = f"leaves none of {len(live)} live nodes; must be less"
-        raise InputError("adjacent", count, remedy)
+    _refuse_none_left("adjacent", count, len(live))
     raw = draws.stream(seed, "adjacent failure", at)
     first = live[int(draws.whole_numbers(raw, len(live), 1)[0])]
     assert nodes is not None
@@ -138,9 +136,7 @@ def root_failure(
     refuse_no_round(at, extent)
     ring = node_ring(nodes)
     live = np.flatnonzero(np.isin(ring.node, _untouched(before, extent, at)))
-    if holders >= len(live):
-        remedy = f"leaves none of {len(live)} live nodes; must be less"
-        raise InputError("holders", holders, remedy)
+    _refuse_none_left("holders", holders, len(live))
     return EventRows.at_once(at, np.unique(ring.node[_nearest(ring, live, keys, holders)]), FAIL)
 
 
@@ -184,6 +180,12 @@ def flash_crowd(extent: Extent, at: int) -> EventRows:
 def _untouched(before: EventRows | None, extent: Extent, at: int) -> np.ndarray:
     """The nodes that are alive before round `at` and have no event in it so far, ascending."""
     return Lives(EventRows.none() if before is None else before, extent).untouched(at)
+
+
+def _refuse_none_left(field: str, failing: int, live: int) -> None:
+    """Refuse a field that says how many nodes fail, unless some of the live nodes are left."""
+    if failing >= live:
+        raise InputError(field, failing, f"leaves none of {live} live nodes; must be less")
 
 
 def refuse_no_round(at: int, extent: Extent) -> None:

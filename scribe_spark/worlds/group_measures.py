@@ -63,8 +63,16 @@ GROUP_MEASURES: dict[str, str] = {
 
 
 def is_of_groups(measure: str) -> bool:
-    """Whether a measure of a round is of Scribe, not of Pastry."""
-    return measure in GROUP_MEASURES
+    """Whether a measure of a round is of Scribe, not of Pastry.
+
+    Examples
+    --------
+    >>> is_of_groups("scribe.repaired.99"), is_of_groups("messages.JOIN")
+    (True, True)
+    >>> is_of_groups("messages.join"), is_of_groups("reference_tree.hosts")
+    (False, False)
+    """
+    return measure.startswith(PREFIX) or measure in GROUP_MEASURES
 
 
 def group_measures(state: ScribeState, result: ScribeResult) -> dict[str, float]:

@@ -23,8 +23,7 @@ from scribe_spark.scribe.living.duplicates import SOURCE_BITS
 from scribe_spark.scribe.living.events import GroupEvents
 from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.measures import PublicationResults, publications_due
-from scribe_spark.scribe.living.reliable import Reliable
-from scribe_spark.scribe.living.round import play_round
+from scribe_spark.scribe.living.round import application_of, play_round
 from scribe_spark.scribe.living.rows import from_tables, to_tables
 from scribe_spark.scribe.living.rules import ScribeRules
 from scribe_spark.scribe.living.state import ScribeState
@@ -106,7 +105,7 @@ class LiveGroups:
         """
         known = overlay.states.known
         groups = Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
-        application = Reliable(self.rules.buffer, len(known)) if self.rules.reliable else None
+        application = application_of(self.rules, len(known))
         if tables:
             state = from_tables(tables, groups, known, application)
         else:

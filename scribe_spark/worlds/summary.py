@@ -7,6 +7,7 @@ import math
 import pandas as pd
 
 from scribe_spark.worlds.group_measures import GROUP_MEASURES
+from scribe_spark.worlds.group_measures import PREFIX as GROUP_PREFIX
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 
@@ -14,6 +15,9 @@ __all__ = ["measure_of", "measures_by_round", "summarise", "summary_units"]
 
 #: What follows the name of a measure, where the number is not the mean over the rounds.
 _ENDINGS = (".first", ".last", ".least", ".most")
+
+#: Names of counts begin so: a round without one has 0 of it.  All measures of groups are counts.
+_COUNTS = ("messages.", GROUP_PREFIX)
 
 
 def summary_units() -> dict[str, str]:
@@ -38,7 +42,10 @@ def measure_of(metric: str) -> str:
 
 
 def measures_by_round(rounds: pd.DataFrame) -> pd.DataFrame:
-    """A row for each round, a column for each measure; NaN where a round has no such measure.
+    """A row for each round, a column for each measure.
+
+    Where a round has no such measure, the value is 0 for a count of messages or of groups, and for
+    the share of lookups by hops if any lookup was delivered; else it is NaN.
 
     Parameters
     ----------
@@ -48,7 +55,7 @@ def measures_by_round(rounds: pd.DataFrame) -> pd.DataFrame:
     table = rounds.pivot(index="round", columns="measure", values="value").sort_index()
     # what did not occur in a round is not among its rows
     for name in table:
-        if name.startswith("messages."):
+        if name.startswith(_COUNTS):
             table[name] = table[name].fillna(0.0)
         elif name.startswith("hops."):  # of the delivered lookups, if there are any
             table[name] = table[name].fillna(0.0).where(table["lookups.hops"].notna())

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import plain_places
 import pytest
+from stopping import Stops
 from worlds import whole
 
 from scribe_spark.config import Execution, ReferenceTreeConfig
@@ -26,22 +27,6 @@ from scribe_spark.progress import Silent
 from scribe_spark.report.reference_tree import render_reference_tree
 
 CONFIG = ReferenceTreeConfig(hosts="6,12", connections=40, children="2,3", scaling=70)
-
-
-class Stops(Silent):
-    """Interrupts before a phase begins."""
-
-    def __init__(self, before: str = "") -> None:
-        self.before, self.phases, self.lines = before, [], []
-
-    def phase(self, name: str):
-        self.phases.append(name)
-        if name == self.before:
-            raise KeyboardInterrupt
-        return super().phase(name)
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
 
 
 def play(spark, out, progress=None, config=CONFIG, **how) -> str:
@@ -125,7 +110,7 @@ def test_going_on_gives_the_same(spark, finished, tmp_path):
     out = tmp_path / "out"
     for before in ("hosts-6-children-3", "scaling-70-children-2", "report"):
         with pytest.raises(KeyboardInterrupt):
-            play(spark, out, Stops(before), resume=True)
+            play(spark, out, Stops(before=before), resume=True)
     told = Stops()
     play(spark, out, told, resume=True, partitions=3)
     assert told.phases == ["report"]

@@ -17,6 +17,7 @@ from scribe_spark.scribe.living.events import GroupEvents
 from scribe_spark.scribe.living.round import ScribeResult, application_of, play_round
 from scribe_spark.scribe.living.rules import ScribeRules
 from scribe_spark.scribe.living.state import ScribeState
+from scribe_spark.worlds.group_measures import group_measures
 
 FAIL, ROUNDS = 2, 8
 
@@ -105,4 +106,4 @@ def test_seconds_of_rounds(size: Size) -> None:
         seconds = time.process_time() - began
         entries, children = len(world.state.entries), len(world.state.children)
         print(f"round {number}: {seconds:.2f} s, {entries} entries, {children} children")
-        print(f"    {result.numbers()}")
+        print(f"    {group_measures(world.state, result)}")

@@ -13,6 +13,7 @@ from oracle.reference_tree.dht import Dht
 from oracle.reference_tree.host_tree import tree_from_nothing
 from oracle.reference_tree.reconfiguration import Event, reconfigure
 from oracle.reference_tree.tree import reference_tree
+from stopping import Stops
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
@@ -111,14 +112,6 @@ CONFIG = WorldConfig(
 )  # fmt: skip
 
 
-class Stops(Silent):
-    """Interrupts after a round."""
-
-    def note(self, text: str) -> None:
-        if "round 2" in text:
-            raise KeyboardInterrupt
-
-
 def play(spark, out, config=CONFIG, progress=None, **how):
     execution = Execution(out=str(out), master="local[2]", **how)
     experiments.check_world_run(config, execution)
@@ -178,7 +171,7 @@ def test_it_goes_on_to_the_same_rounds(spark, finished, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[run_world.__module__], "SAVE_EVERY", 0.0)
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
-        play(spark, out, progress=Stops())
+        play(spark, out, progress=Stops("round 2"))
     play(spark, out, resume=True, partitions=3)
     assert digest(out) == digest(finished[0])
 

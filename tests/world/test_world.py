@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pyspark.sql import functions as F
+from stopping import Stops
 
 from scribe_spark import experiments, ids
 from scribe_spark.config import Execution, WorldConfig
@@ -25,7 +26,6 @@ from scribe_spark.pastry.living.node_rows import from_rows, to_rows
 from scribe_spark.pastry.living.perfect_start import perfect_start
 from scribe_spark.pastry.living.round import play_round
 from scribe_spark.pastry.ring import Ring
-from scribe_spark.progress import Silent
 from scribe_spark.scribe import join
 from scribe_spark.worlds.round_measures import (
     cell_delays,
@@ -287,18 +287,6 @@ def test_states_are_read_back(simulation):
 # --- runs of worlds
 
 
-class Stops(Silent):
-    """Interrupts when a round is told."""
-
-    def __init__(self, after: str) -> None:
-        self.after, self.lines = after, []
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
-        if self.after in text:
-            raise KeyboardInterrupt
-
-
 def tables(out: Path) -> dict[str, str]:
     recorded = json.loads((out / "manifest.json").read_text())["world"]["tables"]
     return {name: record["digest"] for name, record in recorded.items()}
@@ -339,18 +327,18 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
     for after in ("round 1:", "round 3:", "round 4:"):
         with pytest.raises(KeyboardInterrupt):
             play(spark, out, Stops(after), resume=True)
-    told = Stops("never")
+    told = Stops()
     play(spark, out, told, resume=True, partitions=3)
     assert "goes on with round 4" in told.lines
     assert tables(out) == tables(finished)
-    told = Stops("never")
+    told = Stops()
     play(spark, out, told, resume=True)  # complete: only the page is drawn again
     assert not any("live nodes" in line for line in told.lines)
     assert tables(out) == tables(finished)
     # what was saved is damaged: from the beginning, to the same end
     (part,) = (out / "tables" / "state_even").glob("*.parquet")
     part.write_bytes(part.read_bytes()[:-9])
-    told = Stops("never")
+    told = Stops()
     play(spark, out, told, resume=True)
     assert any("begins again" in line for line in told.lines)
     assert tables(out) == tables(finished)

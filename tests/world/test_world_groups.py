@@ -8,23 +8,24 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from stopping import Stops
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.experiments import Simulation, run_world
+from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of, rules_of
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.perfect_start import perfect_start
 from scribe_spark.pastry.ring import ring_of
-from scribe_spark.progress import Silent
 from scribe_spark.report.world import GROUP_PANELS
 from scribe_spark.scribe.living.events import GroupEvents
 from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.round import play_round
 from scribe_spark.scribe.living.state import CAUSES, ScribeState
-from scribe_spark.worlds.group_measures import group_measures
+from scribe_spark.worlds.group_measures import GROUP_MEASURES, group_measures, is_of_groups
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = WorldConfig(
@@ -106,19 +107,7 @@ def _ordered(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 # --- runs
 
 
-class Stops(Silent):
-    """Interrupts when a round is told."""
-
-    def __init__(self, after: str) -> None:
-        self.after, self.lines = after, []
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
-        if self.after in text:
-            raise KeyboardInterrupt
-
-
-def play(spark, out: Path, told: Silent | None = None, **execution) -> None:
+def play(spark, out: Path, told: Stops | None = None, **execution) -> None:
     run_world(spark, CONFIG, Execution(out=str(out), **execution), told)
 
 
@@ -164,6 +153,21 @@ def test_measures_of_groups_are_scribes_and_the_page_draws_them(finished):
     assert "messages.join" not in scribe
     page = (finished / "report.html").read_text()
     assert all(panel.title in page for panel in GROUP_PANELS)
+
+
+def test_every_measure_of_groups_is_scribes():
+    """Also those of numbers of rounds that are not listed: a repair may take any number."""
+    measured = {"scribe.repaired.63": 1.0, "scribe.repaired.64": 2.0, "scribe.repaired.1000": 3.0,
+                "messages.JOIN": 4.0, "messages.lost payload": 5.0, "messages.join": 6.0,
+                "nodes.live": 7.0, "reference_tree.hosts": 8.0}  # fmt: skip
+    rows = tidy({0: measured})
+    systems = dict(zip(rows["measure"], rows["system"], strict=True))
+    assert systems == {
+        **dict.fromkeys(list(measured)[:5], "scribe"),
+        **{"messages.join": "pastry", "nodes.live": "pastry"},
+        "reference_tree.hosts": "reference_tree",
+    }
+    assert all(is_of_groups(measure) for measure in GROUP_MEASURES)
 
 
 def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):

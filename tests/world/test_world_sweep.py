@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from stopping import Stops
 
 from scribe_spark import cli, experiments
 from scribe_spark.cli import commands
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Sweep, run_world, simulation
-from scribe_spark.progress import Silent
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
@@ -37,18 +37,6 @@ def flags(swept: str, **changes: object) -> list[str]:
 
 
 REPAIR = flags("repair=lazy,none")
-
-
-class Notes(Silent):
-    """Remembers what is told; interrupts where it has to."""
-
-    def __init__(self, until: str | None = None) -> None:
-        self.until, self.lines = until, []
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
-        if self.until is not None and self.until in text:
-            raise KeyboardInterrupt
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +110,25 @@ def test_the_page_draws_metrics_and_rounds(finished):
         assert f'href="{name}/report.html"' in page
 
 
+def test_worlds_with_groups_have_the_measures_of_groups(call, tmp_path):
+    out = tmp_path / "out"
+    groups = {"groups": 4, "replicas": 3, "generator": "mass-failure+publications"}
+    assert call("world", *flags("event_round=1", **groups), "--out", out) == 0
+    found = rows(out).set_index("metric")["value"]
+    assert set(found.index) <= set(summary_units())
+    table = pd.read_parquet(out / "event_round=1" / "tables" / "rounds")
+    scribe = table[table["system"] == "scribe"]
+    assert {"scribe.members", "scribe.joins.own", "messages.JOIN"} <= set(scribe["measure"])
+    for measure, of in scribe.groupby("measure")["value"]:
+        assert found[measure] == pytest.approx(of.sum() / 3)  # nothing in the other rounds
+        assert found[f"{measure}.most"] == of.max()
+        assert found[f"{measure}.least"] == (of.min() if len(of) == 3 else 0.0)
+    assert found["scribe.groups.created.first"] == 4
+    assert found["scribe.members.last"] < found["scribe.members.first"]
+    # some did not occur in all rounds
+    assert scribe.groupby("measure")["value"].count().min() < 3
+
+
 def test_going_on(spark, call, finished, tmp_path, monkeypatch):
     """A point that is gone is played, goes on where it was interrupted; the other is kept."""
     out = tmp_path / "out"
@@ -131,14 +138,14 @@ def test_going_on(spark, call, finished, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[run_world.__module__], "SAVE_EVERY", 0.0)
     sweep = Sweep(WorldConfig(**BASE), GRID)
     how = Execution(out=str(out), master="local[2]", resume=True)
-    told = Notes("round 1:")
+    told = Stops("round 1:")
     experiments.check_sweep(sweep, how)
     with pytest.raises(KeyboardInterrupt):
         experiments.run_sweep(spark, sweep, how, told)
     assert told.lines[:3] == [
         "point 1 of 2: repair=lazy", "rounds: complete, skipped", "point 2 of 2: repair=none",
     ]  # fmt: skip
-    told = Notes()
+    told = Stops()
     swept = experiments.run_sweep(spark, sweep, how, told)
     assert told.lines[2:4] == ["point 2 of 2: repair=none", "goes on with round 1"]
     assert swept.rows.count() == len(rows(finished))
@@ -241,7 +248,7 @@ def test_the_config_of_the_base_says_what_points_are():
 def test_what_did_not_occur_is_nothing_and_what_is_unknown_is_left_out():
     told = {
         0: {"nodes.live": 3.0, "lookups.hops": 2.0, "hops.1": 0.5, "hops.3": 0.5},
-        1: {"nodes.live": 1.0, "messages.join": 6.0},
+        1: {"nodes.live": 1.0, "messages.join": 6.0, "scribe.repaired.2": 3.0},
         2: {"nodes.live": 2.0, "lookups.hops": 1.0, "hops.1": 1.0},
     }
     table = pd.DataFrame(
@@ -260,4 +267,6 @@ def test_what_did_not_occur_is_nothing_and_what_is_unknown_is_left_out():
         "hops.3.least": 0.0, "hops.3.most": 0.5,
         "messages.join": 2.0, "messages.join.first": 0.0, "messages.join.last": 0.0,
         "messages.join.least": 0.0, "messages.join.most": 6.0,
+        "scribe.repaired.2": 1.0, "scribe.repaired.2.first": 0.0, "scribe.repaired.2.last": 0.0,
+        "scribe.repaired.2.least": 0.0, "scribe.repaired.2.most": 3.0,
     }  # fmt: skip

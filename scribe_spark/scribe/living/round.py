@@ -25,7 +25,6 @@ from scribe_spark.scribe.living.handlers import keep_used_values
 from scribe_spark.scribe.living.measures import (
     PublicationResults,
     Repaired,
-    joins_by_cause,
     note_deliveries,
     publications_due,
     repaired,
@@ -82,19 +81,6 @@ class ScribeResult:
     duplicates: tuple[np.ndarray, np.ndarray]
     publications: PublicationResults
     repaired: Repaired
-
-    def numbers(self) -> dict[str, int]:
-        """The round's numbers by name; causes and kinds that did not occur are left out."""
-        return {
-            "groups created": len(self.created[0]),
-            "groups lost": len(self.lost),
-            "publications": len(self.sent.fate),
-            "deliveries": len(self.deliveries[0]),
-            "duplicates": len(self.duplicates[0]),
-            "orphans": len(self.orphans),
-            **{f"JOIN, {why}": count for why, count in joins_by_cause(self.joins).items()},
-            **{f"refused {kind}": count for kind, count in self.refused.items()},
-        }
 
 
 def application_of(rules: ScribeRules, nodes: int) -> Application | None:

@@ -1,0 +1,101 @@
+"""What the sections ``groups`` and ``scribe`` share: groups that are drawn, or a table's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from scribe_spark.errors import InputError
+
+__all__ = ["drawn_or_read", "estimated_memberships", "refuse_misfits"]
+
+
+def drawn_or_read(
+    given: Mapping[str, Any], drawn: Mapping[str, Any], flat: Mapping[str, str]
+) -> dict[str, Any]:
+    """The fields of a section, None for those that the way to get members leaves open.
+
+    Where members are drawn, a None among the `drawn` fields is left out, so that its default is
+    taken; where a table of `members` is read, they are None.
+
+    Parameters
+    ----------
+    given : mapping of str to object
+        Field -> value.
+    drawn : mapping of str to object
+        What a table of members says itself: field -> its default where members are drawn.
+    flat : mapping of str to str
+        Field -> its flat name.
+
+    Raises
+    ------
+    InputError
+        For a field that is given beside a table of members that says the same.
+    """
+    if given.get("members") is None:
+        return {n: v for n, v in given.items() if not (n in drawn and v is None)}
+    for name in (*drawn, "size"):
+        if given.get(name) is not None:
+            remedy = "is what the table of members says; leave out this, or members"
+            raise InputError(flat[name], given[name], remedy)
+    return {**given, **dict.fromkeys(drawn)}
+
+
+def estimated_memberships(
+    count: int | None, size: int | None, zipf_exponent: float | None, nodes: int
+) -> int:
+    """About how many members all groups have together; 0 where a table says it.
+
+    Parameters
+    ----------
+    count : int, optional
+        Groups, G; None where a table of members says which there are.
+    size : int, optional
+        Members of every group, instead of the Zipf-like sizes.
+    zipf_exponent : float, optional
+        Group r has about N r^-zipf_exponent members.
+    nodes : int
+        Overlay nodes, N.
+    """
+    if count is None or zipf_exponent is None:
+        return 0
+    if size is not None:
+        return count * size
+    if count <= 1:
+        return count * nodes
+    # the integral of N r^-s from 1 to G, and the first group
+    s = zipf_exponent
+    rest = math.log(count) if s == 1 else (count ** (1 - s) - 1) / (1 - s)
+    return round(nodes * (1 + rest))
+
+
+def refuse_misfits(
+    count: int | None, size: int | None, memberships: int, nodes: int, most: int
+) -> None:
+    """Refuse groups that are too large for the overlay, or too many members.
+
+    Parameters
+    ----------
+    count, size : int, optional
+        As of :func:`estimated_memberships`.
+    memberships : int
+        About how many members all groups have together.
+    nodes : int
+        Overlay nodes, N.
+    most : int
+        Most members over all groups.
+
+    Raises
+    ------
+    InputError
+    """
+    if size is not None and size > nodes:
+        remedy = f"a group cannot have more members than the {nodes} nodes"
+        raise InputError("group_size", size, remedy)
+    if memberships > most:
+        remedy = (
+            f"makes {memberships:,} members over all groups of {nodes:,} nodes; must be at "
+            f"most {most:,}"
+        )
+        raise InputError("groups", count, remedy)
