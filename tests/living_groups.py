@@ -245,7 +245,21 @@ def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snap
         ),
         orphans=sorted(named(key) for key in result.orphans.tolist()),
         counts=pastry.messages,
+        at_root=sorted(
+            (group[at], node[source]) for at, source in _rows(result.at_root, "group", "source")
+        ),
+        repairing=sorted(node[at] for at in result.repairing.tolist()),
         overlay=seen,
+    )
+
+
+def deliveries_out_of_order(world: World, number: int) -> list[tuple[tuple[int, int, int], int]]:
+    """Of a round: the publications and the members."""
+    result = world.results[number]
+    node, group = world.overlay.states.known.node, world.groups.number
+    rows = zip(*[part[result.out_of_order].tolist() for part in result.deliveries], strict=True)
+    return sorted(
+        ((one // _SOURCE, int(group[at]), one % _SOURCE), int(node[to])) for at, one, to in rows
     )
 
 

@@ -85,6 +85,15 @@ GROUP_PANELS = (
             )
         },
     ),
+    Panel(
+        "late",
+        "Deliveries of publications of earlier rounds",
+        "deliveries",
+        {
+            "scribe.deliveries.late": "late",
+            "scribe.deliveries.out_of_order": "after a newer publication",
+        },
+    ),
     Panel("members", "Members of all groups", "members", {"scribe.members": "members"}),
     Panel("orphans", "Orphans", "nodes in trees", {"scribe.orphans": "orphans"}),
     Panel(
@@ -97,6 +106,21 @@ GROUP_PANELS = (
                 *("own", "forwarder", "parent failed", "root failed"),
                 *("parent left", "refused", "hand-over"),
             )
+        },
+    ),
+    Panel(
+        "joins-at-root",
+        "JOINs answered by roots",
+        "JOINs",
+        {"scribe.joins": "all that were sent", "scribe.joins.at_root": "answered by roots"},
+    ),
+    Panel(
+        "repair",
+        "Failures, and nodes that repair",
+        "nodes",
+        {
+            "scribe.failures": "died and had children",
+            "scribe.repair.nodes": "took part in JOINs after failures",
         },
     ),
     Panel(

@@ -35,7 +35,8 @@ PREFIX = "scribe."
 #: What became of publications, by the round in which they were sent.
 PUBLICATION_COUNTS = ("expected", "in_time", "late", "lost", "duplicates")
 
-#: More rounds than most repairs take; ``repaired.N`` is the number of those that took N.
+#: More rounds than most repairs take; ``repaired.N`` is the number of those that took N.  Most late
+#: deliveries come earlier, too.
 _MOST_ROUNDS = 64
 
 #: What is refused.
@@ -53,9 +54,15 @@ GROUP_MEASURES: dict[str, str] = {
         ("groups.lost", "groups"),
         ("joins", "JOINs"),
         *((f"joins.{cause}", "JOINs") for cause in CAUSES),
+        ("joins.at_root", "JOINs"),
         *((f"refused.{kind}", "messages") for kind in _REFUSED),
+        ("failures", "nodes"),
+        ("repair.nodes", "nodes"),
         ("repaired", "failures"),
         *((f"repaired.{rounds}", "failures") for rounds in range(_MOST_ROUNDS)),
+        ("deliveries.out_of_order", "deliveries"),
+        ("deliveries.late", "deliveries"),
+        *((f"deliveries.late.{rounds}", "deliveries") for rounds in range(1, _MOST_ROUNDS)),
         *((f"publications.{fate}", "publications") for fate in FATES),
         *((f"publications.{count}", "deliveries") for count in PUBLICATION_COUNTS),
     )
@@ -81,16 +88,20 @@ def group_measures(state: ScribeState, result: ScribeResult) -> dict[str, float]
     ``members`` of all groups, ``forwarders`` (in a tree, not member, not root), ``children``
     (entries of all children tables), ``orphans`` (in a tree, not its root, and no live node is its
     parent and has it as a child); ``groups.created`` and ``groups.lost`` (of whose state no live
-    node had a copy); ``joins`` that were sent, and ``joins.CAUSE``; ``refused.KIND``; ``repaired``,
-    the failures after which a root reaches all children of the failed node again since this round,
-    and ``repaired.N``, those of them that took N rounds; ``publications.FATE``.  Messages of Scribe
-    are among ``messages.KIND``; what became of publications is known at their deadline
-    (:func:`publication_measures`).
+    node had a copy); ``joins`` that were sent, ``joins.CAUSE``, and ``joins.at_root``, those that
+    roots answered; ``refused.KIND``; ``failures``, nodes that died (failed or left) and had
+    children; ``repair.nodes`` that took part in JOINs after a failure of a parent or root;
+    ``repaired``, the failures after which a root reaches all children of the failed node again
+    since this round, and ``repaired.N``, those of them that took N rounds; ``deliveries.late`` of
+    publications of earlier rounds, ``deliveries.late.N`` of those sent N rounds before, and
+    ``deliveries.out_of_order``, after a newer one (:mod:`scribe_spark.scribe.living.order`);
+    ``publications.FATE``.  Messages of Scribe are among ``messages.KIND``; what became of
+    publications is known at their deadline (:func:`publication_measures`).
     """
     entries = state.entries
     joins = joins_by_cause(result.joins)
     fates = np.bincount(result.sent.fate, minlength=len(FATES)).tolist()
-    rounds, failures = np.unique(result.repaired.rounds, return_counts=True)
+    late = result.ages[result.ages > 0]
     of: dict[str, float] = {
         "members": int(np.count_nonzero(entries.member)),
         "forwarders": int(np.count_nonzero(~entries.member & ~entries.root)),
@@ -100,15 +111,24 @@ def group_measures(state: ScribeState, result: ScribeResult) -> dict[str, float]
         "groups.lost": len(result.lost),
         "joins": sum(joins.values()),
         **{f"joins.{cause}": count for cause, count in joins.items()},
+        "joins.at_root": len(result.at_root),
         **{f"refused.{kind}": count for kind, count in result.refused.items()},
+        "failures": len(result.failures),
+        "repair.nodes": len(result.repairing),
         "repaired": len(result.repaired.rounds),
-        **{
-            f"repaired.{n}": count
-            for n, count in zip(rounds.tolist(), failures.tolist(), strict=True)
-        },
+        **_by_rounds("repaired", result.repaired.rounds),
+        "deliveries.out_of_order": int(np.count_nonzero(result.out_of_order)),
+        "deliveries.late": len(late),
+        **_by_rounds("deliveries.late", late),
         **{f"publications.{fate}": n for fate, n in zip(FATES, fates, strict=True) if n},
     }
     return {f"{PREFIX}{name}": float(value) for name, value in of.items()}
+
+
+def _by_rounds(name: str, rounds: np.ndarray) -> dict[str, int]:
+    """``NAME.N`` -> how many took N rounds."""
+    found, counts = np.unique(rounds, return_counts=True)
+    return {f"{name}.{n}": count for n, count in zip(found.tolist(), counts.tolist(), strict=True)}
 
 
 def publication_measures(publications: pd.DataFrame) -> dict[int, dict[str, float]]:

@@ -5,11 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from living_groups import World, publication_results, repair_results, world_of
+from living_groups import (
+    World,
+    deliveries_out_of_order,
+    publication_results,
+    repair_results,
+    world_of,
+)
 from oracle.living.compare import differences as overlay_differences
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import PARTS, differences
-from oracle.scribe_living.measures import publications, rounds_until_repaired
+from oracle.scribe_living.measures import (
+    failures,
+    late_deliveries,
+    out_of_order,
+    publications,
+    rounds_until_repaired,
+)
+
+from scribe_spark.worlds.group_measures import group_measures
 
 OVERLAY_PARTS = ("live", "sides", "cells", "new_leafs")
 
@@ -69,3 +83,24 @@ def check(world: World) -> None:
     assert repair_results(world) == repaired
     theirs = sorted(publications(world.run), key=lambda one: one.publication)
     assert sorted(publication_results(world), key=lambda one: one.publication) == theirs
+    compare_measures(world)
+
+
+def compare_measures(world: World) -> None:
+    """Numbers of each round that follow from the oracle's records."""
+    wrong = out_of_order(world.run, numbered=world.case.buffer is not None)
+    for seen, result in zip(world.run.seen, world.results, strict=True):
+        late = late_deliveries(seen)
+        assert deliveries_out_of_order(world, seen.round) == sorted(wrong[seen.round])
+        expected = {
+            "joins.at_root": len(seen.at_root),
+            "repair.nodes": len(seen.repairing),
+            "failures": len(failures(world.run, seen.round)),
+            "deliveries.out_of_order": len(wrong[seen.round]),
+            "deliveries.late": sum(late.values()),
+            **{f"deliveries.late.{age}": count for age, count in late.items()},
+        }
+        measured = group_measures(world.state, result)
+        assert measured.items() >= {f"scribe.{name}": n for name, n in expected.items()}.items()
+        ages = [name for name in measured if name.startswith("scribe.deliveries.late.")]
+        assert len(ages) == len(late)

@@ -111,6 +111,7 @@ def _remember_repairs(scribe: Scribe, gone: Gone) -> None:
     row = scribe.entry(group, child)
     under = row >= 0
     under[under] = scribe.state.entries.parent[row[under]] == node[under]
+    scribe.failures = np.unique(node[under])
     old = scribe.state.repairs
     scribe.state.repairs = Repairs(
         np.r_[old.died, np.full(under.sum(), scribe.number)],

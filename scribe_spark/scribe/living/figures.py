@@ -63,6 +63,8 @@ def _add_children(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
     scribe.added.append((at, joins))
     row = scribe.entry(joins.group, joins.source)
     takes = ~entries.root[row]  # a root takes no answer
+    by_root = takes & entries.root[entries.find(place)]
+    scribe.at_root.append(joins.take(by_root))
     entries.parent[row[takes]] = at[takes]
     entries.heard[row[takes]] = scribe.number
 

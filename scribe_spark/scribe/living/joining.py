@@ -1,5 +1,8 @@
 """JOINs of a round: all start together and go up hop by hop.
 
+A JOIN repairs if its cause is that the parent or the root failed; so does that of a node that
+enters the tree because such a JOIN has come to it, and which sends its own instead.
+
 References
 ----------
 JSAC 2002, Section III.A.2, Figure 3.
@@ -17,7 +20,7 @@ from scribe_spark.scribe.living.handlers import call_fault_handler
 from scribe_spark.scribe.living.roots import become_root
 from scribe_spark.scribe.living.scribe import Joins, Scribe
 from scribe_spark.scribe.living.sorted_table import NONE
-from scribe_spark.scribe.living.state import cause
+from scribe_spark.scribe.living.state import FAILED, cause
 
 __all__ = ["send_joins"]
 
@@ -33,20 +36,25 @@ class _Routed:
         Where they are.
     path : ndarray of int64, shape (m, longest path)
         The nodes that they were at, NONE after the end.
+    repairs : ndarray of bool, shape (m,)
+        Which of them repair.
     """
 
     joins: Joins
     at: np.ndarray
     path: np.ndarray
+    repairs: np.ndarray
 
     @classmethod
-    def of(cls, joins: Joins) -> _Routed:
+    def of(cls, joins: Joins, repairs: np.ndarray) -> _Routed:
         """JOINs at their sources."""
-        return cls(joins, joins.source, joins.source[:, None])
+        return cls(joins, joins.source, joins.source[:, None], repairs)
 
     def take(self, index: np.ndarray) -> _Routed:
         """Some of them."""
-        return _Routed(self.joins.take(index), self.at[index], self.path[index])
+        return _Routed(
+            self.joins.take(index), self.at[index], self.path[index], self.repairs[index]
+        )
 
     @staticmethod
     def join(*parts: _Routed) -> _Routed:
@@ -57,7 +65,10 @@ class _Routed:
             for part in parts
         ]
         joins = Joins.join(*[part.joins for part in parts])
-        return _Routed(joins, np.concatenate([part.at for part in parts]), np.concatenate(paths))
+        at, repairs = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("at", "repairs")
+        )
+        return _Routed(joins, at, np.concatenate(paths), repairs)
 
 
 def send_joins(scribe: Scribe) -> None:
@@ -73,7 +84,9 @@ def send_joins(scribe: Scribe) -> None:
     joins = joins.with_extra(extra)
     _note(scribe, joins)
     # 2. all JOINs take a hop; some are delivered where they began
-    moving, delivered = _onward(scribe, _Routed.of(joins))
+    repairs = np.isin(joins.cause, FAILED)
+    scribe.repairing.append(joins.source[repairs])
+    moving, delivered = _onward(scribe, _Routed.of(joins, repairs))
     group, node = group[delivered], node[delivered]
     place = scribe.key(group, node)
     knows = scribe.state.copies.has(place)
@@ -106,12 +119,13 @@ def _onward(scribe: Scribe, routed: _Routed) -> tuple[_Routed, np.ndarray]:
     circled = (routed.path == onward[:, None]).any(axis=1) & ~delivered
     goes = np.flatnonzero((onward >= 0) & ~delivered & ~circled)
     path = np.concatenate([routed.path[goes], onward[goes, None]], axis=1)
-    return _Routed(routed.joins.take(goes), onward[goes], path), delivered
+    return _Routed(routed.joins.take(goes), onward[goes], path, routed.repairs[goes]), delivered
 
 
 def _superstep(scribe: Scribe, moving: _Routed) -> _Routed:
     """All JOINs under way arrive; who is on whose chain is as it was before."""
     joins, at = moving.joins, moving.at
+    scribe.repairing.append(at[moving.repairs])
     place = scribe.key(joins.group, at)
     row = scribe.state.entries.find(place)
     # 1. those of nodes on the receiver's own chain go on
@@ -123,7 +137,9 @@ def _superstep(scribe: Scribe, moving: _Routed) -> _Routed:
     new, which = np.unique(place[stranger], return_inverse=True)
     own = Joins.of(*scribe.split(new), scribe.number, cause("forwarder"))
     np.minimum.at(own.extra, which, joins.extra[stranger])
-    own_moving, delivered = _onward(scribe, _Routed.of(own))
+    repairs = np.zeros(len(new), dtype=bool)
+    repairs[which[moving.repairs[stranger]]] = True
+    own_moving, delivered = _onward(scribe, _Routed.of(own, repairs))
     ends = np.zeros(len(at), dtype=bool)
     ends[stranger] = delivered[which]
 

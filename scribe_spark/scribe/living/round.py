@@ -17,7 +17,7 @@ from scribe_spark.pastry.living.lookups import Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.scribe.living import chains, creating, joining, leaving, roots, sources, upkeep
-from scribe_spark.scribe.living.duplicates import keep_got, publication_ids
+from scribe_spark.scribe.living.duplicates import SOURCE_BITS, keep_got, publication_ids
 from scribe_spark.scribe.living.emitting import disseminate_with_upcalls, settle
 from scribe_spark.scribe.living.events import GroupEvents, play_group_events
 from scribe_spark.scribe.living.groups import Groups
@@ -30,6 +30,7 @@ from scribe_spark.scribe.living.measures import (
     repaired,
 )
 from scribe_spark.scribe.living.multicast import Parcels, disseminate
+from scribe_spark.scribe.living.order import out_of_order
 from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.replicas import replicate_changed
 from scribe_spark.scribe.living.rules import ScribeRules
@@ -54,10 +55,16 @@ class ScribeResult:
         Groups of whose state no live node had a copy, before the round's CREATEs.
     joins : Joins
         All JOINs that were sent.
+    at_root : Joins
+        Those that roots have answered, whose children the sources have become.
     sent : Sent
         Publications and what became of them.
     deliveries : (ndarray of int64, ndarray of int64, ndarray of int64)
         Group, publication, node; in the order in which they came.
+    ages : ndarray of int64
+        Of each delivery the rounds since the publication was sent; 0: in the same round.
+    out_of_order : ndarray of bool
+        Which deliveries came after one of a newer publication; see :mod:`.order`.
     refused : dict of str to int
         Messages that were refused, by kind.
     duplicates : (ndarray of int64, ndarray of int64)
@@ -69,18 +76,28 @@ class ScribeResult:
         Of those whose deadline is this round.
     repaired : Repaired
         Nodes that died, all of whose children are reached again.
+    failures : ndarray of int64
+        Nodes that died (failed or left) and were the parents of others in at least one tree.
+    repairing : ndarray of int64
+        Nodes that a JOIN that repairs was at, its source too: they have sent it, passed it on or
+        answered it.  A JOIN of a node that such a JOIN made a forwarder repairs, too.
     """
 
     created: tuple[np.ndarray, np.ndarray]
     lost: np.ndarray
     joins: Joins
+    at_root: Joins
     sent: sources.Sent
     deliveries: tuple[np.ndarray, np.ndarray, np.ndarray]
+    ages: np.ndarray
+    out_of_order: np.ndarray
     refused: dict[str, int]
     orphans: np.ndarray
     duplicates: tuple[np.ndarray, np.ndarray]
     publications: PublicationResults
     repaired: Repaired
+    failures: np.ndarray
+    repairing: np.ndarray
 
 
 def application_of(rules: ScribeRules, nodes: int) -> Application | None:
@@ -199,18 +216,25 @@ def _look(
 ) -> ScribeResult:
     """The measurement; writes what it keeps for later rounds."""
     deliveries, again = scribe.deliveries.arrays(), scribe.deliveries.duplicates()
-    note_deliveries(scribe, sent, _names(scribe, sent), deliveries, again)
+    names = _names(scribe, sent)
+    note_deliveries(scribe, sent, names, deliveries, again)
+    wrong = out_of_order(scribe, sent, names, deliveries)
     keep_got(scribe)
     keep_used_values(scribe)
     return ScribeResult(
         created=(creates[0][made], creates[1][made]),
         lost=lost,
         joins=Joins.join(Joins(), *scribe.joins),
+        at_root=Joins.join(Joins(), *scribe.at_root),
         sent=sent,
         deliveries=deliveries,
+        ages=scribe.number - (deliveries[1] >> SOURCE_BITS),
+        out_of_order=wrong,
         refused={kind: count for kind, count in sorted(scribe.refused.items()) if count},
         orphans=scribe.state.entries.key[orphans],
         duplicates=again,
         publications=publications_due(scribe.state, scribe.number, scribe.rules.deadline),
         repaired=repaired(scribe, orphans),
+        failures=scribe.failures,
+        repairing=np.unique(np.concatenate([scribe.failures[:0], *scribe.repairing])),
     )

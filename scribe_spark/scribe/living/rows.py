@@ -25,6 +25,7 @@ from scribe_spark.scribe.living.state import (
     DeadRoots,
     Entries,
     Got,
+    Lacking,
     Missing,
     Publications,
     Repairs,
@@ -47,6 +48,7 @@ _SORTED: dict[str, tuple[type[SortedTable], tuple[str, ...]]] = {
     "addresses": (Addresses, _NODE),
     "strangers": (SortedTable, _NODE),
     "dead_roots": (DeadRoots, _NODE),
+    "lacking": (Lacking, _NODE),
 }
 
 _PLAIN: dict[str, type[Publications] | type[Missing] | type[Got]] = {
@@ -116,6 +118,8 @@ def to_tables(
     came = np.flatnonzero(state.incarnation != NEVER)
     tables["incarnations"] = names.outside({"node": came, "round": state.incarnation[came]})
     tables["created"] = names.outside({"group": np.flatnonzero(state.created)})
+    some = np.flatnonzero(state.newest >= 0)
+    tables["newest"] = names.outside({"group": some, "publication": state.newest[some]})
     tables["values"] = _values_table(state.values)
     if application is not None:
         for name, frame in application.tables().items():
@@ -155,6 +159,8 @@ def from_tables(
     came = names.inside(tables["incarnations"])
     state.incarnation[came["node"]] = came["round"]
     state.created[names.inside(tables["created"])["group"]] = True
+    newest = names.inside(tables["newest"])
+    state.newest[newest["group"]] = newest["publication"]
     state.values = _values(tables["values"])
     if application is not None:
         application.restore(

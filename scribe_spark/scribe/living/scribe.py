@@ -111,6 +111,12 @@ class Scribe:
         Messages that were refused, by kind.
     joins : list of Joins
         Sent in this round.
+    at_root : list of Joins
+        Answered by roots, whose children the sources have become.
+    repairing : list of ndarray of int64
+        Nodes that JOINs that repair have come to, their sources too; see `joining`.
+    failures : ndarray of int64
+        Nodes that died in this round and were the parents of others.
     added : list of (ndarray of int64, Joins)
         Parents and the JOINs of their new children, for joinHandler.
     changed : list of ndarray of int64
@@ -137,6 +143,9 @@ class Scribe:
     tally: Tally = field(default_factory=lambda: Tally(MESSAGE_KINDS + SCRIBE_KINDS))
     refused: Counter[str] = field(default_factory=Counter)
     joins: list[Joins] = field(default_factory=list)
+    at_root: list[Joins] = field(default_factory=list)
+    repairing: list[np.ndarray] = field(default_factory=list)
+    failures: np.ndarray = field(default_factory=whole_numbers)
     added: list[tuple[np.ndarray, Joins]] = field(default_factory=list)
     changed: list[np.ndarray] = field(default_factory=list)
     paid: list[np.ndarray] = field(default_factory=list)

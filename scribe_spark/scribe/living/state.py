@@ -23,8 +23,10 @@ __all__ = [
     "Children",
     "Copies",
     "DeadRoots",
+    "FAILED",
     "Entries",
     "Got",
+    "Lacking",
     "Missing",
     "Publications",
     "Repairs",
@@ -44,6 +46,10 @@ CAUSES = (
     "cycle",
     "ask",
 )
+
+
+#: The numbers of those of them that are failures.
+FAILED = (CAUSES.index("parent failed"), CAUSES.index("root failed"))
 
 
 def cause(name: str) -> int:
@@ -204,6 +210,19 @@ class Missing:
     late: np.ndarray = field(default_factory=whole_numbers)
 
 
+@dataclass
+class Lacking(SortedTable):
+    """Members that have not got the newest publication of their group; by (group, node).
+
+    Attributes
+    ----------
+    newest : ndarray of int64
+        The newest that they have got since their join, as of `Publications`; or NONE.
+    """
+
+    newest: np.ndarray = field(default_factory=whole_numbers)
+
+
 @dataclass(frozen=True)
 class Got:
     """Nodes that have had a publication whose deadline has not come: to count duplicates."""
@@ -229,13 +248,16 @@ class ScribeState:
         Groups that were created at some time.
     values : dict of int to ndarray of int64
         What an application keeps in the groups' states.
-    dead_roots, repairs, publications, missing, got
-        For the measures alone.
+    newest : ndarray of int64, shape (G,)
+        The newest publication of each group that a root has taken, or NONE; see `order`.
+    dead_roots, repairs, publications, missing, lacking, got
+        For the measures alone, as `newest`.
     """
 
     size: int
     incarnation: np.ndarray
     created: np.ndarray
+    newest: np.ndarray
     entries: Entries = field(default_factory=Entries)
     children: Children = field(default_factory=Children)
     copies: Copies = field(default_factory=Copies)
@@ -246,6 +268,7 @@ class ScribeState:
     repairs: Repairs = field(default_factory=Repairs)
     publications: Publications = field(default_factory=Publications)
     missing: Missing = field(default_factory=Missing)
+    lacking: Lacking = field(default_factory=Lacking)
     got: Got = field(default_factory=Got)
 
     @classmethod
@@ -265,4 +288,5 @@ class ScribeState:
         if groups * nodes * nodes >= 2**63:
             raise ValueError(f"{groups} groups among {nodes} nodes are too many")
         created = np.zeros(groups, dtype=bool)
-        return cls(nodes, np.full(nodes, NEVER, dtype=np.int64), created)
+        newest = np.full(groups, NONE, dtype=np.int64)
+        return cls(nodes, np.full(nodes, NEVER, dtype=np.int64), created, newest)

@@ -163,6 +163,8 @@ Measures
 22. *Messages*: CREATE, JOIN, MULTICAST (source to root), address, payload (tree edges),
     retransmission, LEAVE, tree goodbye, heartbeat, refresh, replica, drop child; `lost <kind>`
     are those of them that met a dead node. Refused is counted apart: CREATE, JOIN, MULTICAST,
-    payload, refresh, no group (JOINs).
+    payload, refresh, no group (JOINs). A JOIN *repairs* if its cause is `parent failed` or `root
+    failed`, or if it is the own JOIN of a node that became a forwarder by one that repairs; all
+    nodes that it was at take part in the repair.
 23. *Settings* (`groups.Settings`): times at least 1, child_timeout > refresh, 1 <= k <= l/2.
 """

@@ -21,6 +21,8 @@ PARTS = (
     "duplicates",
     "orphans",
     "counts",
+    "at_root",
+    "repairing",
 )
 
 

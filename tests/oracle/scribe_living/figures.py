@@ -42,6 +42,8 @@ def add_child(scribe: Scribe, node: int, message: Join) -> None:
     child = scribe.entry(group, source)
     if child is not None and not child.root:  # a root takes no answer
         child.parent, child.heard = node, scribe.round
+        if scribe.entries[group][node].root:
+            scribe.at_root.append((group, source))
 
 
 def deliver_multicast(scribe: Scribe, group: int, node: int, message: Payload) -> dict:

@@ -18,6 +18,7 @@ class Routed:
 
     join: Join
     message: Message
+    repairs: bool  # because a parent or root failed; also a forwarder's own that comes of that
 
 
 class JoinPhase:
@@ -45,7 +46,10 @@ class JoinPhase:
         """Send a JOIN from its source; the status after its first hop."""
         self.note(join)
         key = self.scribe.groups[join.group].key
-        return self.onward(Routed(join, Message(key, [join.source])))
+        repairs = join.cause in ("parent failed", "root failed")
+        if repairs:
+            self.scribe.repairing.add(join.source)
+        return self.onward(Routed(join, Message(key, [join.source]), repairs))
 
     def note(self, join: Join) -> None:
         """A node remembers the JOIN that it sends."""
@@ -65,6 +69,8 @@ class JoinPhase:
         arrived: dict[tuple[int, int], list[Routed]] = {}
         for routed in self.moving:
             arrived.setdefault((routed.join.group, routed.message.at), []).append(routed)
+            if routed.repairs:
+                self.scribe.repairing.add(routed.message.at)
         self.moving = []
         chains = {place: self.scribe.chain(*place) for place in arrived}
         for (group, node), messages in sorted(arrived.items(), key=place_of):
@@ -89,7 +95,7 @@ class JoinPhase:
             return
         own = Join(group, node, self.scribe.round, "forwarder", least_extra(joins))
         key = self.scribe.groups[group].key
-        routed = Routed(own, Message(key, [node]))
+        routed = Routed(own, Message(key, [node]), any(one.repairs for one in messages))
         if self.onward(routed) != DELIVERED:
             forward(self.scribe, node, joins, lambda: self.note(own))
         elif (group, node) in self.scribe.copies:

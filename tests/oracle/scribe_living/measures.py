@@ -65,6 +65,40 @@ def joins_by_cause(snapshot: Snapshot) -> dict[str, int]:
     return dict(sorted(Counter(cause for _, _, cause in snapshot.joins).items()))
 
 
+def late_deliveries(snapshot: Snapshot) -> dict[int, int]:
+    """Rounds since the publication -> deliveries of a round; of publications of earlier rounds."""
+    ages = Counter(snapshot.round - publication[0] for publication, _ in snapshot.ordered)
+    return {age: count for age, count in sorted(ages.items()) if age}
+
+
+def out_of_order(run: Run, numbered: bool) -> dict[int, list[tuple[Publication, int]]]:
+    """Round -> deliveries after the same member has got a newer publication since it joined.
+
+    Newer is what roots number later, which is the order of rounds, then of the sources' nodeIds;
+    where nothing is numbered it is what was sent in a later round.
+    """
+    idents = run.scribe.overlay.idents
+    got: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+    found: dict[int, list[tuple[Publication, int]]] = {}
+    for snapshot in run.seen:
+        members = {(group, node) for group, nodes in snapshot.members.items() for node in nodes}
+        got = {member: had for member, had in got.items() if member in members}
+        found[snapshot.round] = []
+        for publication, node in snapshot.ordered:
+            at, group, source = publication
+            place = (at, idents[source]) if numbered else (at,)
+            had = got.setdefault((group, node), [])
+            if any(other > place for other in had):
+                found[snapshot.round].append((publication, node))
+            had.append(place)
+    return found
+
+
+def failures(run: Run, number: int) -> list[int]:
+    """Nodes that died in a round and were the parents of others."""
+    return sorted(node for (died, node), under in run.affected.items() if died == number and under)
+
+
 def per_live_node(snapshot: Snapshot) -> dict[str, float]:
     """Messages by kind, per live node."""
     return {kind: count / len(snapshot.live) for kind, count in snapshot.counts.items()}

@@ -112,6 +112,8 @@ class Scribe:
     got: set[tuple[Publication, int]] = field(default_factory=set)
     # of the round, emptied at its beginning
     joins: list[tuple[int, int, str]] = field(default_factory=list)  # group, node, cause
+    at_root: list[tuple[int, int]] = field(default_factory=list)  # group, new child of the root
+    repairing: set[int] = field(default_factory=set)  # nodes that JOINs that repair were at
     refused: Counter[str] = field(default_factory=Counter)
     deliveries: list[tuple[Publication, int]] = field(default_factory=list)  # in order
     duplicates: Counter[Publication] = field(default_factory=Counter)

@@ -44,6 +44,9 @@ class Snapshot:
     duplicates: dict[Publication, int]  # at members
     orphans: list[tuple[int, int]]  # group, node
     counts: dict[str, int]  # messages by kind, Pastry's among them
+    at_root: list[tuple[int, int]] = field(default_factory=list)
+    # group, node: JOINs answered by a root
+    repairing: list[int] = field(default_factory=list)
     members: dict[int, frozenset[int]] = field(default_factory=dict)
     overlay: pastry.Snapshot | None = None
 
@@ -84,6 +87,7 @@ class Run:
         overlay.round = round
         counts, sides = Counter(overlay.counts), pastry.leaf_sets(overlay)
         scribe.joins, scribe.deliveries = [], []
+        scribe.at_root, scribe.repairing = [], set()
         scribe.refused, scribe.duplicates = Counter(), Counter()
         group_events = self.play_events(list(events))  # (1)
         pastry.mend(overlay)  # (2)
@@ -240,6 +244,8 @@ class Run:
             duplicates=dict(sorted(scribe.duplicates.items())),
             orphans=[(group, node) for group, node, _ in entries if is_orphan(scribe, group, node)],
             counts=dict(sorted(counts.items())),
+            at_root=sorted(scribe.at_root),
+            repairing=sorted(scribe.repairing),
             members={group: frozenset(nodes) for group, nodes in members.items()},
         )
 
