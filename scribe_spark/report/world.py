@@ -85,15 +85,8 @@ GROUP_PANELS = (
             )
         },
     ),
-    Panel(
-        "late",
-        "Deliveries of publications of earlier rounds",
-        "deliveries",
-        {
-            "scribe.deliveries.late": "late",
-            "scribe.deliveries.out_of_order": "after a newer publication",
-        },
-    ),
+    Panel("late", "Late deliveries", "deliveries", {"scribe.deliveries.late": "late"}),
+    Panel("order", "Out of order", "deliveries", {"scribe.deliveries.out_of_order": "deliveries"}),
     Panel("members", "Members of all groups", "members", {"scribe.members": "members"}),
     Panel("orphans", "Orphans", "nodes in trees", {"scribe.orphans": "orphans"}),
     Panel(
@@ -106,28 +99,18 @@ GROUP_PANELS = (
                 *("own", "forwarder", "parent failed", "root failed"),
                 *("parent left", "refused", "hand-over"),
             )
-        },
-    ),
-    Panel(
-        "joins-at-root",
-        "JOINs answered by roots",
-        "JOINs",
-        {"scribe.joins": "all that were sent", "scribe.joins.at_root": "answered by roots"},
-    ),
-    Panel(
-        "repair",
-        "Failures, and nodes that repair",
-        "nodes",
-        {
-            "scribe.failures": "died and had children",
-            "scribe.repair.nodes": "took part in JOINs after failures",
-        },
+        }
+        | {"scribe.joins.at_root": "answered by a root"},
     ),
     Panel(
         "repaired",
-        "Failures repaired",
-        "failures",
-        {"scribe.repaired": "all children of the failed node reached again"},
+        "Failures and repair",
+        "nodes",
+        {
+            "scribe.failures": "died and had children",
+            "scribe.repaired": "all children of the failed node reached again",
+            "scribe.repair.nodes": "took part in JOINs after failures",
+        },
     ),
     Panel(
         "groups-lost",
