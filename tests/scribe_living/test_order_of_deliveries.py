@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,9 +15,15 @@ from oracle.scribe_living.compare import PARTS, differences
 from oracle.scribe_living.measures import out_of_order
 from oracle.scribe_living.upcalls import Join, Local, Payload, Publication
 
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.ring import Ring
+from scribe_spark.scribe.living import order
+from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.rows import from_tables, to_tables
-from scribe_spark.scribe.living.upcalls import NOTHING, Calls
+from scribe_spark.scribe.living.sources import FATES, Sent
+from scribe_spark.scribe.living.state import Missing, ScribeState
+from scribe_spark.scribe.living.upcalls import NOTHING, Application, Calls
 
 
 def less(number):
@@ -25,7 +32,9 @@ def less(number):
 
 
 class Hasty(Reliable):
-    """Users get at once what comes, the last first; repairs bring some of it again."""
+    """Users get at once what comes, forwards or backwards; repairs bring some of it again."""
+
+    step = 1
 
     def fault_handler(self, calls: Calls, joins: pd.DataFrame) -> np.ndarray:
         extra = super().fault_handler(calls, joins)
@@ -34,46 +43,128 @@ class Hasty(Reliable):
     def message_handler(
         self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame
     ) -> pd.DataFrame:
-        return contents[["call", "publication"]][::-1]
+        return contents[["call", "publication"]][:: self.step]
 
 
 class OraclesHasty(oracle.Reliable):
     """The same for the oracle."""
+
+    step = 1
 
     def fault_handler(self, here: Local, join: Join) -> int | None:
         extra = super().fault_handler(here, join)
         return None if extra is None else int(less(extra))
 
     def message_handler(self, here: Local, message: Payload) -> list[Publication]:
-        return list(message.publications)[::-1]
+        return list(message.publications)[:: self.step]
 
 
-def hasty_world(seed: int) -> World:
+def hasty_world(seed: int, step: int) -> World:
     world = world_of(replace(random_world(seed, most=40), buffer=64))
-    world.application = Hasty(64, len(world.overlay.states.known))
-    world.run.scribe.application = OraclesHasty(64)
+    world.application, world.run.scribe.application = hasty(world, step), OraclesHasty(64)
+    world.run.scribe.application.step = step
     return world
 
 
+def hasty(world: World, step: int) -> Hasty:
+    application = Hasty(64, world.state.size)
+    application.step = step
+    return application
+
+
 @pytest.mark.parametrize(
-    ("seed", "resumed"),
+    ("seed", "step"),
     [
-        *((2, False), (9, True)),
-        *[pytest.param(seed, seed % 2 == 1, marks=pytest.mark.slow) for seed in range(12, 30)],
+        *((2, 1), (9, -1)),
+        *[pytest.param(seed, 1, marks=pytest.mark.slow) for seed in range(12, 30)],
     ],
 )
-def test_they_are_those_that_a_list_of_all_deliveries_gives(seed: int, resumed: bool) -> None:
-    world = hasty_world(seed)
+def test_they_are_those_that_a_list_of_all_deliveries_gives(seed: int, step: int) -> None:
+    """The state is written and read after each round of every second world."""
+    world = hasty_world(seed, step)
     known = world.overlay.states.known
     for number in range(world.case.rounds):
         events = [event for event in world.case.events if event[0] == number]
         assert differences(*world.step(number, events), PARTS) == []
-        if resumed:
+        if seed % 2:
             tables = to_tables(world.state, world.groups, known, world.application)
-            world.application = Hasty(64, len(known))
+            world.application = hasty(world, step)
             world.state = from_tables(tables, world.groups, known, world.application)
     theirs = out_of_order(world.run, numbered=True)
     for number in range(world.case.rounds):
         assert deliveries_out_of_order(world, number) == sorted(theirs[number]), number
     if seed in (2, 9):
         assert sum(map(len, theirs.values())) >= 10
+
+
+# --- deliveries in any order whatever
+
+GROUPS, NODES, ROUNDS = 3, 7, 25
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
+    pick = np.random.default_rng(seed)
+    numbers = pick.permutation(NODES) * 3 + 1  # of the nodes, which are positions below
+    ids = np.arange(NODES, dtype=np.uint64)
+    known = Ring(ids, ids, numbers, numbers)
+    groups = Groups(np.arange(GROUPS), Keys(ids[:GROUPS], ids[:GROUPS]), NODES)
+    state = ScribeState.empty(NODES, GROUPS)
+    had: dict[tuple[int, int], list[tuple[int, int]]] = {}  # of members: round, source
+    ever: list[tuple[int, int, int]] = []  # group, round, source
+    for number in range(ROUNDS):
+        # 1. members join and quit
+        for group, node in np.ndindex(GROUPS, NODES):
+            row = state.entries.find(np.array([group * NODES + node]))
+            if (group, node) not in had and pick.random() < 0.2:
+                if row[0] < 0:
+                    state.entries.enter(np.array([group * NODES + node]), number, "own")
+                    row = state.entries.find(np.array([group * NODES + node]))
+                state.entries.member[row], state.entries.joined[row] = True, number
+                had[group, node] = []
+            elif (group, node) in had and pick.random() < 0.08:
+                state.entries.member[row] = False
+                if pick.random() < 0.5:
+                    state.entries.drop(row)
+                del had[group, node]
+        # 2. publications, and who gets what
+        sent = [one for one in np.ndindex(GROUPS, NODES) if pick.random() < 0.06]
+        fates = [int(pick.random() < 0.2) * FATES.index("no root") for _ in sent]
+        fresh = [(group, number, source) for group, source in sent]
+        ever += [one for one, fate in zip(fresh, fates, strict=True) if not fate]
+        late = [one for one in ever if one[1] < number and pick.random() < 0.05]
+        got = [
+            (*one, node)
+            for one in late + [one for one in fresh if one in ever]
+            for node in range(NODES)
+            if (one[0], node) in had and pick.random() < (0.7 if one[1] == number else 0.3)
+        ]
+        got = [got[at] for at in pick.permutation(len(got))]
+        missing = [
+            (group, number << 32 | int(numbers[source]), node, -1)
+            for group, _, source in fresh
+            for node in range(NODES)
+            if (group, node) in had and (group, number, source, node) not in got
+        ]
+        state.missing = Missing(*np.array(missing, dtype=np.int64).reshape(-1, 4).T)
+        # 3. which of them are out of order
+        scribe = SimpleNamespace(
+            application=Application(),
+            overlay=SimpleNamespace(states=SimpleNamespace(known=known)),
+            state=state,
+            number=number,
+            key=lambda group, node: group * NODES + node,
+        )
+        group, source = np.array(sent, dtype=np.int64).reshape(-1, 2).T
+        given = Sent(group, source, source, np.array(fates, dtype=np.int8))
+        to, at, by, node = np.array(got, dtype=np.int64).reshape(-1, 4).T
+        ours = order.out_of_order(
+            scribe, given, number << 32 | numbers[source], (to, at << 32 | numbers[by], node)
+        )
+        theirs = []
+        for one, *place, member in got:
+            theirs.append(any(other > tuple(place) for other in had[one, member]))
+            had[one, member].append(tuple(place))
+        assert ours.tolist() == theirs
+        if seed % 2:
+            state = from_tables(to_tables(state, groups, known), groups, known)

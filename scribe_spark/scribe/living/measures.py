@@ -115,7 +115,7 @@ def note_deliveries(
     order = np.argsort(keys)
     delivered = places(keys[order], pending_keys(scribe, got[0], got[1]))
     known = delivered >= 0
-    pairs = np.unique(delivered[known] * size + got[2][known])
+    pairs = np.sort(delivered[known] * size + got[2][known])
     # 1. late deliveries, duplicates
     missing = state.missing
     at = places(keys[order], pending_keys(scribe, missing.group, missing.publication))
