@@ -89,6 +89,7 @@ def check(world: World) -> None:
 def compare_measures(world: World) -> None:
     """Numbers of each round that follow from the oracle's records."""
     wrong = out_of_order(world.run, numbered=world.case.buffer is not None)
+    assert not any(wrong.values()), "reliable delivery keeps order, best effort has none"
     for seen, result in zip(world.run.seen, world.results, strict=True):
         late = late_deliveries(seen)
         assert deliveries_out_of_order(world, seen.round) == sorted(wrong[seen.round])
