@@ -20,7 +20,7 @@ from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, o
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.breadth_first import HopGraph, hops, nearest, searches
 from scribe_spark.underlay.frames import add_delay, add_path_delay, packet_batch, read_routes
-from scribe_spark.underlay.paths import merged_links, path_links
+from scribe_spark.underlay.paths import merged_links, packets_on_links, path_links
 from scribe_spark.underlay.protocol import PACKETS
 from scribe_spark.underlay.router_ids import RouterIds
 
@@ -62,6 +62,19 @@ class HopKernel(RouterIds):
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Route delay in microseconds between router indices, row by row."""
         return hops(self.graph, a, b) * self.hop_us
+
+    def link_packets(
+        self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        graph = self.graph
+        totals = np.zeros(len(graph.sender), dtype=np.int64)
+        for rows, search in searches(graph, a):
+            of = a[rows], b[rows], packets[rows]
+            totals += packets_on_links(search.last_link, len(totals), *of)
+        link = np.flatnonzero(totals)
+        sender, receiver = (graph.index[end[link]] for end in (graph.sender, graph.receiver))
+        return sender, receiver, totals[link]
 
 
 @functools.lru_cache(maxsize=1)

@@ -89,9 +89,7 @@ def mend(state: OverlayState, number: int, rules: WorldRules, kernel: Kernel, ta
     """Keep-alives, detection, and repair of leaf sets and tables; writes into `state`."""
     live = state.live()
     leaves = state.states.distinct_leaves(live)
-    tally.add(
-        "keep-alive", np.count_nonzero(leaves >= 0), between=lambda: _to_leaves(live, leaves)
-    )
+    tally.add("keep-alive", np.count_nonzero(leaves >= 0), between=lambda: _to_leaves(live, leaves))
     repair_leaf_sets(state, detect_failures(state, number), tally)
     if rules.repair == "eager":
         find_all_dead(state, number, rules, kernel, tally)
