@@ -5,6 +5,7 @@ The oracle says who sends what to whom; the routes are those of a random network
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import worlds
 from living_groups import World, world_of
+from oracle.random_cases import random_case
 from oracle.routes import Routes
 from oracle.scribe_living.cases import random_world
 
@@ -25,16 +27,18 @@ from scribe_spark.worlds.link_stress import KINDS, LINK_STRESS_MEASURES, LinkStr
 
 Message = tuple[str, int, int]
 
-#: With reliable delivery (and lost retransmissions), and best effort.
-RELIABLE, BEST_EFFORT = (0, 8), range(1, 9)
+#: With reliable delivery (and lost retransmissions), and best effort; one with introductions.
+RELIABLE, BEST_EFFORT, INTRODUCED = (0, 8), (1, 2, 3, 4, 5, 26), 26
 CASES = [*((seed, True) for seed in RELIABLE), *((seed, False) for seed in BEST_EFFORT)]
 
 PAYLOAD = {"MULTICAST", "payload", "retransmission"}
 
 
+@functools.cache
 def played(seed: int, reliable: bool) -> tuple[World, list[tuple[Traffic, list[Message]]]]:
     """A world's rounds: what the kernels remember, and the oracle's messages."""
     case = random_world(seed)
+    case = replace(case, rules=replace(case.rules, introduce=seed == INTRODUCED))
     world = world_of(case if reliable else replace(case, buffer=None))
     rounds = []
     for number in range(case.rounds):
@@ -69,7 +73,7 @@ def test_the_worlds_have_messages_of_every_kind_and_lost_ones() -> None:
         counts = world.run.scribe.overlay.counts
         kinds |= {kind for kind in counts if kind.startswith("lost ") and counts[kind]}
     assert kinds >= {*MESSAGE_KINDS, *SCRIBE_KINDS} - {"lookup"}
-    assert kinds >= {"lost heartbeat", "lost payload", "lost retransmission", "lost repair"}
+    assert kinds >= {"lost heartbeat", "lost payload", "lost JOIN", "lost repair"}
 
 
 # --- along routes
@@ -77,11 +81,11 @@ def test_the_worlds_have_messages_of_every_kind_and_lost_ones() -> None:
 
 def network(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Routes, MatrixKernel, int]:
     """The routes of a random network, the kernel that has them, and its directed links."""
-    (one,) = [one for one in worlds.worlds() if one.case.seed == seed]
-    delay, pred = worlds.route_matrices(one.case)
-    arrays = {"delay": delay, "pred": pred, "routers": np.array(one.case.routers)}
+    case = random_case(seed)
+    delay, pred = worlds.route_matrices(case)
+    arrays = {"delay": delay, "pred": pred, "routers": np.array(case.routers)}
     monkeypatch.setattr(matrices, "open_array", arrays.__getitem__)
-    return one.routes, MatrixKernel(*arrays), len(one.case.links)
+    return case.routes(), MatrixKernel(*arrays), len(case.links)
 
 
 def counted(sent: list[Message], router: dict[int, int], routes: Routes) -> dict[str, Counter]:
@@ -132,7 +136,7 @@ def on_routers(overlay: OverlayState, router: np.ndarray) -> OverlayState:
 
 
 def test_there_is_no_mean_per_slot_where_links_would_share_slots(monkeypatch) -> None:
-    routes, kernel, links = network(20, monkeypatch)
+    _, kernel, _ = network(20, monkeypatch)
     world, rounds = played(1, False)
     placed = on_routers(world.overlay, np.zeros(len(world.overlay.alive), dtype=np.int64))
     found = LinkStress(1, 0, 0).measures(rounds[0][0], placed, kernel)
