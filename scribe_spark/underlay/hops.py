@@ -20,7 +20,7 @@ from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, o
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.breadth_first import HopGraph, hops, nearest, searches
 from scribe_spark.underlay.frames import add_delay, add_path_delay, packet_batch, read_routes
-from scribe_spark.underlay.paths import merged_links, packets_on_links, path_links
+from scribe_spark.underlay.paths import merged_links, path_links
 from scribe_spark.underlay.protocol import PACKETS
 from scribe_spark.underlay.router_ids import RouterIds
 
@@ -70,8 +70,8 @@ class HopKernel(RouterIds):
         graph = self.graph
         totals = np.zeros(len(graph.sender), dtype=np.int64)
         for rows, search in searches(graph, a):
-            of = a[rows], b[rows], packets[rows]
-            totals += packets_on_links(search.last_link, len(totals), *of)
+            row, link = path_links(search.last_link, a[rows], b[rows])
+            np.add.at(totals, link, packets[rows][row])
         link = np.flatnonzero(totals)
         sender, receiver = (graph.index[end[link]] for end in (graph.sender, graph.receiver))
         return sender, receiver, totals[link]

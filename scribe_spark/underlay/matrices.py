@@ -64,7 +64,7 @@ class MatrixKernel(RouterIds):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
         pred = open_array(self.pred)
-        totals = packets_on_links(last_links(pred), pred.size, a, b, packets)
+        totals = packets_on_links(pred, a, b, packets)
         link = np.flatnonzero(totals)
         return *np.divmod(link, len(pred)), totals[link]
 

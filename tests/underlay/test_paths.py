@@ -30,17 +30,17 @@ def test_path_links_equal_the_oracle():
 
 
 def test_packets_on_links_are_those_of_all_paths(monkeypatch):
-    monkeypatch.setattr(paths, "_ROUTES", 7)
+    monkeypatch.setattr(paths, "_SOURCES", 3)
     for one in worlds.worlds():
         r = len(one.case.routers)
         source, target = drawn_routes(one)
         packets = np.arange(30) % 4 + 1
-        last = last_links(worlds.route_matrices(one.case)[1])
+        pred = worlds.route_matrices(one.case)[1]
         expected: Counter = Counter()
         for ends, number in zip(zip(source, target, strict=True), packets.tolist(), strict=True):
             for s, d in one.routes.path_links(*ends):
                 expected[s * r + d] += number
-        found = packets_on_links(last, r * r, source, target, packets)
+        found = packets_on_links(pred, source, target, packets)
         assert {link: found[link] for link in np.flatnonzero(found)} == expected
 
 
