@@ -9,6 +9,7 @@ import functools
 from collections import Counter
 from dataclasses import replace
 
+import arriving
 import numpy as np
 import pytest
 import worlds
@@ -24,12 +25,16 @@ from scribe_spark.scribe.living.scribe import SCRIBE_KINDS
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel
 from scribe_spark.worlds.link_stress import KINDS, LINK_STRESS_MEASURES, LinkStress
+from scribe_spark.worlds.live_groups import GroupRound, LiveGroups
 
 Message = tuple[str, int, int]
 
 #: With reliable delivery (and lost retransmissions), and best effort; one with introductions.
 RELIABLE, BEST_EFFORT, INTRODUCED = (0, 8), (1, 2, 3, 4, 5, 26), 26
 CASES = [*((seed, True) for seed in RELIABLE), *((seed, False) for seed in BEST_EFFORT)]
+
+#: Its groups have no access lists.
+OPEN = 24
 
 PAYLOAD = {"MULTICAST", "payload", "retransmission"}
 
@@ -162,3 +167,45 @@ def test_a_count_without_its_ends_is_an_error() -> None:
     with pytest.raises(ValueError, match="2 join, from 0 nodes to 0"):
         Tally(traffic=Traffic()).add("join", 2, between=lambda: (nobody, nobody))
     Tally().add("join", 2, between=lambda: pytest.fail("nobody wants them"))
+
+
+class Linked(arriving.Kernel):
+    """Every pair of routers has a link of its own."""
+
+    def link_packets(self, a, b, packets) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return a, b, packets
+
+
+@functools.cache
+def lived(period: int) -> list[GroupRound]:
+    """The rounds of a world whose groups are open to all."""
+    case = replace(random_world(OPEN), buffer=None)
+    world = world_of(case)
+    groups, nodes = world.groups, case.count
+    stress = LinkStress(period, nodes * (nodes - 1), nodes)
+    keys = groups.keys.hi, groups.keys.lo
+    live = LiveGroups(groups.number, *keys, {}, world.rules, case.rounds, stress)
+    kernel = Linked(world.pastry.kernel.delay_us, np.arange(nodes))
+    tables, rounds = {}, []
+    for number in range(case.rounds):
+        rows = [(*event, -1)[1:4] for event in case.events if event[0] == number]
+        names = ("node", "event", "group")
+        events = dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
+        if not rows:
+            events = {name: np.empty(0, dtype=int) for name in names}
+        of = (number, events, 5, world.pastry.rules, kernel)
+        rounds.append(live.play(world.overlay, tables, *of))
+        tables = rounds[-1].state
+    return rounds
+
+
+@pytest.mark.parametrize("period", [3])
+def test_rounds_that_are_measured_have_it_and_nothing_else_changes(period: int) -> None:
+    never, some = lived(0), lived(period)
+    for number, (without, with_it) in enumerate(zip(never, some, strict=True)):
+        measured = with_it.measures.keys() - without.measures.keys()
+        assert not without.measures.keys() & LINK_STRESS_MEASURES.keys()
+        assert measured == (LINK_STRESS_MEASURES.keys() if (number + 1) % period == 0 else set())
+        assert with_it.measures.items() >= without.measures.items()
+        assert with_it.overlay.messages == without.overlay.messages
+        assert with_it.state == without.state
