@@ -22,6 +22,7 @@ from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult
 from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.living.traffic import Traffic
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.events import GroupEvents
 from scribe_spark.scribe.living.groups import OPERATIONS, Groups
@@ -49,6 +50,7 @@ class World:
     state: ScribeState
     application: Application | None = None
     results: list[ScribeResult] = field(default_factory=list)
+    traffic: Traffic | None = None
 
     def step(self, number: int, events: list[Event]) -> tuple[Snapshot, Snapshot]:
         """Kernels and oracle play a round; counts that are 0 are left out."""
@@ -82,6 +84,7 @@ class World:
             self.rules,
             self.pastry.kernel,
             application=self.application,
+            traffic=self.traffic,
         )
 
 

@@ -72,6 +72,7 @@ BAD = [
     ("delivery", "sure", "must be one of best-effort, reliable"),
     ("buffer", 0, "must be at least 1"),
     ("deadline", -1, "must be at least 0"),
+    ("link_stress_period", -1, "must be at least 0"),
     ("lookups", -1, "must be at least 0"),
     ("lookups", 10**9, "must be at most 100,000,000"),
     ("detection", -1, "must be at least 0"),

@@ -114,6 +114,13 @@ class ScribeConfig(Section):
         le=MOST_ROUNDS,
         description="Rounds after which a publication that has not been delivered counts as lost",
     )
+    link_stress_period: int = Field(
+        default=10,
+        ge=0,
+        le=MOST_ROUNDS,
+        description="The link stress of payload and of maintenance is measured in the last of "
+        "every this many rounds; 0: never",
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -37,6 +37,7 @@ from scribe_spark.worlds import (
     world_groups,
 )
 from scribe_spark.worlds.access import RIGHTS
+from scribe_spark.worlds.link_stress import LinkStress
 
 __all__ = [
     "WORLD_OVERLAYS",
@@ -144,7 +145,9 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
         for code, right in enumerate(RIGHTS)
     }
     keys_hi, keys_lo = hi.view("uint64"), lo.view("uint64")
-    return LiveGroups(number, keys_hi, keys_lo, lists, rules, config.world.rounds)
+    underlay = simulation.underlay
+    link_stress = LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers))
+    return LiveGroups(number, keys_hi, keys_lo, lists, rules, config.world.rounds, link_stress)
 
 
 # --- refusals

@@ -35,12 +35,16 @@ class Panel:
     name, title, unit : str
     measures : dict of str to str
         Measure -> what its line is called.
+    every_round : bool
+        Whether a round without a value is a gap in the line; else lines join the rounds that have
+        one.
     """
 
     name: str
     title: str
     unit: str
     measures: Mapping[str, str]
+    every_round: bool = True
 
 
 PANELS = (
@@ -117,6 +121,23 @@ GROUP_PANELS = (
         "Groups whose state nobody has",
         "groups",
         {"scribe.groups.lost": "lost"},
+    ),
+    Panel(
+        "link-stress-mean",
+        "Link stress, mean over all directed links",
+        "messages per link, in rounds in which it is measured",
+        {
+            "link_stress.payload.mean_existing": "payload",
+            "link_stress.maintenance.mean_existing": "maintenance",
+        },
+        every_round=False,
+    ),
+    Panel(
+        "link-stress-max",
+        "Link stress, maximum",
+        "messages on a directed link, in rounds in which it is measured",
+        {"link_stress.payload.max": "payload", "link_stress.maintenance.max": "maintenance"},
+        every_round=False,
     ),
 )
 
@@ -223,6 +244,8 @@ def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
 def _lines(panel: Panel, table: pd.DataFrame) -> dict[str, pd.Series]:
     """Label -> values by round, of the measures that there are."""
     lines = {label: table[name] for name, label in panel.measures.items() if name in table}
+    if not panel.every_round:
+        return {label: line.dropna() for label, line in lines.items()}
     if panel.name != _MOST_FREQUENT:
         return lines
     return {label: line.fillna(0) / table["nodes.live"] for label, line in lines.items()}

@@ -63,6 +63,19 @@ class HopKernel(RouterIds):
         """Route delay in microseconds between router indices, row by row."""
         return hops(self.graph, a, b) * self.hop_us
 
+    def link_packets(
+        self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        graph = self.graph
+        totals = np.zeros(len(graph.sender), dtype=np.int64)
+        for rows, search in searches(graph, a):
+            row, link = path_links(search.last_link, a[rows], b[rows])
+            np.add.at(totals, link, packets[rows][row])
+        link = np.flatnonzero(totals)
+        sender, receiver = (graph.index[end[link]] for end in (graph.sender, graph.receiver))
+        return sender, receiver, totals[link]
+
 
 @functools.lru_cache(maxsize=1)
 def _graph(routers: str, links: str) -> HopGraph:

@@ -19,7 +19,7 @@ from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, o
 from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.frames import add_delay, add_path_delay, packet_batch, read_routes
 from scribe_spark.underlay.nearest import nearest
-from scribe_spark.underlay.paths import last_links, merged_links, path_links
+from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
 from scribe_spark.underlay.protocol import PACKETS
 from scribe_spark.underlay.router_ids import RouterIds
 
@@ -58,6 +58,15 @@ class MatrixKernel(RouterIds):
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
         return open_array(self.delay)[a, b].astype(np.int64)
+
+    def link_packets(
+        self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        pred = open_array(self.pred)
+        totals = packets_on_links(pred, a, b, packets)
+        link = np.flatnonzero(totals)
+        return *np.divmod(link, len(pred)), totals[link]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-__all__ = ["LastLink", "last_links", "merged_links", "path_links"]
+__all__ = ["LastLink", "last_links", "merged_links", "packets_on_links", "path_links"]
 
 #: Of routes (sources, targets; row by row, never the same): the router before the target, and the
 #: number of the link between the two.
@@ -53,6 +53,53 @@ def path_links(
         on = before != source[row]
         row, here = row[on], before[on]
     return _concatenate(rows), _concatenate(links)
+
+
+def packets_on_links(
+    pred: np.ndarray, source: np.ndarray, target: np.ndarray, packets: np.ndarray
+) -> np.ndarray:
+    """Packets on each link when routes carry some.
+
+    All packets from a source that come through a router take the same link to it, so what is
+    added up along the routes is the packets through each router; links come last.
+
+    Parameters
+    ----------
+    pred : ndarray of int, shape (R, R)
+        Predecessors.
+    source, target : ndarray of int64, shape (M,)
+        One route per row, router indices.
+    packets : ndarray of int64, shape (M,)
+
+    Returns
+    -------
+    ndarray of int64, shape (R * R,)
+        Of the links numbered src * R + dst.
+    """
+    r = len(pred)
+    totals = np.zeros(r * r, dtype=np.int64)
+    order = np.argsort(source, kind="stable")
+    source, target, packets = source[order], target[order], packets[order]
+    for first in range(0, r, _SOURCES):
+        some = slice(*np.searchsorted(source, [first, first + _SOURCES]))
+        block = pred[first : first + _SOURCES].astype(np.int64)
+        # places in the block: row * R + router
+        row = np.arange(len(block))
+        before = (block + row[:, None] * r).ravel()
+        at_source = np.zeros(len(before), dtype=bool)
+        at_source[row * r + first + row] = True
+        through = np.zeros(len(before), dtype=np.int64)
+        here, number = (source[some] - first) * r + target[some], packets[some]
+        while (on := ~at_source[here]).any():
+            here, number = here[on], number[on]
+            np.add.at(through, here, number)
+            here = before[here]
+        used = np.flatnonzero(through)
+        np.add.at(totals, before[used] % r * r + used % r, through[used])
+    return totals
+
+
+_SOURCES = 32  # whose routes are followed together: what they need fits into a cache
 
 
 def merged_links(

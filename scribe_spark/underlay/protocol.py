@@ -53,6 +53,23 @@ class Kernel(Protocol):
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Route delay in microseconds between router indices, row by row."""
 
+    def link_packets(
+        self, a: np.ndarray, b: np.ndarray, packets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Packets on each directed core link, when the routes between routers carry some.
+
+        Parameters
+        ----------
+        a, b : ndarray of int64, shape (M,)
+            Router indices: from where to where, row by row.
+        packets : ndarray of int64, shape (M,)
+
+        Returns
+        -------
+        sender, receiver, packets : ndarray of int64, shape (L,)
+            Router indices of the ends of each link that carries packets, and how many.
+        """
+
 
 class Underlay(Protocol):
     """The router network under the overlay.

@@ -15,6 +15,7 @@ from scribe_spark.scribe.living.round import ScribeResult
 from scribe_spark.scribe.living.scribe import SCRIBE_KINDS
 from scribe_spark.scribe.living.sources import FATES
 from scribe_spark.scribe.living.state import CAUSES, ScribeState
+from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
 
 __all__ = [
     "GROUP_MEASURES",
@@ -67,6 +68,7 @@ GROUP_MEASURES: dict[str, str] = {
         *((f"publications.{count}", "deliveries") for count in PUBLICATION_COUNTS),
     )
 } | {f"messages.{lost}{kind}": "messages" for kind in SCRIBE_KINDS for lost in ("", "lost ")}
+GROUP_MEASURES |= LINK_STRESS_MEASURES
 
 
 def is_of_groups(measure: str) -> bool:

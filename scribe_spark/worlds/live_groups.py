@@ -18,6 +18,7 @@ from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult
 from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.living.traffic import Traffic
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.duplicates import SOURCE_BITS
 from scribe_spark.scribe.living.events import GroupEvents
@@ -29,6 +30,7 @@ from scribe_spark.scribe.living.rules import ScribeRules
 from scribe_spark.scribe.living.state import ScribeState
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import group_measures
+from scribe_spark.worlds.link_stress import LinkStress
 
 __all__ = ["GroupRound", "LiveGroups"]
 
@@ -42,7 +44,7 @@ class GroupRound:
     overlay : RoundResult
         Of Pastry.
     measures : dict of str to float
-        Of the groups; see :mod:`.group_measures`.
+        Of the groups; see :mod:`.group_measures` and :mod:`.link_stress`.
     state : dict of str to pyarrow.Table
         The groups after the round, as `rows.to_tables` writes them.
     publications : pyarrow.Table
@@ -70,6 +72,8 @@ class LiveGroups:
     rules : ScribeRules
     rounds : int
         Of the world.
+    link_stress : LinkStress
+        In which rounds it is measured.
     """
 
     numbers: np.ndarray
@@ -78,6 +82,7 @@ class LiveGroups:
     lists: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
     rules: ScribeRules
     rounds: int
+    link_stress: LinkStress
 
     def play(
         self,
@@ -111,16 +116,20 @@ class LiveGroups:
         else:
             state = ScribeState.empty(len(known), len(groups))
         of_nodes, of_groups = _split(events, known, groups)
+        traffic = Traffic() if self.link_stress.is_measured(number) else None
         of_overlay, result = play_round(
             *(overlay, state, number, of_nodes, of_groups, groups, rules, self.rules, kernel),
-            *(lookups, application),
+            *(lookups, application, traffic),
         )
+        measures = group_measures(state, result)
+        if traffic is not None:
+            measures |= self.link_stress.measures(traffic, overlay, kernel)
         due = [result.publications]
         if number == self.rounds - 1:
             due.append(publications_due(state, number, self.rules.deadline, everything=True))
         return GroupRound(
             of_overlay,
-            group_measures(state, result),
+            measures,
             to_tables(state, groups, known, application),
             _by_group(due, groups),
         )

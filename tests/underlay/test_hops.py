@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -51,6 +52,22 @@ def test_delay(spark, both):
     ours, theirs = (one.delay(frame, "a", "b", "d") for one in both)
     assert ours.columns == ["n", "a", "b", "d"]
     assert rows(ours) == rows(theirs)
+
+
+def test_link_packets(both):
+    a, b = (both[0].kernel.index(np.array(drawn(both[0], 3000, seed))) for seed in (3, 4))
+    packets = np.random.default_rng(6).integers(1, 5, len(a))
+    _, pred, _ = both[1].kernel.open()
+    expected: Counter = Counter()
+    for source, here, number in zip(a.tolist(), b.tolist(), packets.tolist(), strict=True):
+        while here != source:
+            before = int(pred[source, here])
+            expected[before, here] += number
+            here = before
+    for one in both:
+        sender, receiver, found = one.kernel.link_packets(a, b, packets)
+        assert dict(zip(zip(sender, receiver, strict=True), found, strict=True)) == expected
+        assert [len(part) for part in one.kernel.link_packets(a[:0], b[:0], packets[:0])] == [0] * 3
 
 
 def test_path_delay(spark, both):

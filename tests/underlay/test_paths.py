@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import worlds
 
-from scribe_spark.underlay.paths import last_links, merged_links, path_links
+from scribe_spark.underlay import paths
+from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
 
 
 def drawn_routes(one: worlds.World) -> tuple[np.ndarray, np.ndarray]:
@@ -24,6 +27,21 @@ def test_path_links_equal_the_oracle():
             for s, d in one.routes.path_links(*ends)
         ]
         assert sorted(zip(row.tolist(), link.tolist(), strict=True)) == sorted(expected)
+
+
+def test_packets_on_links_are_those_of_all_paths(monkeypatch):
+    monkeypatch.setattr(paths, "_SOURCES", 3)
+    for one in worlds.worlds():
+        r = len(one.case.routers)
+        source, target = drawn_routes(one)
+        packets = np.arange(30) % 4 + 1
+        pred = worlds.route_matrices(one.case)[1]
+        expected: Counter = Counter()
+        for ends, number in zip(zip(source, target, strict=True), packets.tolist(), strict=True):
+            for s, d in one.routes.path_links(*ends):
+                expected[s * r + d] += number
+        found = packets_on_links(pred, source, target, packets)
+        assert {link: found[link] for link in np.flatnonzero(found)} == expected
 
 
 def test_merged_links_equal_the_oracle():

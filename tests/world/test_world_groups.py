@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,9 @@ from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of, rules_of
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.perfect_start import perfect_start
+from scribe_spark.pastry.living.traffic import Traffic
 from scribe_spark.pastry.ring import ring_of
 from scribe_spark.report.world import GROUP_PANELS
 from scribe_spark.scribe.living.events import GroupEvents
@@ -26,12 +30,13 @@ from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.round import play_round
 from scribe_spark.scribe.living.state import CAUSES, ScribeState
 from scribe_spark.worlds.group_measures import GROUP_MEASURES, group_measures, is_of_groups
+from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = WorldConfig(
     **NETWORK, nodes=80, leaf_set=8, groups=6, replicas=3, rounds=9, lookups=20, deadline=4,
     generator="mass-failure+root-failure+publications", share=0.2, event_round=2,
-    delivery="reliable", publish_source="member",
+    delivery="reliable", publish_source="member", link_stress_period=3,
 )  # fmt: skip
 
 
@@ -59,6 +64,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             of_nodes, of_groups = now[now["group"].isna()], now[now["group"].notna()]
             given = [frame["node"].to_numpy() for frame in (of_nodes, of_groups)]
             names = [frame["event"].astype(str).to_numpy() for frame in (of_nodes, of_groups)]
+            traffic = Traffic() if number in (2, 5, 8) else None
             pastry, result = play_round(
                 overlay,
                 state,
@@ -73,8 +79,11 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
                 kernel,
                 CONFIG.world.lookups,
                 application,
+                traffic,
             )
             measured = world.step()
+            stress = {name: of for name, of in measured.items() if name in LINK_STRESS_MEASURES}
+            assert stress == ({} if traffic is None else link_by_link(traffic, overlay, simulation))
             assert measured.items() >= group_measures(state, result).items()
             assert measured["lookups"] == len(pastry.lookups.hops)
             entries = state.entries
@@ -98,6 +107,35 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             assert measured["scribe.joins"] == joins
     finally:
         world.release()
+
+
+def link_by_link(traffic: Traffic, overlay: OverlayState, simulation: Simulation) -> dict:
+    """Link stress, message after message, along the routes of the matrices."""
+    _, pred, _ = simulation.underlay.kernel.open()
+    router, found = overlay.states.known.router, {}
+    core = simulation.topology.links.count()
+    links = core + 2 * len(router), core + 200 * len(pred)
+    for name in ("payload", "maintenance"):
+        packets: Counter = Counter()
+        for kind in traffic.kinds():
+            is_payload = kind in ("MULTICAST", "payload", "retransmission")
+            if kind == "lookup" or is_payload != (name == "payload"):
+                continue
+            for sender, to in zip(
+                *[part.tolist() for part in traffic.between([kind])], strict=True
+            ):
+                assert sender != to
+                packets.update([("up", sender), ("down", to)])
+                source, here = router[sender], router[to]
+                while here != source:
+                    packets["core", pred[source, here], here] += 1
+                    here = pred[source, here]
+        total = sum(packets.values())
+        assert total > 0
+        found[f"link_stress.{name}.mean"] = total / links[1]
+        found[f"link_stress.{name}.mean_existing"] = total / links[0]
+        found[f"link_stress.{name}.max"] = max(packets.values())
+    return found
 
 
 def _ordered(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -151,8 +189,12 @@ def test_measures_of_groups_are_scribes_and_the_page_draws_them(finished):
     scribe = set(rounds.loc[rounds["system"] == "scribe", "measure"])
     assert {"scribe.orphans", "messages.JOIN", "scribe.publications.late"} <= scribe
     assert "messages.join" not in scribe
+    measured = rounds[rounds["measure"].isin(LINK_STRESS_MEASURES)]
+    assert set(measured["measure"]) == set(LINK_STRESS_MEASURES)
+    assert set(measured["round"]) == {2, 5, 8}
     page = (finished / "report.html").read_text()
     assert all(panel.title in page for panel in GROUP_PANELS)
+    assert re.search(r"Maintenance: [\d.,]+ in round 2, [\d.,]+ in round 8", page)
 
 
 def test_every_measure_of_groups_is_scribes():

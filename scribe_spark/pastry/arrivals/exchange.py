@@ -21,7 +21,7 @@ def exchange_leaf_sets(
     states: States,
     senders: np.ndarray,
     is_alive: IsAlive,
-    count: Callable[[np.ndarray, np.ndarray], None],
+    count: Callable[[np.ndarray, np.ndarray, np.ndarray], None],
 ) -> int:
     """Rounds of exchange in an overlay that one task has; writes `states.leaves`.
 
@@ -37,7 +37,7 @@ def exchange_leaf_sets(
         Live nodes, each once: who got a new leaf, and who has arrived.
     is_alive : callable
     count : callable
-        Called with the sender of each message, and whether it arrives.
+        Called with the sender and the receiver of each message, and whether it arrives.
 
     Returns
     -------
@@ -52,14 +52,14 @@ def exchange_leaf_sets(
         at, column = np.nonzero(sets >= 0)
         receiver = sets[at, column].astype(np.int64)
         arrives = is_alive(receiver)
-        count(senders[at], arrives)
+        count(senders[at], receiver, arrives)
         at, receiver = at[arrives], receiver[arrives]
         offered = np.c_[live_only(is_alive, sets), senders.astype(np.int32)]
         gained = take_leaves(states, receiver, offered[at], only_new=True)
         # 2. answers
         refused = ~holds_leaf(states, receiver, senders[at])
         asker, asked = senders[at][refused], receiver[refused]
-        count(asked, np.ones(len(asked), dtype=bool))
+        count(asked, asker, np.ones(len(asked), dtype=bool))
         answers = live_only(is_alive, states.leaves[asked])
         more = take_leaves(states, asker, answers, only_new=True)
         senders = np.union1d(gained, more)

@@ -21,7 +21,15 @@ from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["LATER", "Introduced", "introduce", "is_earlier", "learn", "rows_told"]
+__all__ = [
+    "LATER",
+    "Introduced",
+    "Introductions",
+    "introduce",
+    "is_earlier",
+    "learn",
+    "rows_told",
+]
 
 #: The place in a wave of nodes that are not of it.
 LATER = np.int64(2**63 - 1)
@@ -49,6 +57,23 @@ class Introduced:
     row: np.ndarray
 
 
+@dataclass(frozen=True)
+class Introductions:
+    """Messages of this kind: arrays of int64, shape (m,).
+
+    Attributes
+    ----------
+    cause : ndarray of int64
+        Which of the arrived nodes a message is about.
+    sender, to : ndarray of int64
+        Positions in `States.known`.
+    """
+
+    cause: np.ndarray
+    sender: np.ndarray
+    to: np.ndarray
+
+
 def introduce(
     states: States,
     kernel: Kernel,
@@ -57,7 +82,7 @@ def introduce(
     arriving: np.ndarray,
     order: np.ndarray,
     rules: ArrivalRules,
-) -> np.ndarray:
+) -> Introductions:
     """Introductions in an overlay that one task has; writes `states.cells`.
 
     Parameters
@@ -71,22 +96,22 @@ def introduce(
 
     Returns
     -------
-    ndarray of int64, shape (w,)
-        How many introductions each node of the wave has caused.
+    Introductions
+        All that were sent.
     """
-    messages = np.zeros(len(arriving), dtype=np.int64)
     if len(arriving) < 2:  # there is nobody to learn of
-        return messages
+        return Introductions(*np.empty((3, 0), dtype=np.int64))
     place = np.full(len(states.known), LATER)
     place[arriving] = order
     # 1. the nodes on the route send who is in their rows now; all see the state before
-    offers = []
+    offers, told = [], []
     first, last = rows_of_routes(states, routes, present, arriving, rules.rows)
     for hop in zip(routes, first, last, present, strict=True):
         message, entries = supplied_entries(states, *hop)
         one, column = np.nonzero(is_earlier(place, entries, arriving[message]))
         offers.append((message[one], entries[one, column].astype(np.int64)))
-        messages[np.unique(message[one])] += 1
+        to = np.unique(message[one])
+        told.append((to, hop[0][to], arriving[to]))
     message, entry = (np.concatenate(part) for part in zip(*offers, strict=True))
     introduced = learn(states, kernel, arriving, place, arriving[message], entry)
     # 2. who is new to a node is told, by the state after that
@@ -97,7 +122,8 @@ def introduce(
         pairs = introduced.arrived[new], introduced.to[new], introduced.row[new]
         for to, position, cell in rows_told(cells, *pairs):
             take_cells(states, kernel, to, position, cell)
-    return messages + np.bincount(introduced.arrived, minlength=len(arriving))
+    told.append((introduced.arrived, own[introduced.arrived], introduced.to))
+    return Introductions(*(np.concatenate(part) for part in zip(*told, strict=True)))
 
 
 def is_earlier(place: np.ndarray, entries: np.ndarray, node: np.ndarray) -> np.ndarray:

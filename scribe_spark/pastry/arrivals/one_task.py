@@ -109,7 +109,7 @@ def _arrive(
     states.messages[:, Kind.ANNOUNCEMENT] += by_node
     arrived = states.own[told.arrived]
 
-    def count_sent(sender: np.ndarray, arrives: np.ndarray) -> None:
+    def count_sent(sender: np.ndarray, to: np.ndarray, arrives: np.ndarray) -> None:
         states.messages[:, Kind.EXCHANGE] += np.bincount(sender, minlength=len(states.own))
 
     with ThreadPoolExecutor(1) as pool:  # no leaf set depends on a table, nor a table on a leaf set
@@ -121,8 +121,9 @@ def _arrive(
         tables.result()
     # 4. the nodes of the wave are introduced to one another
     if rules.introduce:
-        messages = introduce(states, kernel, routes, present, arriving, order, rules)
-        states.messages[arriving, Kind.INTRODUCTION] = messages
+        sent = introduce(states, kernel, routes, present, arriving, order, rules)
+        caused = np.bincount(sent.cause, minlength=len(arriving))
+        states.messages[arriving, Kind.INTRODUCTION] = caused
     return rounds
 
 

@@ -70,7 +70,7 @@ def arrive(
     if state.alive.any():
         # 1. join messages are routed, and answered
         contact = contacts(state, arriving, number, rules, kernel, tally)
-        tally.add("join", len(arriving))
+        tally.add("join", len(arriving), between=lambda: (arriving, contact))
         keys = Keys.of_nodes(states.known, arriving)
         routes = route(states, state.is_alive, contact, keys)
         tally.add_routes("join", routes)
@@ -78,8 +78,12 @@ def arrive(
         sending = fill_first_states(
             states, kernel, routes.path, present, arriving, rules.rows, state.is_alive
         )
-        tally.add("rows", np.count_nonzero(sending))
-        tally.add("leaf set", len(arriving))
+        tally.add(
+            "rows",
+            np.count_nonzero(sending),
+            between=lambda: (routes.path[sending], arriving[np.nonzero(sending)[1]]),
+        )
+        tally.add("leaf set", len(arriving), between=lambda: (routes.at, arriving))
         drop_and_repair(state, routes.found, rules, kernel, tally)
         state.enter(arriving)
         # 2. announcements, and the exchange of leaf sets
@@ -88,8 +92,8 @@ def arrive(
         # 3. the nodes of the wave are introduced to one another: they know no dead ones
         if rules.introduce:
             order = np.arange(len(arriving))
-            messages = introduce(states, kernel, routes.path, present, arriving, order, rules)
-            tally.add("introduction", messages.sum())
+            sent = introduce(states, kernel, routes.path, present, arriving, order, rules)
+            tally.add("introduction", len(sent.to), between=lambda: (sent.sender, sent.to))
     else:
         state.enter(arriving)
     for time in range(rules.maintenance):
@@ -114,7 +118,7 @@ def _announce(
     """Arrived nodes tell those that they know; who has one of them as a leaf now."""
     states = state.states
     told = told_nodes(states, arrived)  # all alive: nobody takes a dead node
-    tally.add("announcement", len(told.to))
+    tally.add("announcement", len(told.to), between=lambda: (told.arrived, told.to))
     tell_tables(states, kernel, told, arrived, rules.announce)
     take_leaves(states, told.to, told.arrived)
     return told.to[holds_leaf(states, told.to, told.arrived)]

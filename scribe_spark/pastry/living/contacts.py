@@ -49,6 +49,6 @@ def contacts(
     drawn = live[(bits % np.uint64(len(live))).astype(np.int64)]
     if rules.contact == "random":
         return drawn
-    found, _, probed = discover(state.states, state.is_alive, arriving, drawn, kernel)
-    tally.send("probe", state.alive[probed])
+    found, probing, probed = discover(state.states, state.is_alive, arriving, drawn, kernel)
+    tally.send("probe", state.alive[probed], arriving[probing], probed)
     return found

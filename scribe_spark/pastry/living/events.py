@@ -89,7 +89,9 @@ def play_events(
     state.exit(events.fail, number, rules.detection)
     state.exit(events.leave, number, 0)
     goodbyes = state.states.distinct_leaves(events.leave)
-    tally.send("goodbye", state.alive[goodbyes[goodbyes >= 0]])
+    at, column = np.nonzero(goodbyes >= 0)
+    to = goodbyes[at, column]
+    tally.send("goodbye", state.alive[to], events.leave[at], to)
     # 2. recoveries; who knows no live node any more arrives
     waves = [alone[None] for alone in recover(state, events.recover, kernel, tally)]
     # 3. arrivals
@@ -129,9 +131,9 @@ def recover(state: OverlayState, nodes: np.ndarray, kernel: Kernel, tally: Tally
     at, column = np.nonzero(old >= 0)
     asked = old[at, column].astype(np.int64)
     answers = state.alive[asked]
-    tally.send("recovery", answers)
-    tally.add("recovery", np.count_nonzero(answers))
+    tally.send("recovery", answers, nodes[at], asked)
     at, asked = at[answers], asked[answers]
+    tally.add("recovery", len(asked), between=lambda: (asked, nodes[at]))
     offers = live_only(state.is_alive, np.c_[states.leaves[asked], asked])
     take_leaves(states, nodes[at], offers)
     is_back = (states.leaves[nodes] >= 0).any(axis=1)
@@ -141,7 +143,7 @@ def recover(state: OverlayState, nodes: np.ndarray, kernel: Kernel, tally: Tally
     leaves = states.distinct_leaves(back)
     at, column = np.nonzero(leaves >= 0)
     to, new = leaves[at, column].astype(np.int64), back[at]
-    tally.add("announcement", len(to))
+    tally.add("announcement", len(to), between=lambda: (new, to))
     take_cells(states, kernel, to, new)
     take_leaves(states, to, new)
     told = to[holds_leaf(states, to, new)]

@@ -25,7 +25,7 @@ def exchange_leaf_sets(state: OverlayState, senders: np.ndarray, tally: Tally) -
         Live nodes, each once.
     """
 
-    def count(sender: np.ndarray, arrives: np.ndarray) -> None:
-        tally.send("exchange", arrives)
+    def count(sender: np.ndarray, to: np.ndarray, arrives: np.ndarray) -> None:
+        tally.send("exchange", arrives, sender, to)
 
     return exchange.exchange_leaf_sets(state.states, senders, state.is_alive, count)

@@ -16,6 +16,7 @@ from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.living.lone_sides import LoneSides
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.tally import Tally
+from scribe_spark.pastry.living.traffic import both_ways
 
 __all__ = ["Lost", "detect_failures", "repair_leaf_sets"]
 
@@ -105,8 +106,13 @@ def _ask(
     answered = answers.any(axis=1)
     first = answers.argmax(axis=1)
     lost = np.count_nonzero(before)
-    tally.add("repair", lost + 2 * np.count_nonzero(answered), lost)
     asked = np.where(answered, in_turn[np.arange(len(node)), first], NONE).astype(np.int64)
+
+    def between() -> tuple[np.ndarray, np.ndarray]:
+        asker, other = both_ways(node[answered], asked[answered])
+        return np.r_[asker, node[np.nonzero(before)[0]]], np.r_[other, in_turn[before]]
+
+    tally.add("repair", lost + 2 * np.count_nonzero(answered), lost, between=between)
     return asked, first < states.half
 
 
@@ -151,7 +157,12 @@ def _fill(
     counts = there & (~new | state.is_alive(both))
     place = np.cumsum(counts, axis=1)
     visited = there & (place - counts < half)
-    tally.add("check", np.count_nonzero(visited & new))
+    checked = visited & new
+    tally.add(
+        "check",
+        np.count_nonzero(checked),
+        between=lambda: (node[np.nonzero(checked)[0]], both[checked]),
+    )
     row, column = np.nonzero(visited & counts)
     filled = np.full_like(held, NONE)
     filled[row, place[row, column] - 1] = both[row, column]

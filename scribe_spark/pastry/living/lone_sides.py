@@ -30,9 +30,14 @@ class LoneSides:
         self.leaves, self.alive = state.states.leaves, state.alive
         self.half, self.size = state.states.half, len(state.alive)
         self.repair, self.lost, self.check = 0, 0, 0
+        # sender and receiver of each, if somebody wants them
+        self.repairs: list[tuple[int, int]] | None = None
+        self.checks: list[tuple[int, int]] | None = None
 
     def repair_all(self, node: np.ndarray, side: np.ndarray, tally: Tally) -> int:
         """Ask until nothing changes; writes `States.leaves`, and returns the rounds."""
+        if tally.traffic is not None:
+            self.repairs, self.checks = [], []
         sides, rounds = list(zip(node.tolist(), side.tolist(), strict=True)), 0
         while sides:
             rounds += 1
@@ -43,8 +48,8 @@ class LoneSides:
                 if leaves != self.leaves[at, columns].tolist():
                     self.leaves[at, columns] = leaves
                     sides.append((at, which))
-        tally.add("repair", self.repair, self.lost)
-        tally.add("check", self.check)
+        tally.add("repair", self.repair, self.lost, between=lambda: _columns(self.repairs))
+        tally.add("check", self.check, between=lambda: _columns(self.checks))
         return rounds
 
     def _ask(self, node: int, side: int) -> list[int]:
@@ -56,6 +61,8 @@ class LoneSides:
             if leaf < 0:
                 continue
             self.repair += 1
+            if self.repairs is not None:
+                self.repairs += [(node, leaf), (leaf, node)][: 1 + int(self.alive[leaf])]
             if self.alive[leaf]:
                 self.repair += 1  # the answer
                 return self._fill(node, side, held, self._offers(node, side, leaf, place))
@@ -86,6 +93,8 @@ class LoneSides:
                 break
             if out not in there:
                 self.check += 1
+                if self.checks is not None:
+                    self.checks.append((node, new[out]))
                 if not self.alive[new[out]]:
                     continue
             filled.append(there.get(out, new.get(out, NONE)))
@@ -94,3 +103,9 @@ class LoneSides:
     def _out(self, node: int, side: int, leaf: int) -> int:
         """How many places a leaf lies out from a node on a side."""
         return (leaf - node if side == LARGER else node - leaf) % self.size
+
+
+def _columns(pairs: list[tuple[int, int]] | None) -> tuple[np.ndarray, np.ndarray]:
+    """Senders and receivers."""
+    sender, to = np.array(pairs or [], dtype=np.int64).reshape(-1, 2).T
+    return sender, to

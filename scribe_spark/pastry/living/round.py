@@ -87,13 +87,21 @@ def play_round(
 
 def mend(state: OverlayState, number: int, rules: WorldRules, kernel: Kernel, tally: Tally) -> None:
     """Keep-alives, detection, and repair of leaf sets and tables; writes into `state`."""
-    tally.add("keep-alive", np.count_nonzero(state.states.distinct_leaves(state.live()) >= 0))
+    live = state.live()
+    leaves = state.states.distinct_leaves(live)
+    tally.add("keep-alive", np.count_nonzero(leaves >= 0), between=lambda: _to_leaves(live, leaves))
     repair_leaf_sets(state, detect_failures(state, number), tally)
     if rules.repair == "eager":
         find_all_dead(state, number, rules, kernel, tally)
     period = rules.maintenance_period
     if period and number and number % period == 0:
         maintain_tables(state, "round maintenance", number, rules, kernel, tally)
+
+
+def _to_leaves(nodes: np.ndarray, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and their leaves, a pair for each leaf that there is."""
+    at, column = np.nonzero(leaves >= 0)
+    return nodes[at], leaves[at, column]
 
 
 def changed_leaf_sets(state: OverlayState, leaves: np.ndarray, was_alive: np.ndarray) -> np.ndarray:

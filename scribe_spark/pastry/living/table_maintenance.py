@@ -51,10 +51,11 @@ def maintain_tables(
         asked = questions(this_row, live, bits[:, None])[:, 0]
         node, asked = live[asked >= 0], asked[asked >= 0]
         arrives = state.alive[asked]
-        tally.send("maintenance", arrives)
-        tally.add("maintenance", np.count_nonzero(arrives))  # the answers
+        tally.send("maintenance", arrives, node, asked)
         lost.append((node[~arrives], asked[~arrives]))
-        answers.append(_answers(state, row, node[arrives], asked[arrives]))
+        node, asked, arrives = node[arrives], asked[arrives], arrives[arrives]
+        tally.send("maintenance", arrives, asked, node)  # the answers
+        answers.append(_answers(state, row, node, asked))
     # 2. answers, which are rows as they were before
     found = Found(*(np.concatenate(part) for part in zip(*lost, strict=True)))
     drop_and_repair(state, found, rules, kernel, tally)

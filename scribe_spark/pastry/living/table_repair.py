@@ -15,6 +15,7 @@ from scribe_spark.pastry.arrivals.routes import Found
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.tally import Tally
+from scribe_spark.pastry.living.traffic import both_ways
 from scribe_spark.pastry.ragged import distinct
 from scribe_spark.underlay.protocol import Kernel
 
@@ -71,11 +72,16 @@ def _ask_row(
     cells = state.states.cells
     entries = cells[node, asked_row]
     hole, place = np.nonzero(state.is_alive(entries))
-    tally.add("repair", 2 * len(hole))  # questions and answers
+    tally.add(  # questions and answers
+        "repair",
+        2 * len(hole),
+        between=lambda: both_ways(node[hole], entries[hole, place]),
+    )
     answer = cells[entries[hole, place], row[hole], column[hole]].astype(np.int64)
     named = (answer >= 0) & (answer != node[hole])
     hole, answer = hole[named], answer[named]
-    tally.add("check", len(hole))
+    checked = node[hole], answer
+    tally.add("check", len(hole), between=lambda: checked)
     alive = state.alive[answer]
     hole, answer = hole[alive], answer[alive]
     helped = np.zeros(len(node), dtype=bool)

@@ -79,7 +79,7 @@ def break_cycles(scribe: Scribe) -> None:
         group, node = scribe.split(entries.key[cycle])
         top = cycle[nearness_order(scribe, group, node)[:1]]
         group, node = scribe.split(entries.key[top])
-        scribe.tally.add("LEAVE", 1)
+        scribe.tally.send("LEAVE", np.ones(1, dtype=bool), node, entries.parent[top])
         edge = scribe.key(scribe.key(group, entries.parent[top]), node)
         row = scribe.state.children.find(edge)
         scribe.state.children.drop(row[row >= 0])

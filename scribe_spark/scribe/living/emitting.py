@@ -51,7 +51,8 @@ def settle(scribe: Scribe) -> None:
     parcels, at, joins = _call_join_handler(scribe, application, at[still], joins.take(still))
     while len(parcels) or len(joins):
         on = _deliver(scribe, application, parcels, "retransmission")
-        still = scribe.send("JOIN", at) & _are_children(scribe, joins.group, at, joins.source)
+        still = scribe.send("JOIN", joins.source, at)
+        still &= _are_children(scribe, joins.group, at, joins.source)
         parcels, at, joins = _call_join_handler(scribe, application, at[still], joins.take(still))
         parcels = Parcels.join(parcels, on)
 
@@ -103,7 +104,15 @@ def _deliver(scribe: Scribe, application: Application, parcels: Parcels, kind: s
     # 1. transmissions: one for each publication, at least one
     times = np.maximum(scribe.messages.lengths[parcels.message], 1)
     away, alive = parcels.sender != parcels.node, scribe.overlay.alive[parcels.node]
-    scribe.tally.add(kind, times[away].sum(), times[away & ~alive].sum())
+    scribe.tally.add(
+        kind,
+        times[away].sum(),
+        times[away & ~alive].sum(),
+        between=lambda: (
+            np.repeat(parcels.sender[away], times[away]),
+            np.repeat(parcels.node[away], times[away]),
+        ),
+    )
     if kind == "payload":
         place = scribe.key(parcels.group, parcels.sender)
         scribe.paid.append(scribe.key(place, parcels.node)[away])

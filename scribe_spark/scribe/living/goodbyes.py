@@ -41,7 +41,7 @@ def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
     group, parent = scribe.split(place)
     told = saying[parent]
     group, parent, child = group[told], parent[told], child[told]
-    arrives = scribe.send("tree goodbye", child)
+    arrives = scribe.send("tree goodbye", parent, child)
     group, parent, child = group[arrives], parent[arrives], child[arrives]
     row = scribe.entry(group, child)
     believes = row >= 0
@@ -63,7 +63,12 @@ def _hand_on(scribe: Scribe, gone: Gone, rows: np.ndarray) -> None:
     alive = scribe.overlay.is_alive(leaves)
     first = np.where(alive.any(axis=1), alive.argmax(axis=1), (leaves >= 0).sum(axis=1))
     lost, arrived = first.sum(), alive.any(axis=1)
-    scribe.tally.add("replica", lost + arrived.sum(), lost)
+
+    def between() -> tuple[np.ndarray, np.ndarray]:
+        asked = (leaves >= 0) & (np.arange(leaves.shape[1]) < (first + arrived)[:, None])
+        return node[np.nonzero(asked)[0]], leaves[asked]
+
+    scribe.tally.add("replica", lost + arrived.sum(), lost, between=between)
     rows, group, node, first = rows[arrived], group[arrived], node[arrived], first[arrived]
     letters = Letters(
         group,

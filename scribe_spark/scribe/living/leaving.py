@@ -60,7 +60,7 @@ def send_leave(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, parent: np.ndarray, number: np.ndarray
 ) -> None:
     """Nodes send LEAVE to their parents, with their join numbers."""
-    arrives = scribe.send("LEAVE", parent)
+    arrives = scribe.send("LEAVE", node, parent)
     deliver_leave(scribe, group[arrives], parent[arrives], node[arrives], number[arrives])
 
 

@@ -68,7 +68,7 @@ def disseminate(scribe: Scribe, parcels: Parcels) -> None:
         scribe.deliveries.add(parcels.group[member], parcels.message[member], parcels.node[member])
         scribe.paid.append(children.key[edge])
         child = children.key[edge] % scribe.state.size
-        arrives = scribe.send("payload", child)
+        arrives = scribe.send("payload", parcels.node[which], child)
         which, child = which[arrives], child[arrives]
         drop_children(scribe, refused)
         parcels = Parcels(parcels.message[which], parcels.group[which], parcels.node[which], child)
@@ -97,6 +97,7 @@ def accepted(scribe: Scribe, parcels: Parcels) -> tuple[np.ndarray, np.ndarray]:
 def drop_children(scribe: Scribe, refused: Parcels) -> None:
     """The senders of refused messages are told so, and drop the children that refused them."""
     edge = np.unique(scribe.key(scribe.key(refused.group, refused.sender), refused.node))
-    scribe.send("drop child", edge // scribe.state.size % scribe.state.size)
+    place, child = scribe.split(edge)
+    scribe.send("drop child", child, place % scribe.state.size)
     row = scribe.state.children.find(edge)
     scribe.state.children.drop(row[row >= 0])

@@ -139,7 +139,7 @@ def replicate(scribe: Scribe, place: np.ndarray) -> None:
         passed |= there & (same | is_newer(copies, row, copies, own))
         group, own, to = group[~passed], own[~passed], to[~passed]
         # 2. who gets it
-        arrives = scribe.send("replica", to)
+        arrives = scribe.send("replica", copies.key[own] % scribe.state.size, to)
         letters = letters_of(scribe, own[arrives], to[arrives])
         values = {name: getattr(letters, name) for name in copies.columns()}
         copies.put(scribe.key(letters.group, letters.to), **values)

@@ -34,7 +34,7 @@ def new_leafs(scribe: Scribe) -> None:
     root = scribe.is_root(group, node)
     sends = np.flatnonzero((near > 0) & (root | _root_is_gone(scribe)))
     leaf = leaves_by_nearness(scribe, group[sends], node[sends])[:, 0]
-    arrives = scribe.send("replica", leaf)
+    arrives = scribe.send("replica", node[sends], leaf)
     sends, leaf = sends[arrives], leaf[arrives]
     order = nearness_order(scribe, group[sends], node[sends])
     sends, leaf = sends[order], leaf[order]

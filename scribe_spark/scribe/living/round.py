@@ -16,6 +16,8 @@ from scribe_spark.pastry.living.events import Events, ImpossibleRound, play_even
 from scribe_spark.pastry.living.lookups import Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.living.tally import MESSAGE_KINDS, Tally
+from scribe_spark.pastry.living.traffic import Traffic
 from scribe_spark.scribe.living import chains, creating, joining, leaving, roots, sources, upkeep
 from scribe_spark.scribe.living.duplicates import SOURCE_BITS, keep_got, publication_ids
 from scribe_spark.scribe.living.emitting import disseminate_with_upcalls, settle
@@ -34,7 +36,7 @@ from scribe_spark.scribe.living.order import out_of_order
 from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.replicas import replicate_changed
 from scribe_spark.scribe.living.rules import ScribeRules
-from scribe_spark.scribe.living.scribe import Joins, Scribe
+from scribe_spark.scribe.living.scribe import SCRIBE_KINDS, Joins, Scribe
 from scribe_spark.scribe.living.state import ScribeState
 from scribe_spark.scribe.living.strangers import turn_strangers_away
 from scribe_spark.scribe.living.upcalls import Application
@@ -123,6 +125,7 @@ def play_round(
     kernel: Kernel,
     lookups: Lookups | int = 0,
     application: Application | None = None,
+    traffic: Traffic | None = None,
 ) -> tuple[pastry.RoundResult, ScribeResult]:
     """Play one round; writes into `overlay` and `state`.
 
@@ -136,13 +139,16 @@ def play_round(
         As of Pastry's round; after the publications.
     application : Application, optional
         On Scribe's upcalls; without one delivery is best effort.
+    traffic : Traffic, optional
+        Where senders and receivers of all messages are remembered.
 
     Raises
     ------
     ImpossibleRound
         For an event that cannot be, or if no node is left.
     """
-    scribe = Scribe(overlay, world, kernel, groups, rules, state, number, application)
+    tally = Tally(MESSAGE_KINDS + SCRIBE_KINDS, traffic)
+    scribe = Scribe(overlay, world, kernel, groups, rules, state, number, application, tally)
     leaves, was_alive = overlay.states.leaves.copy(), overlay.alive.copy()
     # 1. events
     play_events(overlay, number, events, world, kernel, scribe.tally)

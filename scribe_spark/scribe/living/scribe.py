@@ -177,10 +177,10 @@ class Scribe:
 
     # ---- messages
 
-    def send(self, kind: str, to: np.ndarray) -> np.ndarray:
+    def send(self, kind: str, sender: np.ndarray, to: np.ndarray) -> np.ndarray:
         """Count a message to each node; whether it arrives."""
         arrives = self.overlay.alive[to]
-        self.tally.send(kind, arrives)
+        self.tally.send(kind, arrives, sender, to)
         return arrives
 
     def hop(self, kind: str, at: np.ndarray, group: np.ndarray) -> np.ndarray:
@@ -197,7 +197,13 @@ class Scribe:
         onward, met = hop(self.overlay.states, self.overlay.is_alive, at, keys)
         self.found = self.found.and_also(at[met.message], met.dead)
         lost = len(met.message)
-        self.tally.add(kind, np.count_nonzero((onward >= 0) & (onward != at)) + lost, lost)
+        goes = (onward >= 0) & (onward != at)
+        self.tally.add(
+            kind,
+            np.count_nonzero(goes) + lost,
+            lost,
+            between=lambda: (np.r_[at[goes], at[met.message]], np.r_[onward[goes], met.dead]),
+        )
         return onward
 
     def route(self, kind: str, start: np.ndarray, group: np.ndarray) -> Routes:

@@ -72,7 +72,7 @@ def _send_to_addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) ->
     at[row >= 0] = addresses.root[row[row >= 0]]
     at[scribe.is_root(group, source)] = source[scribe.is_root(group, source)]
     away = np.flatnonzero(at != source)
-    dead = away[~scribe.send("MULTICAST", at[away])]
+    dead = away[~scribe.send("MULTICAST", source[away], at[away])]
     at[dead] = source[dead]
     return at
 
@@ -86,5 +86,5 @@ def _route(scribe: Scribe, group: np.ndarray, source: np.ndarray, start: np.ndar
     found = routes.delivered & scribe.state.copies.has(place)
     become_root(scribe, np.unique(place[found]))
     told = found & (routes.at != source)
-    scribe.send("address", source[told])
+    scribe.send("address", routes.at[told], source[told])
     return np.where(found, routes.at, -1)

@@ -24,7 +24,9 @@ def refresh(scribe: Scribe) -> None:
     entries, children = scribe.state.entries, scribe.state.children
     due = (scribe.number - entries.number) % scribe.rules.refresh == 0
     rows = np.flatnonzero((entries.parent >= 0) & due)
-    rows = rows[scribe.send("refresh", entries.parent[rows])]  # only silence makes suspicious
+    child = entries.key[rows] % scribe.state.size
+    # only silence makes suspicious
+    rows = rows[scribe.send("refresh", child, entries.parent[rows])]
     edge = _edges_to_parents(scribe, rows)
     known = edge >= 0
     known[known] = children.number[edge[known]] == entries.number[rows[known]]
@@ -79,7 +81,8 @@ def send_heartbeats(scribe: Scribe) -> np.ndarray:
     for edges in scribe.paid:
         paid = children.find(edges)
         unpaid[paid[paid >= 0]] = False
-    scribe.send("heartbeat", children.key[unpaid] % scribe.state.size)
+    place, child = scribe.split(children.key[unpaid])
+    scribe.send("heartbeat", place % scribe.state.size, child)
     attached = entries.parent >= 0
     rows = np.flatnonzero(attached)
     there = _edges_to_parents(scribe, rows) >= 0

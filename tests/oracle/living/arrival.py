@@ -59,7 +59,7 @@ def arrive(overlay: Overlay, wave: Sequence[int]) -> int:
 def join_message(overlay: Overlay, node: int) -> Message:
     """The join message with key X, routed from the contact by the tables as they are."""
     contact = contact_of(overlay, node)
-    overlay.send("join", contact)  # X asks its contact (CHOICE 14)
+    overlay.send("join", node, contact)  # X asks its contact (CHOICE 14)
     return route(overlay, contact, overlay.idents[node], "join")
 
 
@@ -70,11 +70,11 @@ def first_state(overlay: Overlay, node: int, message: Message | None) -> NodeSta
         return state
     candidates = set(message.path)
     for supplier, rows in rows_sent(overlay, state.ident, message.path).items():
-        overlay.counts["rows"] += 1
+        overlay.note("rows", supplier, node)
         for row in rows:
             candidates.update(overlay.states[supplier].row(row))
     last = overlay.states[message.at]  # Z, also of an undeliverable join message (CHOICE 15)
-    overlay.counts["leaf set"] += 1
+    overlay.note("leaf set", last.node, node)
     leaves = {last.node, *last.leaves()}
     if overlay.rules.leaves_fill_cells:
         candidates |= leaves
@@ -109,7 +109,7 @@ def announce(overlay: Overlay, arrived: Sequence[NodeState]) -> set[int]:
     told: dict[int, list[int]] = {}
     for state in arrived:
         for node in sorted(state.leaves() | state.entries()):
-            if not overlay.send("announcement", node):
+            if not overlay.send("announcement", state.node, node):
                 continue
             told.setdefault(node, []).append(state.node)
             letter = heard.setdefault(node, set())
@@ -155,7 +155,7 @@ def introduce(overlay: Overlay, wave: Sequence[int], messages: Mapping[int, Mess
     heard: dict[int, set[int]] = {}
     for node in wave:
         for other in new[node] | leaves[node]:
-            overlay.counts["introduction"] += 1
+            overlay.note("introduction", node, other)
             letter = heard.setdefault(other, set())
             letter.add(node)
             if overlay.rules.announce == "row" and other in new[node]:
@@ -175,6 +175,7 @@ def introduced_by_route(
     earlier, found = set(wave[: wave.index(node)]), set()
     for supplier, rows in rows_sent(overlay, overlay.idents[node], message.path).items():
         mates = {entry for row in rows for entry in overlay.states[supplier].row(row)} & earlier
-        overlay.counts["introduction"] += bool(mates)
+        if mates:
+            overlay.note("introduction", supplier, node)
         found |= mates
     return found

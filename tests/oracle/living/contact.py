@@ -35,7 +35,7 @@ def discover(overlay: Overlay, node: int, start: int) -> int:
         for other in others:
             if other not in probed:
                 probed.add(other)
-                overlay.send("probe", other)
+                overlay.send("probe", node, other)
         return min(overlay.alive_of(others), key=lambda other: overlay.nearness(node, other))
 
     at = nearest([start, *sorted(overlay.states[start].leaves())])

@@ -21,13 +21,14 @@ def leave(overlay: Overlay, nodes: Sequence[int]) -> None:
         overlay.exit(node, 0)
     for node in nodes:
         for leaf in overlay.states[node].leaves():
-            overlay.send("goodbye", leaf)
+            overlay.send("goodbye", node, leaf)
 
 
 def keep_alive(overlay: Overlay) -> None:
     """One keep-alive message a round from each live node to each of its leaves."""
     for node in overlay.live:
-        overlay.counts["keep-alive"] += len(overlay.states[node].leaves())
+        for leaf in overlay.states[node].leaves():
+            overlay.note("keep-alive", node, leaf)
 
 
 def detect(overlay: Overlay) -> dict[int, list[str]]:
@@ -72,9 +73,9 @@ def ask(overlay: Overlay, state: NodeState, side: str) -> list[int]:
     other = SMALLER if side == LARGER else LARGER
     for asked_side in (side, other):
         for leaf in reversed(state.side(asked_side)):
-            if not overlay.send("repair", leaf):
+            if not overlay.send("repair", state.node, leaf):
                 continue  # not detected yet: the next farthest
-            overlay.counts["repair"] += 1  # the answer
+            overlay.note("repair", leaf, state.node)  # the answer
             if asked_side == side:
                 answer = beyond(overlay, state, side, overlay.states[leaf])
             else:
@@ -106,7 +107,7 @@ def checked(overlay: Overlay, state: NodeState, side: str, nodes: Iterable[int])
         if place == state.half:
             break
         if node in new:
-            overlay.counts["check"] += 1
+            overlay.note("check", state.node, node)
             if node not in overlay.live:
                 continue
             alive.append(node)
@@ -127,8 +128,8 @@ def recover(overlay: Overlay, nodes: Sequence[int]) -> int:
         state.rows = old.rows
         heard: set[int] = set()
         for leaf in sorted(old.leaves()):
-            if overlay.send("recovery", leaf):
-                overlay.counts["recovery"] += 1  # the answer
+            if overlay.send("recovery", node, leaf):
+                overlay.note("recovery", leaf, node)  # the answer
                 heard |= {leaf, *overlay.states[leaf].leaves()}
         state.take_leaves(overlay.alive_of(heard), overlay.idents)
         if state.leaves():
@@ -149,7 +150,7 @@ def tell_leaf_set(overlay: Overlay, states: Sequence[NodeState]) -> set[int]:
     told: dict[int, list[int]] = {}
     for state in states:
         for leaf in sorted(state.leaves()):
-            if overlay.send("announcement", leaf):
+            if overlay.send("announcement", state.node, leaf):
                 overlay.offer(overlay.states[leaf], state.node)
                 told.setdefault(leaf, []).append(state.node)
     return {leaf for leaf, new in told.items() if told_of_leaves(overlay, leaf, new)}

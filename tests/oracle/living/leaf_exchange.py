@@ -21,7 +21,7 @@ def exchange(overlay: Overlay, started: Iterable[int]) -> int:
         for sender in senders:
             leaves = overlay.states[sender].leaves()
             for leaf in leaves:
-                if overlay.send("exchange", leaf):
+                if overlay.send("exchange", sender, leaf):
                     inbox.setdefault(leaf, []).append((sender, leaves))
         gained = {
             node
@@ -33,7 +33,7 @@ def exchange(overlay: Overlay, started: Iterable[int]) -> int:
             own = overlay.states[node].leaves()
             for sender, _ in letters:
                 if sender not in own:
-                    overlay.counts["exchange"] += 1
+                    overlay.note("exchange", node, sender)
                     answers.setdefault(sender, []).append(own)
         gained |= {node for node, sets in answers.items() if take(overlay, node, *sets)}
         senders = gained

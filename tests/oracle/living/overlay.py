@@ -52,6 +52,8 @@ class Overlay:
         Dead node -> (round of death, rounds until its leaf set knows).
     counts
         Messages by kind, and `lost <kind>` for those of them that met a dead node.
+    sent
+        All messages, where a test wants them: kind, sender, receiver.
     """
 
     idents: Mapping[int, int]
@@ -62,6 +64,7 @@ class Overlay:
     live: set[int] = field(default_factory=set)
     died: dict[int, tuple[int, int]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    sent: list[tuple[str, int, int]] | None = None
     waves: int = 0
     round: int = 0
     _in_ring_order: list[tuple[int, int]] = field(default_factory=list)
@@ -116,9 +119,15 @@ class Overlay:
         state.set_cell(row, column, candidate)
         return True
 
-    def send(self, kind: str, to: int) -> bool:
-        """Count one message; whether it arrives (a message to a dead node is lost)."""
+    def note(self, kind: str, sender: int, to: int) -> None:
+        """Count one message."""
         self.counts[kind] += 1
+        if self.sent is not None:
+            self.sent.append((kind, sender, to))
+
+    def send(self, kind: str, sender: int, to: int) -> bool:
+        """Count one message; whether it arrives (a message to a dead node is lost)."""
+        self.note(kind, sender, to)
         if to in self.live:
             return True
         self.counts[f"lost {kind}"] += 1

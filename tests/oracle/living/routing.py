@@ -70,7 +70,7 @@ def hop(overlay: Overlay, message: Message, kind: str) -> None:
         if node == sender:
             message.status = DELIVERED
             return
-        if overlay.send(kind, node):
+        if overlay.send(kind, sender, node):
             if node in message.path:  # a circle (CHOICE 7)
                 message.status = UNDELIVERABLE
             message.path.append(node)

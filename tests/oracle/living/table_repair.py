@@ -43,11 +43,12 @@ def ask_for_cell(overlay: Overlay, state: NodeState, row: int, column: int) -> l
         )
         helped: list[int] = []
         for other in asked:
-            overlay.counts["repair"] += 2  # question and answer
+            overlay.note("repair", state.node, other)
+            overlay.note("repair", other, state.node)  # the answer
             answer = overlay.states[other].cell(row, column)
             if answer is None or answer == state.node:
                 continue
-            overlay.counts["check"] += 1
+            overlay.note("check", state.node, answer)
             if answer in overlay.live:
                 helped.append(answer)
                 if overlay.rules.repair_asks == "first":
@@ -81,8 +82,8 @@ def maintain(overlay: Overlay, purpose: str, *key: object) -> None:
         state = overlay.states[node]
         for row in sorted(state.rows):
             other = choose(overlay.draw, state.row(row), purpose, *key, node, row)
-            if overlay.send("maintenance", other):
-                overlay.counts["maintenance"] += 1  # the answer
+            if overlay.send("maintenance", node, other):
+                overlay.note("maintenance", other, node)  # the answer
                 offers.append((state, overlay.states[other].row(row)))
             else:
                 found.add((node, other))

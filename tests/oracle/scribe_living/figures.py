@@ -84,5 +84,5 @@ def deliver_leave(scribe: Scribe, group: int, node: int, source: int, number: in
 
 def send_leave(scribe: Scribe, group: int, node: int, to: int, number: int) -> None:
     """Figure 4, line 11, and the corrected condition is the caller's."""
-    if scribe.overlay.send("LEAVE", to):
+    if scribe.overlay.send("LEAVE", node, to):
         deliver_leave(scribe, group, to, node, number)

@@ -131,7 +131,7 @@ def break_cycles(scribe: Scribe) -> None:
         for node in cycle_tops(scribe, group):
             entry = scribe.entries[group][node]
             parent, entry.parent, entry.cause = entry.parent, None, "cycle"
-            scribe.overlay.counts["LEAVE"] += 1
+            scribe.overlay.note("LEAVE", node, parent)
             scribe.entries[group][parent].children.pop(node, None)
 
 

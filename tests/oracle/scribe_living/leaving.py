@@ -32,7 +32,7 @@ def leave_up(scribe: Scribe) -> None:
         for group, node, _ in going:
             del scribe.entries[group][node]
         for group, node, entry in going:
-            if entry.parent is not None and scribe.overlay.send("LEAVE", entry.parent):
+            if entry.parent is not None and scribe.overlay.send("LEAVE", node, entry.parent):
                 deliver_leave(scribe, group, entry.parent, node, entry.number)
 
 
@@ -58,10 +58,10 @@ def say_goodbye(
     entries = list(entries)
     departing = {(group, node) for group, node, _ in entries}
     for group, node, entry in entries:
-        if entry.parent is not None and scribe.overlay.send("LEAVE", entry.parent):
+        if entry.parent is not None and scribe.overlay.send("LEAVE", node, entry.parent):
             deliver_leave(scribe, group, entry.parent, node, entry.number)
         for child in sorted(entry.children):
-            if scribe.overlay.send("tree goodbye", child):
+            if scribe.overlay.send("tree goodbye", node, child):
                 lose_parent(scribe, group, child, node, "parent left")
     for group, node in sorted(copies, key=lambda one: (one[0], scribe.nearness(*one))):
         if (group, node) in departing:
@@ -78,6 +78,6 @@ def lose_parent(scribe: Scribe, group: int, node: int, parent: int, cause: str) 
 def hand_on(scribe: Scribe, group: int, node: int, state: GroupState) -> None:
     """A departing root gives the state to the nearest live node of its leaf set."""
     for leaf in scribe.leaves_by_nearness(group, node):
-        if scribe.overlay.send("replica", leaf):
+        if scribe.overlay.send("replica", node, leaf):
             receive_state(scribe, group, leaf, Copy(state, node, scribe.incarnation.get(node, -1)))
             return

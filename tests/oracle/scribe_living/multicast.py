@@ -43,7 +43,7 @@ def deliver_all(scribe: Scribe, parcels: list[Parcel], kind: str) -> list[Parcel
         for child, part in deliver_multicast(scribe, group, node, message).items():
             sent.append((group, node, child, part))
     for group, sender, node in drops:
-        scribe.overlay.send("drop child", sender)
+        scribe.overlay.send("drop child", node, sender)
         scribe.entries[group][sender].children.pop(node, None)
     return sent
 
@@ -57,7 +57,7 @@ def arrives(
     if kind == "payload":
         scribe.paid.add((group, sender, node))
     times = max(1, len(message.publications))
-    return all([scribe.overlay.send(kind, node) for _ in range(times)])
+    return all([scribe.overlay.send(kind, sender, node) for _ in range(times)])
 
 
 def accepts(scribe: Scribe, group: int, sender: int, node: int) -> bool:
@@ -83,7 +83,7 @@ def settle(scribe: Scribe) -> None:
     parcels, asks = call_join_handlers(scribe, added)
     while parcels or asks:
         on = deliver_all(scribe, parcels, "retransmission")
-        asked = [one for one in asks if scribe.overlay.send("JOIN", one[0])]
+        asked = [one for one in asks if scribe.overlay.send("JOIN", one[1].source, one[0])]
         parcels, asks = call_join_handlers(
             scribe, [one for one in asked if is_child(scribe, one[0], one[1])]
         )

@@ -50,8 +50,8 @@ def new_leafs(scribe: Scribe) -> None:
             handed.append(Letter(group, node, nearest, scribe.copies[group, node]))
         elif root_is_gone(scribe, group, node):
             letters.append(Letter(group, node, nearest, scribe.copies[group, node]))
-    letters = [one for one in letters if scribe.overlay.send("replica", one.to)]
-    handed = [one for one in handed if scribe.overlay.send("replica", one.to)]
+    letters = [one for one in letters if scribe.overlay.send("replica", one.sender, one.to)]
+    handed = [one for one in handed if scribe.overlay.send("replica", one.sender, one.to)]
     for one in by_nearness(scribe, letters + handed):
         receive_state(scribe, one.group, one.to, one.copy)
     for one in handed:
@@ -139,7 +139,7 @@ def replicate(scribe: Scribe, group: int, root: int) -> None:
         copy = scribe.copies.get((group, leaf))
         if is_root(scribe, group, leaf) or copy == own or (copy and copy.state.age > own.state.age):
             continue
-        if scribe.overlay.send("replica", leaf):
+        if scribe.overlay.send("replica", root, leaf):
             scribe.copies[group, leaf] = Copy(own.state, own.root, own.incarnation)
     scribe.changed.discard((group, root))
 

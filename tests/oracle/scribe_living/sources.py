@@ -49,7 +49,7 @@ def send_to_address(scribe: Scribe, group: int, source: int) -> int:
     if is_root(scribe, group, source):
         return source
     address = scribe.addresses.get((group, source), source)
-    if address != source and scribe.overlay.send("MULTICAST", address):
+    if address != source and scribe.overlay.send("MULTICAST", source, address):
         return address
     return source
 
@@ -61,5 +61,5 @@ def route_to_root(scribe: Scribe, phase: Phase, group: int, source: int, start: 
         return None
     become_root(scribe, group, message.at)
     if message.at != source:
-        scribe.overlay.send("address", source)
+        scribe.overlay.send("address", message.at, source)
     return message.at

@@ -15,7 +15,7 @@ def refresh(scribe: Scribe) -> None:
     for group, node, entry in scribe.all_entries():
         if entry.parent is None or (scribe.round - entry.number) % scribe.settings.refresh:
             continue
-        if not scribe.overlay.send("refresh", entry.parent):
+        if not scribe.overlay.send("refresh", node, entry.parent):
             continue  # only silence makes a parent suspected
         parent = scribe.entry(group, entry.parent)
         child = parent.children.get(node) if parent is not None else None
@@ -64,7 +64,7 @@ def heartbeats(scribe: Scribe) -> None:
     for group, node, entry in scribe.all_entries():
         for child in sorted(entry.children):
             if (group, node, child) not in scribe.paid and not scribe.overlay.send(
-                "heartbeat", child
+                "heartbeat", node, child
             ):
                 continue
             other = scribe.entry(group, child)

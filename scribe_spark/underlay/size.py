@@ -1,0 +1,33 @@
+"""How many links a network has, by the paper's count and as they exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Size"]
+
+_SLOTS_PER_ROUTER = 200  # the paper's LAN slots: 100 per router, two directions
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the network has: nodes N, routers R, directed core links."""
+
+    nodes: int
+    routers: int
+    core_links: int
+
+    @property
+    def existing_links(self) -> int:
+        """Directed links that exist: core links and each node's two LAN links."""
+        return self.core_links + 2 * self.nodes
+
+    @property
+    def paper_slots(self) -> int:
+        """The paper's denominator: core links and 100 LAN slots a router, both directions."""
+        return self.core_links + _SLOTS_PER_ROUTER * self.routers
+
+    @property
+    def has_slot_for_each_link(self) -> bool:
+        """Whether a mean per slot means anything: with more nodes, links would share slots."""
+        return self.existing_links <= self.paper_slots

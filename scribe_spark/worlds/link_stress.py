@@ -1,0 +1,117 @@
+"""Link stress of a round: packets on each directed link, of payload and of maintenance.
+
+A message is a packet on its sender's LAN up-link, on every core link of the unicast route, and on
+its receiver's LAN down-link, as in the link stress of a run.  One to a dead node crosses the same
+links, and one of a node to itself crosses none.  Every message that a round counts is in it, except
+lookups.  Acknowledgements are not messages of the model: a sender knows that a message is lost.
+
+References
+----------
+``measures.md``, "Link stress"; JSAC 2002, Section IV.D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.pastry.living.overlay_state import NEVER, OverlayState
+from scribe_spark.pastry.living.tally import MESSAGE_KINDS
+from scribe_spark.pastry.living.traffic import Traffic
+from scribe_spark.scribe.living.scribe import SCRIBE_KINDS
+from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.underlay.size import Size
+
+__all__ = ["KINDS", "LINK_STRESS_MEASURES", "LinkStress", "packets_on_every_link"]
+
+_PAYLOAD = ("MULTICAST", "payload", "retransmission")
+_NEITHER = ("lookup",)
+
+#: The kinds of messages that are payload, and those that maintain the overlay and the trees (JOINs,
+#: and repairs of what payload or lookups found dead, too).
+KINDS: dict[str, tuple[str, ...]] = {
+    "payload": _PAYLOAD,
+    "maintenance": tuple(
+        kind for kind in MESSAGE_KINDS + SCRIBE_KINDS if kind not in _PAYLOAD + _NEITHER
+    ),
+}
+
+_PREFIX = "link_stress."
+
+#: Every measure -> its unit; see :meth:`LinkStress.measures`.
+LINK_STRESS_MEASURES: dict[str, str] = {
+    f"{_PREFIX}{of}.{name}": unit
+    for of in KINDS
+    for name, unit in (("mean", "per slot"), ("mean_existing", "per link"), ("max", "per link"))
+}
+
+
+@dataclass(frozen=True)
+class LinkStress:
+    """In which rounds link stress is measured, and what the network has.
+
+    Attributes
+    ----------
+    period : int
+        In the last of every so many rounds; 0 for never.
+    core_links : int
+        Directed links between routers.
+    routers : int
+    """
+
+    period: int
+    core_links: int
+    routers: int
+
+    def is_measured(self, number: int) -> bool:
+        """Whether it is measured in a round."""
+        return self.period > 0 and (number + 1) % self.period == 0
+
+    def measures(self, traffic: Traffic, overlay: OverlayState, kernel: Kernel) -> dict[str, float]:
+        """Measure -> value, after a round.
+
+        ``mean`` over the paper's link slots (left out where there are fewer slots than links),
+        ``mean_existing`` over all directed links, with the LAN links of all nodes that are alive or
+        have died, and ``max``; each of ``link_stress.payload`` and ``link_stress.maintenance``.
+        """
+        there = int(np.count_nonzero(overlay.alive | (overlay.died != NEVER)))
+        size = Size(there, self.routers, self.core_links)
+        router = overlay.states.known.router
+        found: dict[str, float] = {}
+        for name, kinds in KINDS.items():
+            packets = packets_on_every_link(traffic, kinds, router, kernel)
+            total = sum(int(part.sum()) for part in packets)
+            if size.has_slot_for_each_link:
+                found[f"{name}.mean"] = total / size.paper_slots
+            found[f"{name}.mean_existing"] = total / size.existing_links
+            found[f"{name}.max"] = float(max(part.max(initial=0) for part in packets))
+        return {f"{_PREFIX}{name}": value for name, value in found.items()}
+
+
+def packets_on_every_link(
+    traffic: Traffic, kinds: Iterable[str], router: np.ndarray, kernel: Kernel
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Packets on the links that carry messages of some kinds.
+
+    Parameters
+    ----------
+    router : ndarray of int64, shape (K,)
+        Index of each node's router.
+
+    Returns
+    -------
+    up, down : ndarray of int64, shape (K,)
+        On the nodes' LAN links.
+    core : ndarray of int64, shape (L,)
+        On the links between routers that carry some.
+    """
+    sender, to = traffic.between(kinds)
+    away = sender != to
+    sender, to = sender[away], to[away]
+    up, down = (np.bincount(node, minlength=len(router)) for node in (sender, to))
+    routers = int(router.max(initial=0)) + 1
+    routes, packets = np.unique(router[sender] * routers + router[to], return_counts=True)
+    _, _, core = kernel.link_packets(*np.divmod(routes, routers), packets)
+    return up, down, core
