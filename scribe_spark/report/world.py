@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -13,183 +12,15 @@ from scribe_spark.report.provenance import facts, origin, settings
 from scribe_spark.report.style import RC, STYLES, curve_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
+from scribe_spark.report.world_panels import GROUP_PANELS, PANELS, TREE_PANELS, Panel
 
 __all__ = [
-    "GROUP_PANELS",
-    "PANELS",
-    "TREE_PANELS",
-    "Panel",
     "draw_rounds",
     "line_words",
     "render_world",
     "round_style",
 ]
 
-
-@dataclass(frozen=True)
-class Panel:
-    """A drawing: some measures over the rounds.
-
-    Attributes
-    ----------
-    name, title, unit : str
-    measures : dict of str to str
-        Measure -> what its line is called.
-    every_round : bool
-        Whether a round without a value is a gap in the line; else lines join the rounds that have
-        one.
-    """
-
-    name: str
-    title: str
-    unit: str
-    measures: Mapping[str, str]
-    every_round: bool = True
-
-
-PANELS = (
-    Panel("live", "Live nodes", "nodes", {"nodes.live": "live"}),
-    Panel("leaf-sets", "Leaf sets that are the ring's", "share", {"leaf_sets.right": "right"}),
-    Panel(
-        "cells",
-        "Cells of routing tables",
-        "per live node",
-        {"cells.dead": "dead entry", "cells.missing": "no live entry, though there is a node"},
-    ),
-    Panel(
-        "delay",
-        "Delay to the entries of routing tables",
-        "ms, between routers",
-        {"cells.delay": "entry", "cells.nearest_delay": "nearest live node"},
-    ),
-    Panel(
-        "delivered",
-        "Lookups",
-        "share",
-        {"lookups.delivered": "delivered", "lookups.right": "at the right root"},
-    ),
-    Panel("hops", "Hops of delivered lookups", "mean", {"lookups.hops": "hops"}),
-    Panel("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
-)
-
-#: Of a world with groups.
-GROUP_PANELS = (
-    Panel(
-        "publications",
-        "Deliveries, by the round of the publication",
-        "deliveries",
-        {
-            f"scribe.publications.{name}": label
-            for name, label in (
-                ("expected", "expected"),
-                ("in_time", "in time"),
-                ("late", "late"),
-                ("lost", "lost"),
-                ("duplicates", "duplicates"),
-            )
-        },
-    ),
-    Panel("late", "Late deliveries", "deliveries", {"scribe.deliveries.late": "late"}),
-    Panel("order", "Out of order", "deliveries", {"scribe.deliveries.out_of_order": "deliveries"}),
-    Panel("members", "Members of all groups", "members", {"scribe.members": "members"}),
-    Panel("orphans", "Orphans", "nodes in trees", {"scribe.orphans": "orphans"}),
-    Panel(
-        "joins",
-        "JOINs by cause",
-        "JOINs",
-        {
-            f"scribe.joins.{cause}": cause
-            for cause in (
-                *("own", "forwarder", "parent failed", "root failed"),
-                *("parent left", "refused", "hand-over"),
-            )
-        }
-        | {"scribe.joins.at_root": "answered by a root"},
-    ),
-    Panel(
-        "repaired",
-        "Failures and repair",
-        "nodes",
-        {
-            "scribe.failures": "died and had children",
-            "scribe.repaired": "all children of the failed node reached again",
-            "scribe.repair.nodes": "took part in JOINs after failures",
-        },
-    ),
-    Panel(
-        "groups-lost",
-        "Groups whose state nobody has",
-        "groups",
-        {"scribe.groups.lost": "lost"},
-    ),
-    Panel(
-        "link-stress-mean",
-        "Link stress, mean over all directed links",
-        "messages per link, in rounds in which it is measured",
-        {
-            "link_stress.payload.mean_existing": "payload",
-            "link_stress.maintenance.mean_existing": "maintenance",
-        },
-        every_round=False,
-    ),
-    Panel(
-        "link-stress-max",
-        "Link stress, maximum",
-        "messages on a directed link, in rounds in which it is measured",
-        {"link_stress.payload.max": "payload", "link_stress.maintenance.max": "maintenance"},
-        every_round=False,
-    ),
-)
-
-#: Of a world that keeps a reference tree.
-TREE_PANELS = (
-    Panel(
-        "tree-links",
-        "Links of the reference tree",
-        "links",
-        {"reference_tree.links.removed": "removed", "reference_tree.links.created": "created"},
-    ),
-    Panel(
-        "tree-hosts",
-        "Hosts that find their neighbours anew",
-        "hosts",
-        {"reference_tree.hosts": "hosts"},
-    ),
-    Panel(
-        "tree-messages",
-        "Messages of the reconfiguration",
-        "messages",
-        {
-            "reference_tree.parent_lookups": "look-ups for a parent",
-            "reference_tree.child_lookups": "look-ups for children",
-            "reference_tree.notices": "notices",
-        },
-    ),
-    Panel(
-        "tree-rounds",
-        "Rounds of the reconfiguration",
-        "rounds",
-        {"reference_tree.rounds": "rounds"},
-    ),
-    Panel(
-        "tree-depth",
-        "Depth of hosts in the reference tree",
-        "hops",
-        {"reference_tree.depth.largest": "largest", "reference_tree.depth.mean": "mean"},
-    ),
-    Panel(
-        "tree-degree",
-        "Neighbours of a host in the reference tree",
-        "neighbours",
-        {"reference_tree.degree.largest": "most"},
-    ),
-    Panel(
-        "tree-faults",
-        "Trees that are not the one computed from nothing",
-        "trees",
-        {"reference_tree.faults": "wrong"},
-    ),
-)
 
 _MESSAGES, _LOST = "messages.", "messages.lost "
 _MOST_FREQUENT, _MOST_KINDS = "messages", 5
@@ -220,7 +51,7 @@ def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
         drawn = [(panel, *_draw(panel, table)) for panel in panels if _lines(panel, table)]
         if drawn:
             sections.append((title, [(panel, words, Markup(svg)) for panel, words, svg in drawn]))
-            shown += [panel for panel in panels if panel.name != _MOST_FREQUENT]
+            shown += [p for p in panels if p.name != _MOST_FREQUENT and not p.across]
             figures |= {f"round-{panel.name}": svg for panel, _, svg in drawn}
     html = fill_template(
         "world.html",
@@ -242,7 +73,10 @@ def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
 
 
 def _lines(panel: Panel, table: pd.DataFrame) -> dict[str, pd.Series]:
-    """Label -> values by round, of the measures that there are."""
+    """Label -> values by round (or by `across`), of the measures that there are."""
+    if panel.across:
+        found = {label: _distribution(table, name) for name, label in panel.measures.items()}
+        return {label: counts for label, counts in found.items() if len(counts)}
     lines = {label: table[name] for name, label in panel.measures.items() if name in table}
     if not panel.every_round:
         return {label: line.dropna() for label, line in lines.items()}
@@ -251,11 +85,22 @@ def _lines(panel: Panel, table: pd.DataFrame) -> dict[str, pd.Series]:
     return {label: line.fillna(0) / table["nodes.live"] for label, line in lines.items()}
 
 
+def _distribution(table: pd.DataFrame, begins: str) -> pd.Series:
+    """How many of all rounds by the number that ends the measures' names; 0 for those between."""
+    ends = {name.removeprefix(begins): name for name in table if name.startswith(begins)}
+    counts = {int(end): table[name].sum() for end, name in ends.items() if end.isdecimal()}
+    return pd.Series(counts).reindex(range(max(counts, default=-1) + 1), fill_value=0.0)
+
+
 def _draw(panel: Panel, table: pd.DataFrame) -> tuple[str, str]:
     """What a panel says in words, and its drawing."""
     lines = _lines(panel, table)
-    words = " ".join(line_words(label, line) for label, line in lines.items())
-    return words, draw_rounds(f"round-{panel.name}", panel.title, words, lines)
+    words = " ".join(
+        distribution_words(line, panel.across) if panel.across else line_words(label, line)
+        for label, line in lines.items()
+    )
+    across = panel.across or "round"
+    return words, draw_rounds(f"round-{panel.name}", panel.title, words, lines, across=across)
 
 
 def _messages_panel(table: pd.DataFrame) -> Panel:
@@ -281,6 +126,14 @@ def line_words(label: str, line: pd.Series) -> str:
     return f"{text} {known.index[-1]}, between {least} and {most}."
 
 
+def distribution_words(counts: pd.Series, across: str) -> str:
+    """The median and the most of a distribution, given by counts."""
+    shares = counts.cumsum() / counts.sum()
+    median, most = (int((shares >= share).idxmax()) for share in (0.5, 1.0))
+    sentence = f"{across[:1].upper()}{across[1:]}"
+    return f"{sentence}: {median} for half of {as_text(float(counts.sum()))}, at most {most}."
+
+
 def round_style(number: int) -> dict[str, Any]:
     """How the line of a number looks, from 0; the first ten differ."""
     marker = ("o", "s")[number // len(STYLES) % 2]
@@ -288,7 +141,12 @@ def round_style(number: int) -> dict[str, Any]:
 
 
 def draw_rounds(
-    name: str, title: str, words: str, lines: Mapping[str, pd.Series], legend: bool = True
+    name: str,
+    title: str,
+    words: str,
+    lines: Mapping[str, pd.Series],
+    legend: bool = True,
+    across: str = "round",
 ) -> str:
     """A drawing over the rounds.
 
@@ -298,6 +156,8 @@ def draw_rounds(
         Label -> values by round, of which some are known.
     legend : bool
         Whether labels are in the drawing.
+    across : str
+        What the horizontal axis is, if it is not the round.
     """
     from matplotlib import style
     from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -313,7 +173,7 @@ def draw_rounds(
             axes.plot(line.index, line.to_numpy(), label=label, clip_on=False, zorder=3, **look)
         top = max(float(line.max()) for line in lines.values() if line.notna().any())
         axes.set_ylim(0, top * 1.08 or 1)
-        axes.set_xlabel("round")
+        axes.set_xlabel(across)
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short_number(round(v, 9))))

@@ -23,7 +23,7 @@ from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.perfect_start import perfect_start
 from scribe_spark.pastry.living.traffic import Traffic
 from scribe_spark.pastry.ring import ring_of
-from scribe_spark.report.world import GROUP_PANELS
+from scribe_spark.report.world_panels import GROUP_PANELS
 from scribe_spark.scribe.living.events import GroupEvents
 from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.reliable import Reliable

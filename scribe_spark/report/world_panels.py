@@ -1,0 +1,193 @@
+"""What the page of a world draws over its rounds: a panel for each drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["GROUP_PANELS", "PANELS", "TREE_PANELS", "Panel"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A drawing: some measures over the rounds.
+
+    Attributes
+    ----------
+    name, title, unit : str
+    measures : dict of str to str
+        Measure -> what its line is called.
+    every_round : bool
+        Whether a round without a value is a gap in the line; else lines join the rounds that have
+        one.
+    across : str
+        Where it is given, a distribution: over all rounds together, by the number that ends the
+        measures' names (``repaired.3``); `measures` has how the names begin, `across` says what the
+        number is.
+    """
+
+    name: str
+    title: str
+    unit: str
+    measures: Mapping[str, str]
+    every_round: bool = True
+    across: str = ""
+
+
+PANELS = (
+    Panel("live", "Live nodes", "nodes", {"nodes.live": "live"}),
+    Panel("leaf-sets", "Leaf sets that are the ring's", "share", {"leaf_sets.right": "right"}),
+    Panel(
+        "cells",
+        "Cells of routing tables",
+        "per live node",
+        {"cells.dead": "dead entry", "cells.missing": "no live entry, though there is a node"},
+    ),
+    Panel(
+        "delay",
+        "Delay to the entries of routing tables",
+        "ms, between routers",
+        {"cells.delay": "entry", "cells.nearest_delay": "nearest live node"},
+    ),
+    Panel(
+        "delivered",
+        "Lookups",
+        "share",
+        {"lookups.delivered": "delivered", "lookups.right": "at the right root"},
+    ),
+    Panel("hops", "Hops of delivered lookups", "mean", {"lookups.hops": "hops"}),
+    Panel("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
+)
+
+#: Of a world with groups.
+GROUP_PANELS = (
+    Panel(
+        "publications",
+        "Deliveries, by the round of the publication",
+        "deliveries",
+        {
+            f"scribe.publications.{name}": label
+            for name, label in (
+                ("expected", "expected"),
+                ("in_time", "in time"),
+                ("late", "late"),
+                ("lost", "lost"),
+                ("duplicates", "duplicates"),
+            )
+        },
+    ),
+    Panel("late", "Late deliveries", "deliveries", {"scribe.deliveries.late": "late"}),
+    Panel("order", "Out of order", "deliveries", {"scribe.deliveries.out_of_order": "deliveries"}),
+    Panel("members", "Members of all groups", "members", {"scribe.members": "members"}),
+    Panel("orphans", "Orphans", "nodes in trees", {"scribe.orphans": "orphans"}),
+    Panel(
+        "joins",
+        "JOINs by cause",
+        "JOINs",
+        {
+            f"scribe.joins.{cause}": cause
+            for cause in (
+                *("own", "forwarder", "parent failed", "root failed"),
+                *("parent left", "refused", "hand-over"),
+            )
+        }
+        | {"scribe.joins.at_root": "answered by a root"},
+    ),
+    Panel(
+        "repaired",
+        "Failures and repair",
+        "nodes",
+        {
+            "scribe.failures": "died and had children",
+            "scribe.repaired": "all children of the failed node reached again",
+            "scribe.repair.nodes": "took part in JOINs after failures",
+        },
+    ),
+    Panel(
+        "repair-rounds",
+        "Rounds until a failure is repaired",
+        "failures, of all rounds",
+        {"scribe.repaired.": "failures"},
+        across="rounds from the failure until all children are reached again",
+    ),
+    Panel(
+        "lateness",
+        "How late deliveries are",
+        "late deliveries, of all rounds",
+        {"scribe.deliveries.late.": "deliveries"},
+        across="rounds from the publication to the delivery",
+    ),
+    Panel(
+        "groups-lost",
+        "Groups whose state nobody has",
+        "groups",
+        {"scribe.groups.lost": "lost"},
+    ),
+    Panel(
+        "link-stress-mean",
+        "Link stress, mean over all directed links",
+        "messages per link, in rounds in which it is measured",
+        {
+            "link_stress.payload.mean_existing": "payload",
+            "link_stress.maintenance.mean_existing": "maintenance",
+        },
+        every_round=False,
+    ),
+    Panel(
+        "link-stress-max",
+        "Link stress, maximum",
+        "messages on a directed link, in rounds in which it is measured",
+        {"link_stress.payload.max": "payload", "link_stress.maintenance.max": "maintenance"},
+        every_round=False,
+    ),
+)
+
+#: Of a world that keeps a reference tree.
+TREE_PANELS = (
+    Panel(
+        "tree-links",
+        "Links of the reference tree",
+        "links",
+        {"reference_tree.links.removed": "removed", "reference_tree.links.created": "created"},
+    ),
+    Panel(
+        "tree-hosts",
+        "Hosts that find their neighbours anew",
+        "hosts",
+        {"reference_tree.hosts": "hosts"},
+    ),
+    Panel(
+        "tree-messages",
+        "Messages of the reconfiguration",
+        "messages",
+        {
+            "reference_tree.parent_lookups": "look-ups for a parent",
+            "reference_tree.child_lookups": "look-ups for children",
+            "reference_tree.notices": "notices",
+        },
+    ),
+    Panel(
+        "tree-rounds",
+        "Rounds of the reconfiguration",
+        "rounds",
+        {"reference_tree.rounds": "rounds"},
+    ),
+    Panel(
+        "tree-depth",
+        "Depth of hosts in the reference tree",
+        "hops",
+        {"reference_tree.depth.largest": "largest", "reference_tree.depth.mean": "mean"},
+    ),
+    Panel(
+        "tree-degree",
+        "Neighbours of a host in the reference tree",
+        "neighbours",
+        {"reference_tree.degree.largest": "most"},
+    ),
+    Panel(
+        "tree-faults",
+        "Trees that are not the one computed from nothing",
+        "trees",
+        {"reference_tree.faults": "wrong"},
+    ),
+)
