@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scribe_spark.cli import main
 from scribe_spark.config import (
     RUN_FIELDS,
     WORLD_FIELDS,
@@ -159,9 +160,9 @@ def test_fields_are_given_flat_dotted_or_by_section(given):
     )
 
 
-def test_fields_of_a_run_that_a_world_lacks_are_unknown():
-    with pytest.raises(InputError, match="config key = 'variants': is unknown; did you mean "):
-        WorldConfig(variants="lazy")
+def test_names_that_a_config_lacks_are_unknown():
+    with pytest.raises(InputError, match="config key = 'size': is unknown; did you mean "):
+        WorldConfig(size=5)
     with pytest.raises(InputError, match=r"'world.rouns': is unknown; did you mean 'world.rounds'"):
         WorldConfig(world={"rouns": 5})
     with pytest.raises(InputError, match="config key = 'rounds': is unknown"):
@@ -221,3 +222,20 @@ def test_a_reference_tree_is_asked_for():
         with pytest.raises(InputError) as refused:
             WorldConfig(**{field: value})
         assert line in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "given", [{"variants": "collapse"}, {"trees.limit": 5}, {"trees": {"variants": ["lazy"]}}]
+)
+def test_variants_are_of_runs(given):
+    """Trees of worlds change in every round, and the variants keep no rule there."""
+    with pytest.raises(InputError) as refused:
+        WorldConfig.of(given)
+    assert "is of runs: variants change trees that are complete" in str(refused.value)
+
+
+def test_the_command_line_refuses_variants_by_the_same_line(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["world", "--variants", "collapse"])
+    assert left.value.code == 2
+    assert "variants = 'collapse': is of runs" in capsys.readouterr().err

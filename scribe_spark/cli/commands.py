@@ -24,6 +24,7 @@ from scribe_spark.cli.flags import (
     TEXT,
     given_only,
     options,
+    refused,
     resolve,
     sources,
 )
@@ -252,6 +253,7 @@ world = Command(
     params=[
         SET,
         *options([*WORLD_FIELDS.values(), *EXECUTION_FIELDS.values()], WORLD_OUT),
+        *refused(WorldConfig.elsewhere),
         CONFIG,
         DRY_RUN,
     ],

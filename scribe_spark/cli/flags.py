@@ -34,6 +34,7 @@ __all__ = [
     "TEXT",
     "given_only",
     "options",
+    "refused",
     "resolve",
     "sources",
 ]
@@ -70,6 +71,11 @@ def options(fields: Iterable[FieldRecord], out: str = RUN_OUT) -> list[Flag]:
         The default of ``--out``, which the field itself has none of.
     """
     return [_option(field, out if field.flat == "out" else field.typical) for field in fields]
+
+
+def refused(names: Iterable[str]) -> list[Flag]:
+    """Options that are not listed, for fields that only another kind of config has."""
+    return [Flag(["--" + name.replace("_", "-")], type=TEXT, hidden=True) for name in names]
 
 
 def _option(field: FieldRecord, default: str) -> Flag:
@@ -147,7 +153,8 @@ def sources(
     path = flags.pop("config", None)
     sections: dict[str, type[Section]] = {**config.sections, "execution": Execution}
     read = {} if path is None else read_toml(path)
-    file = flatten(read, sections, [*config.own_fields(), *EXECUTION_FIELDS, *tables])
+    own = [*config.own_fields(), *EXECUTION_FIELDS, *tables]
+    file = flatten(read, sections, own, elsewhere=config.elsewhere)
     where = {n: v for n, v in (file | flags).items() if n in EXECUTION_FIELDS}
     file, flags = ({n: v for n, v in some.items() if n not in where} for some in (file, flags))
     return file, flags, Execution(**{"out": out} | where)

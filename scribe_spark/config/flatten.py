@@ -14,7 +14,11 @@ Sections = Mapping[str, type[Section]]
 
 
 def flatten(
-    given: Mapping[str, Any], sections: Sections, own: Iterable[str], what: str = "config key"
+    given: Mapping[str, Any],
+    sections: Sections,
+    own: Iterable[str],
+    what: str = "config key",
+    elsewhere: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Flat name -> value.
 
@@ -28,6 +32,8 @@ def flatten(
         Names that are in no section.
     what : str
         What the names are, for the message of an unknown one.
+    elsewhere : mapping of str to str, optional
+        Names that configs of another kind have -> why this kind has none.
 
     Raises
     ------
@@ -43,6 +49,8 @@ def flatten(
     flat = [*own, *(name for model in sections.values() for name in model.flat_names().values())]
     found: dict[str, Any] = {}
     for name, value in given.items():
+        if elsewhere and (where := name.partition(".")[0]) in elsewhere:
+            raise InputError(name, value, elsewhere[where])
         for field, inner in _fields(name, value, sections, flat, what).items():
             if field in found:
                 raise InputError(field, inner, "is given twice; leave one of them out")

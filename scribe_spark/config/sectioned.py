@@ -18,9 +18,12 @@ class Sectioned(Section):
     ----------
     sections : dict of str to type
         Of the class: the sections by name, in the order of flags and docs.
+    elsewhere : dict of str to str
+        Of the class: names that another kind of config has -> why this one has none.
     """
 
     sections: ClassVar[dict[str, type[Section]]] = {}
+    elsewhere: ClassVar[dict[str, str]] = {}
 
     def __init__(self, **given: Any) -> None:
         flat = self.flat_values(given)  # field name = flat name for what is in no section
@@ -58,7 +61,7 @@ class Sectioned(Section):
         InputError
             For an unknown name (`what` says what the names are), or a field that is given twice.
         """
-        return flatten(given, cls.sections, cls.own_fields(), what)
+        return flatten(given, cls.sections, cls.own_fields(), what, cls.elsewhere)
 
     def flat(self) -> dict[str, Any]:
         """Flat name -> value of every field, in order; lists are lists."""

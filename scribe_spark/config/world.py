@@ -14,12 +14,17 @@ from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.topology import TopologyConfig
+from scribe_spark.config.trees import TreesConfig
 from scribe_spark.errors import InputError
 
 __all__ = ["MOST_WORLD_MEMBERSHIPS", "WorldConfig"]
 
 #: The joins at the start are rows of the table of events, which is made on the driver.
 MOST_WORLD_MEMBERSHIPS = 50_000_000
+
+
+#: Of the section ``trees`` of runs, what worlds have, too.
+_KEPT = LiveTreeConfig.flat_names().values()
 
 
 class WorldConfig(NetworkConfig):
@@ -46,6 +51,11 @@ class WorldConfig(NetworkConfig):
         "overlay": OverlayConfig,
         "topology": TopologyConfig,
     }
+    elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("trees", *(name for name in TreesConfig.flat_names().values() if name not in _KEPT)),
+        "is of runs: variants change trees that are complete, and no tree of a world ever is; "
+        "leave it out",
+    )
 
     world: RoundsConfig = RoundsConfig()
     reference_tree: LiveTreeConfig = LiveTreeConfig()
