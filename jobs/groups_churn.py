@@ -42,7 +42,8 @@ def churn(out: Path) -> list[str]:
         "publication of each group in a round by a member; of the live nodes 1 in *lifetime* "
         "fails silently in a round and is replaced by one that arrives, which joins its groups "
         f"again. Publications of all rounds but the first and the last {_DEADLINE}; after "
-        f"{_DEADLINE} rounds a delivery counts as lost.",
+        f"{_DEADLINE} rounds a delivery counts as lost. *Duplicates* are messages to members that "
+        "had got them already; reliable delivery does not deliver them again.",
         "",
         *table(
             ["lifetime", "rounds", "deliveries expected", "in time", "late", "lost", "duplicates",

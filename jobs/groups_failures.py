@@ -41,7 +41,8 @@ def mass(out: Path) -> list[str]:
         "150 groups has a publication by a member in each of 20 rounds. *Reached again after*: "
         "rounds from the failure to the first from which on every member gets every publication in "
         "its round. *Bar*: at most `parent_timeout` + 3. *Repaired after N rounds*: failed nodes "
-        "with children, by the rounds until a root reached all these children again.",
+        "with children, by the rounds until a root reached all these children again. *Duplicates*: "
+        "messages to members that had got them already.",
         "",
         "All numbers but the last two are of groups of whose state a live node has a copy. Where "
         "all k holders are among the nodes that fail (0.25^5 of the groups with k = 5, on average "
