@@ -63,6 +63,7 @@ def churn(out: Path) -> list[str]:
             [[number(life), *_messages(one)] for life, one in worlds.items()],
         ),
         "",
+        *_link_stress(worlds),
         f"![Share delivered in time, and messages per live node, by rounds]({FIGURE})",
     ]  # fmt: skip
 
@@ -99,6 +100,33 @@ def _messages(one: pd.DataFrame) -> list[str]:
     sums = [total(one, f"messages.{kind}") for kind in _KINDS]
     sums.append(total(one, [f"messages.{kind}" for kind in pastry]))
     return [number(count / live) for count in sums]
+
+
+def _link_stress(worlds: dict[int, pd.DataFrame]) -> list[str]:
+    """Messages on a link in a round, where it was measured; the mean of rounds, and the most."""
+    names = [f"link_stress.{kind}" for kind in ("payload", "maintenance")]
+    there = {life: one for life, one in worlds.items() if f"{names[0]}.mean" in one}
+    if not there:
+        return []
+    rows = [
+        [number(life)]
+        + [number(_where_measured(one, f"{name}.mean").mean()) for name in names]
+        + [number(of(one, f"{name}.max").max()) for name in names]
+        for life, one in there.items()
+    ]
+    header = [
+        "lifetime",
+        "payload, mean",
+        "maintenance, mean",
+        "payload, max.",
+        "maintenance, max.",
+    ]
+    return ["Messages on a link in a round:", "", *table(header, rows), ""]
+
+
+def _where_measured(one: pd.DataFrame, measure: str) -> pd.Series:
+    values = of(one, measure)
+    return values[values > 0]
 
 
 def churn_figure(out: Path) -> str | None:
