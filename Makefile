@@ -72,6 +72,11 @@ living: setup ## Measure arrivals, failures and churn, and write docs/living_res
 	@$(BIN)/python jobs/living.py out/living
 	@$(BIN)/python jobs/living.py out/living --page docs/living_results.md
 
+.PHONY: groups-results
+groups-results: setup ## Measure Scribe under failures, churn and crowds, and write docs/groups_results.md (hours)
+	@$(BIN)/python jobs/groups_results.py out/groups
+	@$(BIN)/python jobs/groups_results.py out/groups --page docs/groups_results.md
+
 .PHONY: reference-tree
 reference-tree: setup ## Costa and Frey's tree over a DHT: Figures 3 and 4; ARGS="--scaling 1000,1000000" for large ones
 	@set -f; $(SCRIBE) reference-tree $(foreach v,SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)

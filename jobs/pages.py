@@ -80,6 +80,7 @@ def main(
     description: str,
     commands: Mapping[str, Sequence[str]],
     write: Callable[[Path, Path], str],
+    play: Callable[[Path, Iterable[str]], None] | None = None,
 ) -> None:
     """``OUT [--only NAME ...] [--page FILE]``: run experiments, or write the page of them.
 
@@ -91,13 +92,17 @@ def main(
         As of :func:`run`.
     write : callable
         (OUT, FILE) -> the page, of the experiments that are in OUT; FILE is the page as it is.
+    play : callable, optional
+        (OUT, names) runs experiments that need more than their commands, instead of :func:`run`.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", nargs="+", choices=commands, default=list(commands))
     parser.add_argument("--page", type=Path, help="write this page of what is there; run nothing")
     given = parser.parse_args(arguments)
-    if given.page is None:
+    if given.page is None and play is not None:
+        play(given.out, given.only)
+    elif given.page is None:
         run(commands, given.out, given.only)
     else:
         given.page.write_text(write(given.out, given.page), "utf-8")

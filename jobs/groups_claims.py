@@ -1,0 +1,267 @@
+"""What each claim of JSAC 2002, Section III.B came to: quotations and measured answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from math import log
+from pathlib import Path
+
+from groups_tables import (
+    complete,
+    is_lost,
+    memberships,
+    number,
+    of,
+    per_cent,
+    publications,
+    rounds,
+    spread,
+    total,
+)
+from pages import table
+
+__all__ = ["claims"]
+
+_SEEDS = [f"mass-{seed}" for seed in range(1, 6)]
+
+
+def claims(out: Path) -> list[str]:
+    """The section: the claims whose experiments are there."""
+    rows = []
+    for quotation, answer, section in _CLAIMS:
+        found = answer(out)
+        if found is not None:
+            anchor = section.lower().replace(" ", "-").replace("'", "")
+            rows.append([f'"{quotation}"', found, f"[{section}](#{anchor})"])
+    if not rows:
+        return []
+    return [
+        *("", "## What each claim of III.B came to", ""),
+        *table(["JSAC 2002, III.B", "measured", "section"], rows),
+    ]
+
+
+def _best_effort(out: Path) -> str | None:
+    if not complete(out, ["mass-best-effort"]):
+        return None
+    table_ = publications(out / "mass-best-effort")
+    alive = table_[~is_lost(table_)]
+    lost, disorder = alive["lost"].sum(), rounds(out / "mass-best-effort")
+    words = f"{_yes(lost > 0)}: {per_cent(lost, alive['expected'].sum())} of deliveries were lost"
+    if "scribe.deliveries.out_of_order" in disorder:
+        words += f", {number(total(disorder, 'scribe.deliveries.out_of_order'))} out of order"
+    return f"{words}."
+
+
+def _yes(is_so: bool) -> str:
+    return "Yes" if is_so else "No"
+
+
+def _repaired(out: Path) -> str | None:
+    waits: dict[int, int] = {}
+    worlds = [rounds(out / name) for name in complete(out, _SEEDS)]
+    for one in worlds:
+        for n, count in spread(one, "scribe.repaired").items():
+            waits[n] = waits.get(n, 0) + count
+    if not waits:
+        return None
+    all_, first = sum(waits.values()), min(waits)
+    words = number(all_)
+    if all("scribe.failures" in one for one in worlds):
+        failures = sum(total(one, "scribe.failures") for one in worlds)
+        words += f" of {number(failures)} failures"
+    else:
+        words += " failures"
+    return (
+        f"{words} were repaired, {per_cent(waits[first], all_)} of them after {first} rounds, the "
+        f"last after {max(waits)}."
+    )
+
+
+def _implicit(out: Path) -> str | None:
+    names = complete(out, _SEEDS)
+    if not names:
+        return None
+    one = rounds(out / names[0])
+    before, after = (of(one, "messages.heartbeat")[n] for n in (4, one.index.max()))
+    words = (
+        f"{_yes(not before)}: with a publication in each round, {number(before)} explicit "
+        "heartbeats a round "
+        f"beside {number(of(one, 'messages.payload')[4])} payloads"
+    )
+    return words + (f"; {number(after)} where a group's state is lost." if after else ".")
+
+
+def _holders(out: Path) -> str | None:
+    names = complete(out, ["holders-4", "holders-5"])
+    if len(names) < 2:
+        return None
+    four, five = (of(rounds(out / n), "scribe.groups.lost").max() for n in names)
+    return (
+        f"{_yes(not four)}, while one of the k is alive: 4 of 5 failed around each of ten groupIds "
+        f"and {number(four)} groups were lost; all 5 failed: {number(five)}."
+    )
+
+
+def _children_join(out: Path) -> str | None:
+    found = _result(out)
+    if found is None:
+        return None
+    exact = not found["children_not_rejoined"] and not found["rejoined_no_children"]
+    return (
+        f"{'Yes' if exact else 'Not exactly'}: {number(found['rejoined'])} nodes joined again, of "
+        f"{number(found['members'])} members; the root had {number(found['children'])} children."
+    )
+
+
+def _new_root(out: Path) -> str | None:
+    found = _result(out)
+    if found is None:
+        return None
+    is_nearest = "Yes" if found["new_root"] == found["nearest"] else "No"
+    kinds = " and ".join(
+        f"{number(count)} {kind}s" for kind, count in sorted(found["refused"].items())
+    )
+    return f"{is_nearest}; it goes on from its copy: {kinds} by others than the list's refused."
+
+
+def _result(out: Path) -> dict | None:
+    file = out / "root" / "result.json"
+    return json.loads(file.read_text("utf-8")) if file.exists() else None
+
+
+def _senders(out: Path) -> str | None:
+    if not complete(out, ["holders-1"]):
+        return None
+    one = publications(out / "holders-1")
+    ten = one[(one["group"] <= 10) & (one["round"] >= 8)]
+    lost = of(rounds(out / "holders-1"), "messages.lost MULTICAST")
+    in_time, expected = ten["in_time"].sum(), ten["expected"].sum()
+    return (
+        f"{_yes(in_time == expected)}: from round 8 on {per_cent(in_time, expected)} in time "
+        f"in the groups whose root failed in round 5; {number(lost.sum())} MULTICASTs met a dead "
+        "node before."
+    )
+
+
+def _discarded(out: Path) -> str | None:
+    names = complete(out, _SEEDS)
+    if not names:
+        return None
+    entries = sum(of(rounds(out / name), "scribe.children").iloc[-1] for name in names)
+    trees = [memberships(out / name) for name in names]
+    children = sum(tree["parent"].notna().sum() for tree in trees)
+    words = "Yes" if entries == children else "Not all"
+    return (
+        f"{words}: 14 rounds after a quarter of the nodes failed, children tables had "
+        f"{number(entries)} entries, and {number(children)} nodes had a parent."
+    )
+
+
+def _detection(out: Path) -> str | None:
+    names = complete(out, [f"churn-{rounds_}" for rounds_ in (20, 60, 200)])
+    if not names:
+        return None
+    parts = []
+    for name in names:
+        one = rounds(out / name)
+        sent = total(one, ["messages.heartbeat", "messages.refresh"]) / total(one, "nodes.live")
+        parts.append(f"{number(sent)} (lifetime {name.removeprefix('churn-')})")
+    return "Explicit heartbeats and refreshes per live node and round: " + ", ".join(parts) + "."
+
+
+def _local(out: Path) -> str | None:
+    parts = []
+    for nodes in (1_000, 10_000, 100_000):
+        for name in complete(out, [f"local-{nodes}"]):
+            world = rounds(out / name)
+            involved = total(world, "scribe.repair.nodes") / total(world, "scribe.failures")
+            per_log = involved / log(nodes, 16)
+            parts.append(f"{number(involved)} of {nodes:,} ({number(per_log)} log_16 N)")
+    return "Nodes involved per failure: " + ", ".join(parts) + "." if parts else None
+
+
+def _reliable(out: Path) -> str | None:
+    names = complete(out, _SEEDS)
+    if not names:
+        return None
+    lost = duplicates = late = 0
+    for name in names:
+        table_ = publications(out / name)
+        alive = table_[~is_lost(table_)]
+        lost, duplicates = lost + alive["lost"].sum(), duplicates + alive["duplicates"].sum()
+        late += alive["late"].sum()
+    disorder = [rounds(out / name) for name in names]
+    words = f"{number(lost)} lost, {number(duplicates)} delivered twice"
+    if all("scribe.deliveries.out_of_order" in one for one in disorder):
+        count = sum(total(one, "scribe.deliveries.out_of_order") for one in disorder)
+        words += f", {number(count)} out of order"
+    return f"{words}, {number(late)} late in {len(names)} seeds, where a group's state survived."
+
+
+def _replicated(out: Path) -> str | None:
+    if not complete(out, ["created-again"]):
+        return None
+    table_ = publications(out / "created-again")
+    ten = table_[table_["group"] <= 10]
+    parts = [ten[ten["round"].between(*ends)] for ends in ((8, 11), (14, 19))]
+    shares = [per_cent(part["in_time"].sum(), part["expected"].sum()) for part in parts]
+    return f"Yes: with all k gone, {shares[0]} of the deliveries; once created again, {shares[1]}."
+
+
+_CLAIMS: tuple[tuple[str, Callable[[Path], str | None], str], ...] = (
+    (
+        "Multicast messages serve as an implicit heartbeat signal avoiding the need for explicit "
+        "heartbeat messages in many cases.",
+        _implicit, "A quarter of the nodes fails at once",
+    ),
+    (
+        "Pastry will route the message to a new parent, thus repairing the multicast tree.",
+        _repaired, "A quarter of the nodes fails at once",
+    ),
+    (
+        "Scribe can also tolerate the failure of multicast tree roots",
+        _holders, "Holders of a group's state fail",
+    ),
+    (
+        "If the root fails, its immediate children detect the failure and join again through "
+        "Pastry.",
+        _children_join, "The root of the largest group fails",
+    ),
+    (
+        "Pastry routes the join messages to a new root (the live node with the numerically "
+        "closest nodeId to the groupId), which takes over the role of the rendez-vous point.",
+        _new_root, "The root of the largest group fails",
+    ),
+    (
+        "Multicast senders likewise discover the new rendez-vous point by routing via Pastry.",
+        _senders, "Holders of a group's state fail",
+    ),
+    (
+        "Children table entries are discarded unless they are periodically refreshed",
+        _discarded, "A quarter of the nodes fails at once",
+    ),
+    (
+        "fault detection is done by sending messages to a small number of nodes",
+        _detection, "Sustained churn",
+    ),
+    (
+        "recovery from faults is local; only a small number of nodes (O(log_2^b N)) is involved.",
+        _local, "Who takes part in a repair",
+    ),
+    (
+        "if some nodes in the multicast tree fail, Scribe may fail to deliver messages or may "
+        "deliver them out of order.",
+        _best_effort, "A quarter of the nodes fails at once",
+    ),
+    (
+        "an application can implement ordered, reliable delivery of multicast messages by "
+        "defining the upcalls",
+        _reliable, "A quarter of the nodes fails at once",
+    ),
+    (
+        "To tolerate root failures, the root needs to be replicated.",
+        _replicated, "Holders of a group's state fail",
+    ),
+)  # fmt: skip

@@ -1,0 +1,202 @@
+"""Failures of many nodes, roots and holders in ``docs/groups_results.md``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from groups_tables import (
+    COUNTS,
+    complete,
+    is_lost,
+    number,
+    of,
+    per_cent,
+    publications,
+    rounds,
+    spread,
+    total,
+)
+from pages import table
+
+__all__ = ["holders", "mass", "root"]
+
+# --- (a)
+
+
+def mass(out: Path) -> list[str]:
+    names = complete(out, sorted(folder.name for folder in out.glob("mass-*")))
+    if not names:
+        return []
+    rows = sorted(_mass_row(out / name) for name in names)
+    header = [
+        "delivery", "k", "seed", "failures", "reached again after", "bar", "lost", "duplicates",
+        "out of order", "late", "repaired after N rounds", "groups lost", "lost with them",
+    ]  # fmt: skip
+    return [
+        *("", "## A quarter of the nodes fails at once", ""),
+        "`data/groups_mass_failure.toml`: 2,500 of 10,000 nodes fail silently in round 5; each of "
+        "150 groups has a publication by a member in each of 20 rounds. *Reached again after*: "
+        "rounds from the failure to the first from which on every member gets every publication in "
+        "its round. *Bar*: at most `parent_timeout` + 3. *Repaired after N rounds*: failed nodes "
+        "with children, by the rounds until a root reached all these children again. *Duplicates*: "
+        "messages to members that had got them already.",
+        "",
+        "All numbers but the last two are of groups of whose state a live node has a copy. Where "
+        "all k holders are among the nodes that fail (0.25^5 of the groups with k = 5, on average "
+        "0.15 of 150), a group is lost; what its members do not get from round 5 on is in the last "
+        "column. k = 8 is the most that `leaf_set` = 16 permits.",
+        "",
+        *table(header, rows),
+    ]
+
+
+def _mass_row(folder: Path) -> list[str]:
+    measured, published = rounds(folder), publications(folder)
+    shown = json.loads((folder / "manifest.json").read_text("utf-8"))["resolved"]
+    gone = is_lost(published)
+    alive = published[~gone]
+    failed = failure_round(measured)
+    again = reached_again(alive, failed)
+    sums = alive[list(COUNTS)].sum()
+    waits = spread(measured, "scribe.repaired")
+    disorder = "scribe.deliveries.out_of_order"
+    return [
+        shown["delivery"].replace("-", " "),
+        str(shown["replicas"]),
+        str(shown["seed"]),
+        number(-of(measured, "nodes.live").diff()[failed]),
+        f"{again} rounds" if again is not None else "never",
+        "met" if again is not None and again <= 5 else "**not met**",
+        f"{number(sums['lost'])} of {number(sums['expected'])}",
+        number(sums["duplicates"]),
+        number(total(measured, disorder)) if disorder in measured else "-",
+        number(sums["late"]),
+        ", ".join(f"{n}: {number(count)}" for n, count in waits.items()),
+        number(of(measured, "scribe.groups.lost").max()),
+        number(published.loc[gone & (published["round"] >= failed), "lost"].sum()),
+    ]
+
+
+def failure_round(measured: pd.DataFrame) -> int:
+    """The round in which most nodes fail."""
+    return int(of(measured, "nodes.live").diff().idxmin())
+
+
+def reached_again(published: pd.DataFrame, failed: int) -> int | None:
+    """Rounds from a failure to the first from which on all is delivered in its round.
+
+    None if that is not so in the last round.
+    """
+    sums = published.groupby("round")[["expected", "in_time"]].sum()
+    short = sums.index[(sums.index >= failed) & (sums["in_time"] < sums["expected"])]
+    if not len(short):
+        return 0
+    return None if short.max() == sums.index.max() else int(short.max()) + 1 - failed
+
+
+# --- (b)
+
+
+def root(out: Path) -> list[str]:
+    file = out / "root" / "result.json"
+    if not file.exists():
+        return []
+    found = json.loads(file.read_text("utf-8"))
+    exactly = not found["children_not_rejoined"] and not found["rejoined_no_children"]
+    root_too = "is one" if found["new_root_was_child"] else "is none"
+    permitted = found["permitted"]
+    rows = [
+        ["members of the group", number(found["members"])],
+        ["children of its root", number(found["children"])],
+        ["nodes that have another parent after the repair, without the new root",
+         number(found["rejoined"])],
+        ["of these, not children of the failed root", number(found["rejoined_no_children"])],
+        ["children of the failed root that have not joined again",
+         number(found["children_not_rejoined"])],
+        ["the new root is the live node nearest to the groupId",
+         "yes" if found["new_root"] == found["nearest"] else "**no**"],
+        ["JOINs and publications by nodes that the list does not name",
+         f"{found['tried']} and {found['tried']}"],
+        ["refused by the new root's tree",
+         f"{number(found['refused']['JOIN'])} and {number(found['refused']['MULTICAST'])}"],
+        ["of those nodes, members in the end", number(found["joined_unnamed"])],
+        ["of as many that it names, members in the end",
+         f"{number(found['joined_named'])} of {number(found['named'])}"],
+        ["a publication by one of them: delivered in time",
+         f"{number(permitted['in_time'])} of {number(permitted['expected'])}"],
+    ]  # fmt: skip
+    by_round = [
+        [number_, *(number(counts[name]) for name in COUNTS)]
+        for number_, counts in found["rounds"].items()
+    ]
+    return [
+        *("", "## The root of the largest group fails", ""),
+        "10,000 nodes, 150 groups, seed 1, k = 5; all nodes are in the largest group, which has an "
+        "access list. Its root fails silently in round 5; trees are compared between the ends of "
+        "rounds 4 and 8. The new root " + root_too + " of the failed root's children. 200 nodes "
+        "arrive in round 9, half of them named by the list; all join in round 11.",
+        "",
+        *table(["", "measured"], rows),
+        "",
+        'JSAC III.B.1: "If the root fails, its immediate children detect the failure and join '
+        'again through Pastry." Costa and Frey (Section 5) say of such systems: "If the root '
+        "fails, a new host becomes responsible for the root key and all the other hosts have to "
+        'start a new join procedure", "thus flooding the network with requests". '
+        + (
+            f"The first is true: {number(found['rejoined'])} of {number(found['members'])} members "
+            "joined again, exactly the root's children."
+            if exactly
+            else "Neither is exactly what was measured: see the rows on who joined again."
+        ),
+        "",
+        "Its publications (one a round, best effort):",
+        "",
+        *table(["round", *(name.replace("_", " ") for name in COUNTS)], by_round),
+    ]
+
+
+# --- (c)
+
+
+def holders(out: Path) -> list[str]:
+    kinds = {
+        "holders-1": "the root",
+        "holders-4": "4 of 5 holders",
+        "holders-5": "all 5 holders",
+        "created-again": "all 5; created again in round 12, joined by 50 others each in round 13",
+    }
+    names = complete(out, kinds)
+    if not names:
+        return []
+    rows = [[kinds[name], *_holders_row(out / name)] for name in names]
+    header = ["fail", "nodes", "groups lost", "round 4", "5-6", "7", "8-11", "12", "13", "14-19",
+              "refused: no group"]  # fmt: skip
+    return [
+        *("", "## Holders of a group's state fail", ""),
+        "`data/groups_root_failures.toml`: around each of the groupIds of the ten largest groups, "
+        "so many of the nearest nodes fail in round 5. Of the publications to these ten groups, "
+        "sent in the rounds that the columns name: the share that was delivered in time. Groups "
+        "lost: the most in a round; in the last round, where that is less.",
+        "",
+        *table(header, rows),
+    ]
+
+
+def _holders_row(folder: Path) -> list[str]:
+    measured, published = rounds(folder), publications(folder)
+    ten = published[published["group"] <= 10]
+    lost = of(measured, "scribe.groups.lost")
+    most, last = number(lost.max()), number(lost.iloc[-1])
+    parts = [ten[ten["round"].between(*ends)] for ends in _PARTS]
+    return [
+        number(-of(measured, "nodes.live").diff().min()),
+        most if most == last else f"{most}, then {last}",
+        *(per_cent(part["in_time"].sum(), part["expected"].sum()) for part in parts),
+        number(total(measured, "scribe.refused.no group")),
+    ]
+
+
+_PARTS = ((4, 4), (5, 6), (7, 7), (8, 11), (12, 12), (13, 13), (14, 19))

@@ -1,0 +1,178 @@
+"""``docs/groups_results.md``, of the experiments that are there."""
+
+from __future__ import annotations
+
+from math import log
+from pathlib import Path
+
+import pandas as pd
+
+from groups_churn import FIGURE, churn, churn_figure
+from groups_claims import claims
+from groups_failures import holders, mass, root
+from groups_tables import (
+    COUNTS,
+    complete,
+    memberships,
+    number,
+    of,
+    per_cent,
+    rounds,
+    spread,
+    total,
+)
+from pages import table
+
+__all__ = ["FIGURE", "churn_figure", "page"]
+
+_HEAD = """\
+# Scribe alive, measured
+
+Written by `make groups-results` (a world of 10,000 nodes takes a minute or two on two cores, one of 200 rounds half an hour or so). What the measures are is in [living.md](living.md), how trees are maintained in [living.md](living.md#worlds-with-groups). All worlds have the default topology and `parent_timeout` = 2; a round is one period of heartbeats.
+"""
+
+
+def page(out: Path) -> str:
+    """The page."""
+    sections = (mass, root, holders, churn, _crowd, _local, _refused, claims, _speed)
+    return _HEAD + "".join(f"{line}\n" for section in sections for line in section(out))
+
+
+# --- (e)
+
+
+def _crowd(out: Path) -> list[str]:
+    if not complete(out, ["crowd"]):
+        return []
+    measured, trees = rounds(out / "crowd"), memberships(out / "crowd")
+    at = int(of(measured, "scribe.members").diff().idxmax())
+    joins = {cause: of(measured, f"scribe.joins.{cause}")[at] for cause in ("own", "forwarder")}
+    tree = trees[trees["group"] == 1]
+    root = tree.loc[tree["root"], "node"].iloc[0]
+    children = tree["parent"].value_counts()
+    answered = "scribe.joins.at_root"
+    at_root = of(measured, answered)[at]
+    sent = sum(joins.values())
+    rows = [
+        ["JOINs sent by nodes that join", number(joins["own"])],
+        ["JOINs sent by nodes that become forwarders", number(joins["forwarder"])],
+        ["messages JOIN (hops) for each node that joins",
+         number(of(measured, "messages.JOIN")[at] / joins["own"])],
+        ["JOINs that are answered by the root",
+         f"{number(at_root)} ({per_cent(at_root, sent)})" if answered in measured else "-"],
+        ["children of the root in the end", number(children.get(root, 0))],
+        ["largest children table of another node in the end",
+         number(children.drop(root, errors="ignore").max())],
+        ["in time in the next round",
+         per_cent(*(of(measured, f"scribe.publications.{name}")[at + 1]
+                    for name in ("in_time", "expected")))],
+    ]  # fmt: skip
+    return [
+        *("", "## A flash crowd", ""),
+        "`data/groups_flash_crowd.toml`: of 12,000 nodes 10,000 join one group of 10 members in "
+        f"round {at}.",
+        "",
+        *table(["", "measured"], rows),
+    ]
+
+
+# --- (f)
+
+
+def _local(out: Path) -> list[str]:
+    names = complete(out, [folder.name for folder in out.glob("local-*")])
+    if not names:
+        return []
+    rows = [repair_row(rounds(out / name)) for name in names]
+    header = [
+        "nodes", "groups", "failed", "with children", "log_16 N", "nodes involved per failure",
+        "JOINs per failure", "messages JOIN per failure", "per JOIN", "rounds until repaired",
+    ]  # fmt: skip
+    return [
+        *("", "## Who takes part in a repair", ""),
+        "In proportion to nodes: 15 groups for 1,000 nodes, and every six rounds 1 node of 500 "
+        "fails silently. *With children*: failures of nodes that are parents in some tree; what "
+        "follows is the mean over these. *Nodes involved*: nodes that send, pass on or answer a "
+        "JOIN of the repair, in all trees.",
+        "",
+        *table(header, [cells for _, cells in sorted(rows)]),
+    ]
+
+
+def repair_row(measured: pd.DataFrame) -> tuple[float, list[str]]:
+    """Nodes at the start, and the cells of a world in which few nodes fail."""
+    live, after = of(measured, "nodes.live"), measured.iloc[1:]
+    failures = total(after, "scribe.failures")
+    joins, messages = (total(after, name) for name in ("scribe.joins", "messages.JOIN"))
+    waits = spread(after, "scribe.repaired")
+    cells = [
+        number(live.iloc[0]),
+        number(total(measured, "scribe.groups.created")),
+        number(live.iloc[0] - live.iloc[-1]),
+        number(failures),
+        f"{log(live.iloc[0], 16):.2f}",
+        *(_ratio(of_all, failures) for of_all in (total(after, "scribe.repair.nodes"), joins)),
+        *(_ratio(messages, by) for by in (failures, joins)),
+        ", ".join(f"{n}: {number(count)}" for n, count in waits.items()),
+    ]
+    return live.iloc[0], cells
+
+
+def _ratio(part: float, by: float) -> str:
+    return number(part / by) if by else "-"
+
+
+# --- (g)
+
+
+def _refused(out: Path) -> list[str]:
+    if not complete(out, ["refused"]):
+        return []
+    folder = out / "refused"
+    events = pd.read_csv(out / "inputs" / "refused" / "events.csv")
+    named = pd.read_csv(out / "inputs" / "refused" / "access.csv")[["group", "node"]]
+    stranger = events.merge(named.drop_duplicates(), how="left", indicator="named")
+    stranger = stranger[(stranger["named"] == "left_only") & (stranger["group"] > 1)]
+    tried = {event: stranger[stranger["event"] == event] for event in ("join", "publish")}
+    trees, measured = memberships(folder), rounds(folder)
+    members = trees[trees["member"]]
+    joined = tried["join"].merge(members, on=["group", "node"], how="inner")
+    rows = [
+        ["tries", number(len(tried["join"])), number(len(tried["publish"]))],
+        ["refused", *(number(total(measured, f"scribe.refused.{kind}"))
+                      for kind in ("JOIN", "MULTICAST"))],
+        ["joined; delivered", number(len(joined)), _delivered(out)],
+    ]  # fmt: skip
+    return [
+        *("", "## Refused credentials", ""),
+        "10,000 nodes; of 150 groups all but the largest have an access list, which names their "
+        "members at the start. Other nodes, drawn, try to join and to publish. Every group has a "
+        "permitted publication in each round, too. *Delivered* is the difference of payloads and "
+        "deliveries in any round from the same world without the tries.",
+        "",
+        *table(["", "JOIN", "MULTICAST"], rows),
+    ]
+
+
+def _delivered(out: Path) -> str:
+    """How far a world with refused publications is from that without them."""
+    if not complete(out, ["not-tried"]):
+        return "-"
+    one, other = (rounds(out / name) for name in ("refused", "not-tried"))
+    names = ["messages.payload", *(f"scribe.publications.{name}" for name in COUNTS)]
+    return number(sum((of(one, name) - of(other, name)).abs().sum() for name in names))
+
+
+# --- speed
+
+
+def _speed(out: Path) -> list[str]:
+    """Written by another job: seconds of a round beside its events."""
+    file = out / "speed" / "speed.csv"
+    if not file.exists():
+        return []
+    rows = pd.read_csv(file, dtype=str).fillna("")
+    return [
+        *("", "## Seconds of a round", ""),
+        *table(list(rows.columns), rows.to_numpy().tolist()),
+    ]

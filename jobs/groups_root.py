@@ -1,0 +1,175 @@
+"""The root of the largest group fails, and its access list is enforced by the next one.
+
+A world that is stepped in Python: who is whose parent is looked at between rounds.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from scribe_spark import Execution, Simulation, World, WorldConfig, make_world
+from scribe_spark.cli.sessions import open_session
+from scribe_spark.experiments import network_of
+from scribe_spark.pastry.arrivals.closeness import Keys, roots
+from scribe_spark.worlds import extent_of, group_keys, world_events, world_groups
+from scribe_spark.worlds.generators import node_ring
+
+__all__ = ["played", "run"]
+
+#: The largest group of a world with drawn members.
+_GROUP = 1
+
+#: When the root fails; the round at whose end its children have joined again; when strangers
+#: arrive, when they join and publish, and when one that may publishes.
+_FAILS, _REPAIRED, _ARRIVE, _TRY, _PERMITTED = 5, 8, 9, 11, 13
+
+_SIZES = {"nodes": 10_200, "initial": 10_000, "groups": 150}
+
+
+def run(folder: Path) -> None:
+    """Write ``result.json`` into `folder`, unless it is there."""
+    if (folder / "result.json").exists():
+        return
+    nodes = _SIZES["nodes"]
+    with open_session(Execution(out=str(folder)), nodes, 20 * nodes) as spark:
+        result = played(spark, folder)
+    (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+
+
+def played(spark: SparkSession, folder: Path, **given: Any) -> dict[str, Any]:
+    """What happens to the group; its access list is written into `folder`.
+
+    Parameters
+    ----------
+    given : Any
+        Fields of the world, instead of those of the experiment.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    config, later = _prepared(folder, given)
+    with Simulation(spark, network_of(config)) as simulation:
+        return _played(simulation, config, later)
+
+
+def _prepared(folder: Path, given: dict[str, Any]) -> tuple[WorldConfig, np.ndarray]:
+    """The world, and the nodes that come later; its list names half of these and all others."""
+    given = {**_SIZES, **given}
+    later = np.arange(given["initial"], given["nodes"])
+    named = np.arange(given["initial"] + len(later) // 2)
+    lists = [
+        pd.DataFrame({"group": _GROUP, "node": named, "right": right})
+        for right in ("join", "multicast")
+    ]
+    pd.concat(lists).to_csv(folder / "access.csv", index=False)
+    generator = {"generator": "root-failure+publications", "event_round": _FAILS}
+    config = WorldConfig(
+        seed=1, rounds=20, lookups=0, access=str(folder / "access.csv"), **generator, **given
+    )
+    return config, later
+
+
+def _played(simulation: Simulation, config: WorldConfig, later: np.ndarray) -> dict[str, Any]:
+    named, unnamed = later[: len(later) // 2], later[len(later) // 2 :]
+    world = make_world(simulation, config, _events(simulation, config, named, unnamed))
+    trees, measured, published = [], [], []
+    for _ in range(config.world.rounds):
+        measured.append(world.step())
+        trees.append(_tree(world))
+        published.append(world.publications)
+    world.release()
+    publications = pd.concat([table for table in published if len(table)])
+    mine = publications[publications["group"] == _GROUP].set_index("round")
+    before, after, end = trees[_FAILS - 1], trees[_REPAIRED], trees[-1]
+    root, new = _root(before), _root(after)
+    changed = _changed(before, after)
+    children = {node for node, parent in before["parent"].items() if parent == root}
+    rejoined = changed - {new}
+    repair = measured[_FAILS : _REPAIRED + 1]
+    joined = set(end.index[end["member"]])
+    return {
+        "members": int(before["member"].sum()),
+        "root": root,
+        "new_root": new,
+        "nearest": _nearest(simulation, config, root),
+        "new_root_was_child": new in children,
+        "children": len(children),
+        "parent_changed": len(changed),
+        "rejoined": len(rejoined),
+        "children_not_rejoined": len(children - rejoined - {new}),
+        "rejoined_no_children": len(rejoined - children),
+        "new_in_tree": len(set(after.index) - set(before.index)),
+        "left_tree": len(set(before.index) - set(after.index) - {root}),
+        "joins": {
+            cause: sum(of.get(f"scribe.joins.{cause}", 0) for of in repair)
+            for cause in ("root failed", "parent failed", "forwarder", "hand-over")
+        },
+        "tried": len(unnamed),
+        "refused": {
+            kind: measured[_TRY].get(f"scribe.refused.{kind}", 0) for kind in ("JOIN", "MULTICAST")
+        },
+        "joined_unnamed": len(joined & set(unnamed.tolist())),
+        "named": len(named),
+        "joined_named": len(joined & set(named.tolist())),
+        "publications_in_the_round_of_tries": int(_TRY in mine.index),
+        "permitted": {name: int(mine.loc[_PERMITTED, name]) for name in _COUNTS},
+        "rounds": {
+            str(number): {name: int(mine.loc[number, name]) for name in _COUNTS}
+            for number in range(_FAILS - 1, _REPAIRED + 1)
+            if number in mine.index
+        },
+    }
+
+
+_COUNTS = ("expected", "in_time", "late", "lost", "duplicates")
+
+
+def _events(
+    simulation: Simulation, config: WorldConfig, named: np.ndarray, unnamed: np.ndarray
+) -> DataFrame:
+    """The generators' events, and those of nodes that come after the failure."""
+    made = world_events(simulation.nodes, config)
+    own = (F.col("group") == _GROUP) & (F.col("event") == "publish") & (F.col("round") >= _TRY)
+    later = [*named.tolist(), *unnamed.tolist()]
+    rows: list[tuple[int, int, str, int | None]] = [(_ARRIVE, n, "arrive", None) for n in later]
+    rows += [(_TRY, node, "join", _GROUP) for node in later]
+    rows += [(_TRY, node, "publish", _GROUP) for node in unnamed.tolist()]
+    rows.append((_PERMITTED, int(named[0]), "publish", _GROUP))
+    more = simulation.spark.createDataFrame(rows, made.schema)
+    return made.where(~F.coalesce(own, F.lit(False))).unionByName(more)
+
+
+def _tree(world: World) -> pd.DataFrame:
+    """The group's tree, by node: ``parent`` (-1 of none), ``member``, ``root``."""
+    table = world.memberships.where(F.col("group") == _GROUP).toPandas()
+    table["parent"] = table["parent"].fillna(-1).astype("int64")
+    return table.set_index("node")[["parent", "member", "root"]]
+
+
+def _root(tree: pd.DataFrame) -> int:
+    (node,) = tree.index[tree["root"]]
+    return int(node)
+
+
+def _changed(before: pd.DataFrame, after: pd.DataFrame) -> set[int]:
+    """Nodes that are in the tree before and after, under another parent."""
+    both = before.join(after, how="inner", lsuffix="_before", rsuffix="_after")
+    return set(both.index[both["parent_before"] != both["parent_after"]])
+
+
+def _nearest(simulation: Simulation, config: WorldConfig, failed: int) -> int:
+    """Of the nodes at the start without one, the nearest to the groupId."""
+    extent = extent_of(config)
+    groups = world_groups(config, extent)
+    assert groups is not None
+    found = group_keys(simulation.nodes, groups, config, extent).where(F.col("group") == _GROUP)
+    (row,) = found.select("key_hi", "key_lo").collect()
+    keys = Keys(*(np.array([row[name]]).view(np.uint64) for name in ("key_hi", "key_lo")))
+    ring = node_ring(simulation.nodes)
+    live = np.flatnonzero((ring.node < extent.initial) & (ring.node != failed))
+    return int(ring.node[roots(ring, live, keys)][0])

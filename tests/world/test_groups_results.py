@@ -1,0 +1,202 @@
+"""The experiments of jobs/groups_results.py, and the page that it writes of what they leave."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from loading import load_job
+
+from scribe_spark.cli import main
+from scribe_spark.config import WorldConfig
+from scribe_spark.worlds import check_world
+
+NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
+
+
+@pytest.fixture(scope="module")
+def job():
+    return load_job("groups_results")
+
+
+def write(out, name, measures, published=None, trees=None, resolved=None):
+    """The tables of a world, of measures by rounds."""
+    folder = out / name / "tables"
+    rows = [
+        (number, "scribe", measure, float(value))
+        for measure, values in measures.items()
+        for number, value in enumerate(values)
+    ]
+    tables = {
+        "rounds": pd.DataFrame(rows, columns=["round", "system", "measure", "value"]),
+        "publications": pd.DataFrame(
+            published or [],
+            columns=["round", "group", "expected", "in_time", "late", "lost", "duplicates"],
+        ),
+        "memberships": pd.DataFrame(
+            trees or [], columns=["group", "node", "parent", "member", "root"]
+        ),
+    }
+    for table, frame in tables.items():
+        (folder / table).mkdir(parents=True)
+        frame.to_parquet(folder / table / "part.parquet")
+    (out / name / "manifest.json").write_text(json.dumps({"resolved": resolved}))
+
+
+def page_of(job, out):
+    file = out / "page.md"
+    job.main([str(out), "--page", str(file)])
+    return file.read_text("utf-8")
+
+
+def test_commands_are_of_worlds(job):
+    for name, command in job.EXPERIMENTS.items():
+        if command:
+            with pytest.raises(SystemExit) as end:
+                main([*command, "--dry-run"])
+            assert end.value.code == 0, name
+
+
+def test_nothing_is_there(job, tmp_path):
+    assert "##" not in page_of(job, tmp_path)
+
+
+def test_a_mass_failure_is_met_or_not(job, tmp_path):
+    resolved = {"delivery": "reliable", "replicas": 5, "seed": 3}
+    measures = {
+        "nodes.live": [8] * 5 + [6] * 6,
+        "scribe.repaired.2": [0] * 10 + [7],
+        "scribe.groups.lost": [0] * 5 + [1] * 6,
+        "scribe.deliveries.out_of_order": [0] * 10 + [4],
+    }
+    published = [(n, 1, 4, 4 - late, late, 0, 0) for n, late in enumerate([0] * 5 + [3, 1])]
+    published += [(n, 1, 4, 4, 0, 0, 0) for n in range(7, 11)]
+    # of a group whose state is lost in round 5
+    published += [(n, 2, 2, 2 * (n < 5), 0, 2 * (n >= 5), 0) for n in range(11)]
+    write(tmp_path, "mass-3", measures, published, resolved=resolved)
+    page = page_of(job, tmp_path)
+    row = "| reliable | 5 | 3 | 2 | 2 rounds | met | 0 of 44 | 0 | 4 | 4 | 2: 7 | 1 | 12 |"
+    assert row in page.splitlines()
+    answer = "| 7 failures were repaired, 100 % of them after 2 rounds, the last after 2. |"
+    assert answer in page
+    again = [(n, 1, 4, 4 - (n == 9), 1 * (n == 9), 0, 0) for n in range(11)]
+    write(tmp_path, "mass-4", measures, again, resolved={**resolved, "seed": 4})
+    page = page_of(job, tmp_path)
+    assert "| reliable | 5 | 4 | 2 | 5 rounds | met |" in page
+    never = [(n, 1, 4, 4 - (n == 10), 1 * (n == 10), 0, 0) for n in range(11)]
+    write(tmp_path, "mass-5", measures, never, resolved={**resolved, "seed": 5})
+    page = page_of(job, tmp_path)
+    assert "| reliable | 5 | 5 | 2 | never | **not met** |" in page
+
+
+def test_who_takes_part_in_a_repair(job, tmp_path):
+    measures = {
+        "nodes.live": [256, 256, 246, 246], "scribe.groups.created": [3, 0, 0, 0],
+        "scribe.repaired.2": [0, 0, 0, 4], "scribe.joins": [500, 0, 0, 8],
+        "messages.JOIN": [900, 0, 0, 12], "scribe.failures": [0, 0, 4, 0],
+        "scribe.repair.nodes": [0, 0, 0, 10],
+    }  # fmt: skip
+    write(tmp_path, "local-256", measures)
+    assert "\n| 256 | 3 | 10 | 4 | 2.00 | 2.5 | 2 | 3 | 1.5 | 2: 4 |\n" in page_of(job, tmp_path)
+
+
+def test_few_nodes_fail_at_a_time(job, tmp_path):
+    inputs = job.groups_inputs
+    path = inputs.failures(None, tmp_path, 1_000)[1]
+    check_world(WorldConfig(**inputs.local_world(1_000), events=path))
+    events = pd.read_csv(path)
+    assert events.groupby("round").size().to_dict() == dict.fromkeys(range(4, 124, 6), 2)
+    assert events["node"].is_unique
+
+
+def test_churn_has_a_table_and_a_figure(job, tmp_path):
+    rounds = 14
+    measures = {
+        "nodes.live": [100] * rounds, "messages.payload": [250] * rounds,
+        "messages.keep-alive": [1600] * rounds,
+        "scribe.publications.expected": [50] * rounds,
+        "scribe.publications.in_time": [45] * rounds,
+        "scribe.publications.late": [5] * rounds,
+        "link_stress.payload.mean": [0, 4] * 7, "link_stress.payload.max": [0, 9] * 7,
+        "link_stress.maintenance.mean": [0, 2] * 7, "link_stress.maintenance.max": [0, 5] * 7,
+        "scribe.deliveries.late.1": [3] * rounds, "scribe.deliveries.late.2": [2] * rounds,
+    }  # fmt: skip
+    write(tmp_path, "churn-60", measures)
+    page = page_of(job, tmp_path)
+    assert "\n| 60 | 3 | 150 | 90.000 % | 10 % | 0 % | 0 | - | 0 | 0 |\n" in page
+    assert (
+        "\n| lifetime | late | 1 | 2 |\n|---|---|---|---|\n| 60 | 15 | 60.000 % | 40 % |\n" in page
+    )
+    assert "\n| 60 | 2.5 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 16 |\n" in page
+    assert "\n| 60 | 4 | 2 | 9 | 5 |\n" in page
+    figure = (tmp_path / "figure-groups-churn.svg").read_text("utf-8")
+    assert figure.startswith("<svg")
+    assert "lifetime 60" in figure
+
+
+def test_seconds_of_a_round_are_shown_if_they_are_there(job, tmp_path):
+    (tmp_path / "speed").mkdir()
+    (tmp_path / "speed" / "speed.csv").write_text("events,seconds\n10,0.5\n")
+    assert "## Seconds of a round\n\n| events | seconds |\n|---|---|\n| 10 | 0.5 |\n" in page_of(
+        job, tmp_path
+    )
+
+
+def test_refused_tries_are_of_nodes_that_no_list_names(job, tmp_path):
+    config = {"nodes": 60, "groups": 4, "seed": 1, "rounds": 10, "lookups": 0}
+    inputs = job.groups_inputs
+    flags = inputs._refused(tmp_path, config, 20)
+    given = {name[2:]: value for name, value in zip(flags[::2], flags[1::2], strict=True)}
+    check_world(WorldConfig(**config, **given))
+    events, access = (pd.read_csv(given[name]) for name in ("events", "access"))
+    keys = [table["group"] * 60 + table["node"] for table in (events, access)]
+    strangers = events[~np.isin(keys[0], keys[1]) & (events["group"] > 1)]
+    assert strangers["event"].value_counts().to_dict() == {"join": 20, "publish": 20}
+    assert len(events) == 40 + 4 * 9
+    # the other world is the same without them
+    assert len(pd.read_csv(inputs.not_tried(None, tmp_path, config)[3])) == 4 * 9
+
+
+def test_lost_groups_are_created_again(job, tmp_path):
+    folder = tmp_path / "holders-5"
+    write(
+        tmp_path, "holders-5", {"nodes.live": [4]}, [(19, 1, 3, 0, 0, 3, 0), (19, 2, 3, 3, 0, 0, 0)]
+    )
+    (folder / "tables" / "nodes").mkdir()
+    pd.DataFrame({"node": range(60)}).to_parquet(folder / "tables" / "nodes" / "part.parquet")
+    rows = [(0, n, "join", 1) for n in range(30)] + [(0, 1, "create", 1), (0, 2, "create", 2)]
+    rows += [(5, 3, "fail", None), (7, 4, "publish", 1)]
+    events = pd.DataFrame(rows, columns=["round", "node", "event", "group"])
+    (folder / "tables" / "events").mkdir()
+    events.to_parquet(folder / "tables" / "events" / "part.parquet")
+    flags = job.groups_inputs.created_again(tmp_path, tmp_path)
+    made = pd.read_csv(flags[1])
+    assert made["event"].value_counts().to_dict() == {
+        "join": 30,
+        "create": 1,
+        "fail": 1,
+        "publish": 1,
+    }
+    assert set(made.loc[made["event"] == "join", "node"]) == set(range(30, 60))
+    assert made.loc[made["event"] == "create", ["round", "group"]].to_numpy().tolist() == [[12, 1]]
+
+
+def test_the_roots_children_join_again_and_no_others(job, spark, tmp_path):
+    given = {
+        **NETWORK,
+        "nodes": 84,
+        "initial": 80,
+        "groups": 2,
+        "b": 2,
+        "leaf_set": 8,
+        "replicas": 3,
+    }
+    found = job.groups_root.played(spark, tmp_path, **given)
+    assert found["new_root"] == found["nearest"] != found["root"]
+    assert found["children"] > 1
+    assert found["rejoined_no_children"] == found["children_not_rejoined"] == 0
+    assert found["refused"] == {"JOIN": 2, "MULTICAST": 2}
+    assert (found["joined_unnamed"], found["joined_named"]) == (0, 2)
+    assert found["permitted"]["in_time"] == found["permitted"]["expected"] == 81
