@@ -1,150 +1,164 @@
 """Reliable, ordered delivery: an application on the three upcalls and nothing else.
 
-The root numbers messages, nodes keep the last `size`, a JOIN that repairs carries the last number
-delivered, and the new parent sends what is missing.  Numbers of an epoch begin at ``epoch << 32``.
-A retransmission carries ``start`` ("all that follows start is here") and ``floor`` ("up to here
-nothing is left").  References: JSAC 2002, Section III.B.2.
+The root numbers messages, nodes keep those of the last B numbers that they know of, a JOIN that
+repairs carries the last number delivered, and the new parent sends what is missing.  Numbers of an
+epoch begin at ``epoch << 32``.  A retransmission carries ``start`` ("all that follows start is
+here") and ``floor`` ("up to here nothing is left").  References: JSAC 2002, Section III.B.2.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
-from scribe_spark.scribe.living.reliable_tables import Memory, consecutive
-from scribe_spark.scribe.living.sorted_table import NONE, expand
-from scribe_spark.scribe.living.upcalls import NOTHING, Application, Calls, Emitted, empty
+from scribe_spark.scribe.living.memory import AtNodes, Remembering
+from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, whole_numbers
+from scribe_spark.scribe.living.upcalls import NOTHING, Calls, Emitted, columns_of, frame
 
 __all__ = ["Reliable"]
 
 
-class Reliable(Memory, Application):
-    """The application; what it remembers is in `reliable_tables.Memory`."""
+@dataclass
+class _Records(AtNodes):
+    """All up to `last` was had (NONE: it has not begun); up to `floor` nothing is left."""
+
+    last: np.ndarray = field(default_factory=whole_numbers)
+    floor: np.ndarray = field(default_factory=whole_numbers)
+
+
+@dataclass
+class _Served(SortedTable):
+    """Up to which number children were served."""
+
+    at: np.ndarray = field(default_factory=whole_numbers)
+
+
+class Reliable(Remembering):
+    """The application at all of `nodes` nodes; `size` is B."""
+
+    def __init__(self, size: int, nodes: int) -> None:
+        self.records, self.served = _Records(), _Served()
+        super().__init__(nodes, self.records, self.served, size)
 
     def fault_handler(self, calls: Calls, joins: pd.DataFrame) -> np.ndarray:
         """The last number delivered, or less if a child waits for older messages."""
         rows = self.rows(calls)
-        extra = np.where(self.last[rows] >= 0, self.last[rows], NOTHING)
-        top, first = self._top(calls, rows)
-        call, edge = self.edges(calls, calls.children)
-        needs = self._unserved(rows[call], edge, top[call], first[call])
-        np.minimum.at(extra, call[needs], self.at[edge[needs]])
+        end, first = self._end(calls, rows)
+        call, _, edge = self.children(calls)
+        extra = np.where(self.records.last[rows] >= 0, self.records.last[rows], NOTHING)
+        needs = self._unserved(rows[call], edge, end[call], first[call])
+        np.minimum.at(extra, call[needs], self.served.at[edge[needs]])
         return extra
 
     def join_handler(self, calls: Calls, joins: pd.DataFrame) -> Emitted:
         """Send what is missing; ask the parent, unless the own JOIN asks for it already."""
         rows = self.rows(calls)
-        top, first = self._top(calls, rows)
+        end, first = self._end(calls, rows)
         joins = joins.drop_duplicates(["call", "source"], keep="last")
-        call, edge = self.edges(calls, joins.rename(columns={"source": "child"}))
-        extra = joins["extra"].to_numpy()
-        self.at[edge] = np.where(extra == NOTHING, NONE, extra)
-        answered, emitted = self._serve(rows, call, edge, joins["source"].to_numpy(), top, first)
-        needs = self._unserved(rows[call], edge, top[call], first[call]) & ~answered
-        asks = needs & (extra < calls.here["asked"].to_numpy()[call])
-        return replace(emitted, asks=pd.DataFrame({"call": call[asks], "extra": extra[asks]}))
+        call, child, extra = (joins[name].to_numpy() for name in ("call", "source", "extra"))
+        edge = self.edges(calls, call, child)
+        self.served.at[edge] = np.where(extra == NOTHING, NONE, extra)
+        emitted = self._serve(rows, call, child, edge, end, first)
+        asks = self._unserved(rows[call], edge, end[call], first[call])
+        asks &= extra < calls.here["asked"].to_numpy()[call]
+        return replace(emitted, asks=frame(call=call[asks], extra=extra[asks]))
 
     def forward_handler(
         self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame
     ) -> Emitted:
         """Number at the root, keep, and pass on; of a retransmission what each child lacks."""
-        rows, root = self.rows(calls), calls.here["root"].to_numpy()
-        number, start, floor = (messages[name].to_numpy() for name in messages)
-        fresh, of = start == NOTHING, contents["call"].to_numpy()
-        # 1. the root gives the next number; the group's state has it, and the last messages
-        new = fresh & root
-        number = np.where(new, self._top(calls, rows, new)[0] + 1, number)
-        in_order = np.where(new[of], number[of], contents["number"].to_numpy())
-        numbered = contents.assign(number=in_order)
-        values = self._numbered(calls, number, numbered[new[of]])
-        # 2. keep; all up to the start of a retransmission is given up
-        again = rows[~fresh]
-        self.floor[again] = np.maximum(self.floor[again], floor[~fresh])
-        self.last[again] = np.maximum(self.last[again], start[~fresh])
-        self.ready = self.take(rows, numbered)
+        number, start, floor = columns_of(messages).values()
+        of, numbers, names = columns_of(contents).values()
+        rows = self.rows(calls)
+        # 1. the root gives the next number
+        fresh = start == NOTHING
+        new = fresh & calls.here["root"].to_numpy()
+        number = np.where(new, self._end(calls, rows, new)[0] + 1, number)
+        numbers = np.where(new[of], number[of], numbers)
+        # 2. keep; who has not begun begins here, and up to its start a retransmission gives up
+        last = self.records.last[rows]
+        begin = np.where(fresh, np.where(last < 0, number - 1, NONE), start)
+        self.records.last[rows] = np.maximum(last, begin)
+        np.maximum.at(self.records.floor, rows, floor)
+        self._take(rows, of, numbers, names)
         # 3. pass a fresh message on, also to who waits for older ones
-        call, edge = self.edges(calls, calls.children)
-        child, goes = calls.children["child"].to_numpy(), fresh[call]
-        in_order = (self.at[edge] < 0) | (self.at[edge] == number[call] - 1)
-        self.at[edge[goes & in_order]] = number[call[goes & in_order]]
-        message = np.where(new, np.cumsum(new) - 1, -1)[call]
-        passed = {"call": call[goes], "child": child[goes], "message": message[goes]}
-        made = pd.DataFrame({"number": number[new], "start": NOTHING, "floor": -1})
-        inside = numbered[new[of]].assign(message=(np.cumsum(new) - 1)[of[new[of]]])
+        call, child, edge = self.children(calls)
+        goes, at, made = fresh[call], self.served.at[edge], np.where(new, np.cumsum(new) - 1, -1)
+        in_order = goes & ((at < 0) | (at == number[call] - 1))
+        self.served.at[edge[in_order]] = number[call[in_order]]
+        fresh_ones = Emitted(
+            frame(call=call[goes], child=child[goes], message=made[call[goes]]),
+            frame(number=number[new], start=start[new], floor=floor[new]),
+            frame(message=made[of], number=numbers, publication=names)[new[of]],
+            values=self._state(rows[new], np.flatnonzero(new), number[new]),
+        )
         # 4. of a retransmission what each child lacks
-        late = ~goes
-        top, first = self._top(calls, rows, ~fresh & np.isin(np.arange(len(rows)), call[late]))
-        _, more = self._serve(rows, call[late], edge[late], child[late], top, first)
-        parcels, contents = (
-            part.assign(message=part["message"] + len(made))
-            for part in (more.parcels, more.contents)
-        )
-        return Emitted(
-            pd.concat([pd.DataFrame(passed), parcels]),
-            pd.concat([made, more.messages]),
-            pd.concat([inside, contents]),
-            values=values,
-        )
+        end, first = self._end(calls, rows, ~fresh)
+        late = call[~goes], child[~goes], edge[~goes]
+        return fresh_ones.and_also(self._serve(rows, *late, end, first))
 
     def message_handler(
         self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame
     ) -> pd.DataFrame:
         """A member's user gets what is next in order; nothing that is older than its join."""
-        joined = calls.here["joined"].to_numpy()[self.ready["call"].to_numpy()]
-        return self.ready[self.ready["publication"].to_numpy() >> 32 >= joined]
+        call, publication = self.ready
+        young = publication >> 32 >= calls.here["joined"].to_numpy()[call]
+        return frame(call=call[young], publication=publication[young])
 
-    def _top(
-        self, calls: Calls, rows: np.ndarray, roots: np.ndarray | None = None
+    def _end(
+        self, calls: Calls, rows: np.ndarray, some: np.ndarray | bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The last number there is, and from where on a node has all up to it.
+        """The last number there is, and from where on a node has all up to it; at some calls.
 
-        A root goes by the group's state, which it takes over (only those in `roots`, if given).
+        A root goes by the group's state, which it takes over: the last number, then the names.
         """
-        top, values = self.last[rows].copy(), calls.values
-        is_root = calls.here["root"].to_numpy() & (True if roots is None else roots)
-        top[is_root] = calls.here["epoch"].to_numpy()[is_root] << 32
-        last, kept = self.kept(values[is_root[values["call"].to_numpy()]])
-        top[last["call"]] = last["value"]
-        self.merge(rows, kept)
-        first = top + 1 - consecutive(self.numbers[rows], top, -1)
-        taken = rows[is_root]
-        self.floor[taken] = np.maximum(self.floor[taken], first[is_root] - 1)
-        return top, first
+        root, end = calls.here["root"].to_numpy() & some, self.records.last[rows]
+        end[root] = calls.here["epoch"].to_numpy()[root] << 32
+        call, value = (one[root[calls.values["call"]]] for one in columns_of(calls.values).values())
+        place = np.arange(len(call)) - np.searchsorted(call, call)
+        end[call[place == 0]] = value[place == 0]
+        number = end[call] + 1 + place - np.bincount(call, minlength=len(rows))[call]
+        kept = place > 0
+        self.rings.write(rows[call[kept]], number[kept], value[kept])
+        at, first = np.flatnonzero(np.broadcast_to(some, len(rows))), end + 1
+        first[at] -= self.rings.run(rows[at], end[at], -1)
+        np.maximum.at(self.records.floor, rows[root], first[root] - 1)
+        return end, first
 
-    def _unserved(
-        self, rows: np.ndarray, edge: np.ndarray, top: np.ndarray, first: np.ndarray
-    ) -> np.ndarray:
+    def _state(self, rows: np.ndarray, call: np.ndarray, number: np.ndarray) -> pd.DataFrame:
+        """The states of groups: the last number, and the names of those that lead up to it."""
+        start = number - self.rings.run(rows, number, -1)
+        which, _, name = self.rings.between(rows, start + 1, number)
+        return frame(call=np.r_[call, call[which]], value=np.r_[number, name])
+
+    def _take(self, rows: np.ndarray, of: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
+        """Keep messages; gaps that are too old for the buffers are given up; what is ready."""
+        self.rings.write(rows[of], number, name)
+        call = np.flatnonzero(self.records.last[rows] >= 0)
+        rows = rows[call]
+        last = np.maximum(self.records.last[rows], self.rings.top(rows) - self.rings.size)
+        upto = self.records.last[rows] = last + self.rings.run(rows, last + 1, 1)
+        which, _, name = self.rings.between(rows, last + 1, upto)
+        self.ready = call[which], name
+
+    def _unserved(self, rows, edge, end, first) -> np.ndarray:
         """Whether children, row by row, need what their parents have not got."""
-        at = self.at[edge]
-        return (at >= 0) & ((top < 0) | (np.maximum(at, self.floor[rows]) + 1 < first))
+        at = self.served.at[edge]
+        return (at >= 0) & ((end < 0) | (np.maximum(at, self.records.floor[rows]) + 1 < first))
 
-    def _serve(self, rows, call, edge, child, top, first) -> tuple[np.ndarray, Emitted]:
-        """What is missing at children: which of them are answered, and the answers."""
-        at, top, row = self.at[edge], top[call], rows[call]
-        start = np.where(at < 0, top, np.maximum(at, self.floor[row]))
-        lacks = (start < top) | ((start == top) & (at != top))
-        answered = (top >= 0) & lacks & (start + 1 >= first[call])
-        start, top, row = start[answered], top[answered], row[answered]
-        self.at[edge[answered]] = top
-        message, number = expand(start + 1, top + 1)
-        n = len(start)
-        parcels = {"call": call[answered], "child": child[answered], "message": np.arange(n)}
-        messages = {"number": start, "start": start, "floor": self.floor[row]}
-        publication = self.names_of(row[message], number)
-        contents = {"message": message, "number": number, "publication": publication}
-        return answered, Emitted(*map(pd.DataFrame, (parcels, messages, contents)))
-
-    def _numbered(self, calls: Calls, number: np.ndarray, new: pd.DataFrame) -> pd.DataFrame:
-        """The groups' states with new messages: the last number, and the last messages."""
-        if not len(new):
-            return empty("call", "value")
-        call = new["call"].to_numpy()
-        _, kept = self.kept(calls.values[calls.values["call"].isin(call)])
-        both = pd.concat([kept, new[["call", "number", "publication"]]])
-        both = both.sort_values(["call", "number"], kind="stable").groupby("call").tail(self.size)
-        flat = both[["number", "publication"]].to_numpy().ravel()
-        last = pd.DataFrame({"call": call, "value": number[call]})
-        tail = pd.DataFrame({"call": np.repeat(both["call"].to_numpy(), 2), "value": flat})
-        return pd.concat([last, tail])
+    def _serve(self, rows, call, child, edge, end, first) -> Emitted:
+        """Answers to children with what is missing there, if it can be served."""
+        at, end, row = self.served.at[edge], end[call], rows[call]
+        start = np.where(at < 0, end, np.maximum(at, self.records.floor[row]))
+        lacks = (start < end) | ((start == end) & (at != end))
+        answered = (end >= 0) & lacks & (start + 1 >= first[call])
+        start, end, row = start[answered], end[answered], row[answered]
+        self.served.at[edge[answered]] = end
+        message, number, name = self.rings.between(row, start + 1, end)
+        return Emitted(
+            frame(call=call[answered], child=child[answered], message=np.arange(len(start))),
+            frame(number=start, start=start, floor=self.records.floor[row]),
+            frame(message=message, number=number, publication=name),
+        )

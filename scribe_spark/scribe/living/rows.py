@@ -16,7 +16,7 @@ import pyarrow as pa
 from scribe_spark.pastry.living.overlay_state import NEVER
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.groups import Groups
-from scribe_spark.scribe.living.sorted_table import NONE, SortedTable
+from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, key_of, key_parts
 from scribe_spark.scribe.living.state import (
     NOTHING,
     Addresses,
@@ -106,8 +106,9 @@ def to_tables(
     tables = {}
     for name, (_, parts) in _SORTED.items():
         table: SortedTable = getattr(state, name)
-        columns = {one: getattr(table, one) for one in table.columns() if one != "extra"}
-        tables[name] = names.outside({**_split(table.key, parts, state.size), **columns})
+        columns = table.to_columns(parts, state.size)
+        columns.pop("extra", None)  # of this round alone
+        tables[name] = names.outside(columns)
     for name in _PLAIN:
         tables[name] = names.outside(dict(vars(getattr(state, name))))
     repairs = state.repairs
@@ -145,16 +146,15 @@ def from_tables(
     state = ScribeState.empty(len(known), len(groups))
     for name, (_, parts) in _SORTED.items():
         columns = names.inside(tables[name])
-        key = _joined([columns.pop(part) for part in parts], state.size)
         if name == "entries":
-            columns["extra"] = np.full(len(key), NOTHING)
-        getattr(state, name).insert(key, **columns)
+            columns["extra"] = np.full(len(columns["node"]), NOTHING)
+        getattr(state, name).take_back(columns, parts, state.size)
     for name, kind in _PLAIN.items():
         columns = names.inside(tables[name])
         empty = vars(kind())
         setattr(state, name, kind(**{one: columns[one].astype(empty[one].dtype) for one in empty}))
     repairs = names.inside(tables["repairs"])
-    place = _joined([repairs["group"], repairs["child"]], state.size)
+    place = key_of([repairs["group"], repairs["child"]], state.size)
     state.repairs = Repairs(repairs["died"], repairs["node"], place)
     came = names.inside(tables["incarnations"])
     state.incarnation[came["node"]] = came["round"]
@@ -171,21 +171,6 @@ def from_tables(
             }
         )
     return state
-
-
-def _split(key: np.ndarray, parts: tuple[str, ...], size: int) -> dict[str, np.ndarray]:
-    numbers = []
-    for _ in parts[1:]:
-        key, last = np.divmod(key, size)
-        numbers.append(last)
-    return dict(zip(parts, [key, *numbers[::-1]], strict=True))
-
-
-def _joined(parts: list[np.ndarray], size: int) -> np.ndarray:
-    key = parts[0]
-    for part in parts[1:]:
-        key = key * size + part
-    return key
 
 
 def _values_table(values: dict[int, np.ndarray]) -> pa.Table:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-__all__ = ["NONE", "SortedTable", "codes", "expand", "flags", "places", "whole_numbers"]
+__all__ = [
+    "NONE",
+    "SortedTable",
+    "codes",
+    "expand",
+    "flags",
+    "key_of",
+    "key_parts",
+    "places",
+    "whole_numbers",
+]
 
 #: No row, no node, no round.
 NONE = -1
@@ -98,12 +108,49 @@ class SortedTable:
         for name in ("key", *self.columns()):
             setattr(self, name, getattr(self, name)[kept])
 
+    def to_columns(self, parts: tuple[str, ...], size: int) -> dict[str, np.ndarray]:
+        """All columns by their names, the key as its parts.
+
+        Parameters
+        ----------
+        parts : tuple of str
+            What the numbers are that the key is made of.
+        size : int
+            All numbers but the first are below it.
+        """
+        rest = {name: getattr(self, name) for name in self.columns()}
+        return {**key_parts(self.key, parts, size), **rest}
+
+    def take_back(
+        self, columns: Mapping[str, np.ndarray], parts: tuple[str, ...], size: int
+    ) -> None:
+        """Insert what :meth:`to_columns` gave, in any order; `size` may have grown."""
+        key = key_of([columns[part] for part in parts], size)
+        self.insert(key, **{name: columns[name] for name in self.columns()})
+
     def drop(self, index: np.ndarray) -> None:
         """Take some rows out."""
         if len(index):
             kept = np.ones(len(self), dtype=bool)
             kept[index] = False
             self.keep(kept)
+
+
+def key_parts(key: np.ndarray, parts: tuple[str, ...], size: int) -> dict[str, np.ndarray]:
+    """The numbers that keys are made of, by their names; all but the first are below `size`."""
+    numbers = []
+    for _ in parts[1:]:
+        key, last = np.divmod(key, size)
+        numbers.append(last)
+    return dict(zip(parts, [key, *numbers[::-1]], strict=True))
+
+
+def key_of(numbers: list[np.ndarray], size: int) -> np.ndarray:
+    """The keys that are made of numbers; all but the first are below `size`."""
+    key = numbers[0]
+    for number in numbers[1:]:
+        key = key * size + number
+    return key
 
 
 def places(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:

@@ -11,12 +11,12 @@ JSAC 2002, Section III.B.2: forwardHandler, joinHandler, faultHandler.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
-__all__ = ["NOTHING", "Application", "Calls", "Emitted", "empty"]
+__all__ = ["NOTHING", "Application", "Calls", "Emitted", "columns_of", "empty", "frame"]
 
 #: No extra in a JOIN, no number, no start: more than any other.
 NOTHING = np.iinfo(np.int64).max
@@ -25,6 +25,16 @@ NOTHING = np.iinfo(np.int64).max
 def empty(*columns: str) -> pd.DataFrame:
     """A table of whole numbers without rows."""
     return pd.DataFrame({name: np.empty(0, dtype=np.int64) for name in columns})
+
+
+def frame(**columns: np.ndarray) -> pd.DataFrame:
+    """A table of columns, which are not copied."""
+    return pd.DataFrame(columns, copy=False)
+
+
+def columns_of(table: pd.DataFrame) -> dict[str, np.ndarray]:
+    """The columns of a table, which are not copied."""
+    return {str(name): table[name].to_numpy() for name in table.columns}
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,23 @@ class Emitted:
     )
     asks: pd.DataFrame = field(default_factory=lambda: empty("call", "extra"))
     values: pd.DataFrame = field(default_factory=lambda: empty("call", "value"))
+
+    def and_also(self, more: Emitted) -> Emitted:
+        """What this and another send; questions and values are those of this one."""
+        message = more.parcels["message"].to_numpy()
+        message = np.where(message < 0, message, message + len(self.messages))
+        inside = more.contents["message"].to_numpy() + len(self.messages)
+        return replace(
+            self,
+            parcels=_together(self.parcels, columns_of(more.parcels) | {"message": message}),
+            messages=_together(self.messages, columns_of(more.messages)),
+            contents=_together(self.contents, columns_of(more.contents) | {"message": inside}),
+        )
+
+
+def _together(table: pd.DataFrame, more: dict[str, np.ndarray]) -> pd.DataFrame:
+    parts = {name: [table[name].to_numpy(), column] for name, column in more.items()}
+    return frame(**{name: np.concatenate(both) for name, both in parts.items()})
 
 
 class Application:

@@ -1,8 +1,9 @@
 """Reliable, ordered delivery: an application on the three upcalls and nothing else (III.B.2).
 
-The root numbers messages, nodes keep the last `size` of them, a JOIN that repairs carries the
-last number that was delivered, and the new parent sends what is missing.  Numbers of a group's
-epoch begin at ``epoch << 32``, so that those of a group that was created again are larger.
+The root numbers messages, nodes keep those whose numbers are among the last `size` that they know
+of, a JOIN that repairs carries the last number that was delivered, and the new parent sends what is
+missing.  Numbers of a group's epoch begin at ``epoch << 32``, so that those of a group that was
+created again are larger.
 
 A fresh message carries its number.  A retransmission carries ``start`` ("all that follows start
 is here": also empty, to tell a new child where to begin), the messages, and ``floor`` ("up to
@@ -36,20 +37,27 @@ class Record:
             top -= 1
         return top + 1
 
-    def take(self, items: Mapping[int, Publication], size: int) -> None:
-        """Put messages into the buffer, and go on as far as there is no gap.
+    def keep(self, items: Mapping[int, Publication], size: int) -> None:
+        """Put messages into the buffer; of two with the same number the later one stays.
 
-        A gap that `size` later messages have followed is given up.
+        It has room for the `size` numbers that end with the largest that the node has had.
         """
         self.buffer.update(items)
+        for number in set(self.buffer):
+            if number <= max(self.buffer) - size:
+                del self.buffer[number]
+
+    def take(self, items: Mapping[int, Publication], size: int) -> None:
+        """Keep messages, and go on as far as there is no gap.
+
+        A gap that is too old for the buffer is given up.
+        """
+        self.keep(items, size)
         if self.last is None and items:
             self.last = min(items) - 1
+        if self.last is not None and self.buffer:
+            self.last = max(self.last, max(self.buffer) - size)
         self.go_on()
-        for number in sorted(self.buffer)[:-size]:
-            del self.buffer[number]
-        if len(self.buffer) == size and self.last is not None and self.last < min(self.buffer) - 1:
-            self.last = min(self.buffer) - 1
-            self.go_on()
 
     def go_on(self) -> None:
         """What is next in order is ready for the message handler."""
@@ -77,7 +85,7 @@ class Reliable(Application):
         if not here.root:
             return record.last
         last, kept = here.state or (here.epoch << 32, {})
-        record.buffer = dict(sorted({**record.buffer, **kept}.items())[-self.size :])
+        record.keep(kept, self.size)
         record.floor = max(record.floor, record.first(last) - 1)
         return last
 
@@ -129,10 +137,14 @@ class Reliable(Application):
         """Number at the root, keep, and pass on; of a retransmission what each child lacks."""
         record, change = self.record(here), None
         record.ready = []
-        if here.root and message.start is None:
-            message, change = self.numbered(here, record, message)
+        is_new = here.root and message.start is None
+        if is_new:
+            number = self.top(here, record) + 1
+            message = Payload(number, message.publications, numbers=(number,))
         if message.start is None:
             record.take(dict(zip(message.numbers, message.publications, strict=True)), self.size)
+            if is_new:
+                change = self.changed(record, message.number)
             for child in here.children:
                 if record.at.get(child) in (None, message.number - 1):
                     record.at[child] = message.number
@@ -143,12 +155,10 @@ class Reliable(Application):
         parts = {child: self.serve(here, record, child) for child in sorted(here.children)}
         return {child: part for child, part in parts.items() if part is not None}, None
 
-    def numbered(self, here: Local, record: Record, message: Payload) -> tuple[Payload, Change]:
-        """The next number; the group's state has it, and the last messages."""
-        number = self.top(here, record) + 1
-        _, kept = here.state or (None, {})
-        kept = dict([*kept.items(), (number, message.publications[0])][-self.size :])
-        return Payload(number, message.publications, numbers=(number,)), Change((number, kept))
+    def changed(self, record: Record, number: int) -> Change:
+        """The group's state: the last number, and the messages kept that lead up to it."""
+        kept = range(record.first(number), number + 1)
+        return Change((number, {one: record.buffer[one] for one in kept}))
 
     def message_handler(self, here: Local, message: Payload) -> Iterable[Publication]:
         """A member's user gets what is next in order; nothing that is older than its join."""

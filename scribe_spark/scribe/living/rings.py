@@ -1,0 +1,171 @@
+"""Ring buffers of the rows of a table: the last B numbers, each with a name.
+
+A ring whose largest number so far is `top` has names of numbers in (top - B, top].  The name of a
+number is in the slot ``number % B``, and NONE is there if the ring lacks it.
+
+Most rows have the same names for the same numbers.  Equal rings are therefore stored once: the
+table has a column ``ring`` of indices, and a ring that is written is copied first, once for all
+rows that write the same into it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from scribe_spark.scribe.living.sorted_table import NONE, expand
+
+__all__ = ["HasRings", "SharedRings"]
+
+
+class HasRings(Protocol):
+    """A table whose rows have rings.
+
+    Attributes
+    ----------
+    ring : ndarray of int64
+        The ring of each row; NONE is the empty one.
+    """
+
+    ring: np.ndarray
+
+
+class SharedRings:
+    """The rings of a table; `rows` are indices of its rows.
+
+    Parameters
+    ----------
+    size : int
+        B.
+    table : HasRings
+        All its rings are empty.
+
+    Attributes
+    ----------
+    tops : ndarray of int64, shape (n,)
+        By the index of the ring.  The last one, which NONE is the index of, stays empty.
+    names : ndarray of int64, shape (n, B)
+    """
+
+    def __init__(self, size: int, table: HasRings) -> None:
+        self.size, self.table = size, table
+        self.tops, self.names = self._empty(1)
+
+    def _empty(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(n, NONE), np.full((n, self.size), NONE)
+
+    def top(self, rows: np.ndarray) -> np.ndarray:
+        """The largest number of each row so far."""
+        return self.tops[self.table.ring[rows]]
+
+    def read(self, rows: np.ndarray, number: np.ndarray) -> np.ndarray:
+        """The names of numbers, one of each row; NONE where a row lacks it."""
+        ring = self.table.ring[rows]
+        top = self.tops[ring]
+        inside = (number > top - self.size) & (number <= top)
+        return np.where(inside, self.names[ring, number % self.size], NONE)
+
+    def between(
+        self, rows: np.ndarray, first: np.ndarray, last: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All numbers from `first` up to `last`: places in `rows`, the numbers, their names."""
+        which, number = expand(first, last + 1)
+        return which, number, self.read(rows[which], number)
+
+    def run(self, rows: np.ndarray, number: np.ndarray, step: int) -> np.ndarray:
+        """How many numbers a row has without a gap, from `number` on upwards (1) or downwards."""
+        count, some = np.zeros(len(rows), dtype=np.int64), np.arange(len(rows))
+        while len(some):
+            some = some[self.read(rows[some], number[some] + step * count[some]) != NONE]
+            count[some] += 1
+        return count
+
+    def write(self, rows: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
+        """Write names of numbers into the rings of rows; a row may come several times.
+
+        A number that is too old for the ring is left out.  A second name of the same number takes
+        the place of the first.
+        """
+        order = np.argsort(rows, kind="stable")
+        turn = np.empty(len(rows), dtype=np.int64)  # which of its row's names it is
+        turn[order] = np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
+        ends = np.cumsum(np.bincount(turn))
+        for part in np.split(np.argsort(turn, kind="stable"), ends[:-1]):
+            self._write_one(rows[part], number[part], name[part])
+
+    def _write_one(self, rows: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
+        """Each row comes once."""
+        new = (number > self.top(rows) - self.size) & (self.read(rows, number) != name)
+        if not new.any():
+            return
+        what = np.stack([self.table.ring[rows], number, name], axis=1)[new]
+        # 1. neighbours mostly write the same: the distinct ones of those that differ
+        starts = np.r_[True, (what[1:] != what[:-1]).any(axis=1)]
+        distinct, which = _distinct(what[starts])
+        ring, number, name = distinct.T
+        # 2. copies, in which slots of new numbers are empty
+        top = np.maximum(self.tops[ring], number)
+        in_slot = top[:, None] - (top[:, None] - np.arange(self.size)) % self.size
+        names = np.where(in_slot <= self.tops[ring][:, None], self.names[ring], NONE)
+        copy = self._unused(len(ring))
+        self.tops[copy], self.names[copy] = top, names
+        self.names[copy, number % self.size] = name
+        self.table.ring[rows[new]] = copy[which[np.cumsum(starts) - 1]]
+
+    def _unused(self, n: int) -> np.ndarray:
+        """`n` rings that no row has."""
+        if (missing := n - (~self._used()).sum()) > 0:
+            tops, names = self._empty(max(missing, len(self.tops)))
+            self.tops, self.names = np.r_[self.tops, tops], np.concatenate([self.names, names])
+        return np.flatnonzero(~self._used())[:n]
+
+    def _used(self) -> np.ndarray:
+        used = np.zeros(len(self.tops), dtype=bool)
+        used[self.table.ring] = used[NONE] = True
+        return used
+
+    def share(self) -> None:
+        """Let rows with equal rings share one; number rings in the order of the rows."""
+        used = np.flatnonzero(self._used())
+        contents = np.concatenate([self.tops[used, None], self.names[used]], axis=1)
+        # 1. equal ones by a hash, which is checked
+        factors = np.multiply.accumulate(np.full(self.size + 1, 0x9E3779B97F4A7C15, np.uint64))
+        hashes = contents.view(np.uint64) @ factors
+        _, first, which = np.unique(hashes, return_index=True, return_inverse=True)
+        first = first[which]
+        same = (contents == contents[first]).all(axis=1)
+        ring = np.empty(len(self.tops), dtype=np.int64)
+        ring[used] = np.where(same, used[first], used)
+        # 2. numbers; the empty one stays the last
+        rows = np.flatnonzero(self.table.ring != NONE)
+        kept, first, which = np.unique(
+            ring[self.table.ring[rows]], return_index=True, return_inverse=True
+        )
+        order = np.argsort(first)
+        self.table.ring[rows] = np.argsort(order)[which]
+        kept = np.r_[kept[order], used[-1]]
+        self.tops, self.names = self.tops[kept], self.names[kept]
+
+    def to_columns(self) -> dict[str, np.ndarray]:
+        """``ring, number, name``: all that is in rings, which are shared before that."""
+        self.share()
+        ring, slot = np.nonzero(self.names != NONE)
+        number = self.tops[ring] - (self.tops[ring] - slot) % self.size
+        return {"ring": ring, "number": number, "name": self.names[ring, slot]}
+
+    def take_back(self, ring: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
+        """Take back what :meth:`to_columns` gave; rows may come in any order."""
+        self.tops, self.names = self._empty(int(ring.max(initial=NONE)) + 2)
+        np.maximum.at(self.tops, ring, number)
+        self.names[ring, number % self.size] = name
+
+
+def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows of a matrix, and which of them each row is."""
+    order = np.lexsort(rows.T)
+    in_order = rows[order]
+    starts = np.r_[True, (in_order[1:] != in_order[:-1]).any(axis=1)]
+    which = np.empty(len(rows), dtype=np.int64)
+    which[order] = np.cumsum(starts) - 1
+    return in_order[starts], which
