@@ -116,17 +116,22 @@ def _deliver(scribe: Scribe, application: Application, parcels: Parcels, kind: s
     if kind == "payload":
         place = scribe.key(parcels.group, parcels.sender)
         scribe.paid.append(scribe.key(place, parcels.node)[away])
-    parcels = parcels.take(alive)
+    parcels = _in_order(scribe, parcels.take(alive))
     # 2. who takes them
     takes, _ = accepted(scribe, parcels)
     refused, parcels = parcels.take(~takes), parcels.take(takes)
-    # 3. messages of one node one after the other, the one with the least number first
+    # 3. messages of one node one after the other
     place, message = scribe.key(parcels.group, parcels.node), parcels.message
-    order = np.lexsort((scribe.messages.lengths[message], scribe.messages.number[message], place))
-    place, message = place[order], message[order]
     sent = [_handle(scribe, application, place[turn], message[turn]) for turn in turns(place)]
     drop_children(scribe, refused)
     return Parcels.join(Parcels(), *sent)
+
+
+def _in_order(scribe: Scribe, parcels: Parcels) -> Parcels:
+    """By group and node; those of one node begin with the one with the least number."""
+    number, lengths = (getattr(scribe.messages, name) for name in ("number", "lengths"))
+    place, of = scribe.key(parcels.group, parcels.node), parcels.message
+    return parcels.take(np.lexsort((lengths[of], number[of], place)))
 
 
 def _handle(

@@ -115,10 +115,13 @@ class SharedRings:
 
     def _unused(self, n: int) -> np.ndarray:
         """`n` rings that no row has."""
-        if (missing := n - (~self._used()).sum()) > 0:
-            tops, names = self._empty(max(missing, len(self.tops)))
+        free = np.flatnonzero(~self._used())
+        if n > len(free):
+            before = len(self.tops)
+            tops, names = self._empty(max(n, before))
             self.tops, self.names = np.r_[self.tops, tops], np.concatenate([self.names, names])
-        return np.flatnonzero(~self._used())[:n]
+            free = np.r_[free, np.arange(before - 1, len(self.tops) - 1)]
+        return free[:n]
 
     def _used(self) -> np.ndarray:
         used = np.zeros(len(self.tops), dtype=bool)
