@@ -1,9 +1,9 @@
-"""Reliable, ordered delivery: an application on the three upcalls and nothing else.
+"""Reliable, ordered delivery: an application on the three upcalls and nothing else (III.B.2).
 
-The root numbers messages, nodes keep those of the last B numbers that they know of, a JOIN that
-repairs carries the last number delivered, and the new parent sends what is missing.  Numbers of an
-epoch begin at ``epoch << 32``.  A retransmission carries ``start`` ("all that follows start is
-here") and ``floor`` ("up to here nothing is left").  References: JSAC 2002, Section III.B.2.
+The root numbers messages (an epoch's from ``epoch << 32`` on), nodes keep those of the last B
+numbers that they know of, a JOIN that repairs carries the last number delivered, and the new parent
+sends what is missing: a retransmission has all that follows its ``start``, and says that up to its
+``floor`` nothing is left.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame
 
 from scribe_spark.scribe.living.memory import AtNodes, Remembering
 from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, whole_numbers
@@ -42,7 +42,7 @@ class Reliable(Remembering):
         self.records, self.served = _Records(), _Served()
         super().__init__(nodes, self.records, self.served, size)
 
-    def fault_handler(self, calls: Calls, joins: pd.DataFrame) -> np.ndarray:
+    def fault_handler(self, calls: Calls, joins: DataFrame) -> np.ndarray:
         """The last number delivered, or less if a child waits for older messages."""
         rows = self.rows(calls)
         end, first = self._end(calls, rows)
@@ -52,7 +52,7 @@ class Reliable(Remembering):
         np.minimum.at(extra, call[needs], self.served.at[edge[needs]])
         return extra
 
-    def join_handler(self, calls: Calls, joins: pd.DataFrame) -> Emitted:
+    def join_handler(self, calls: Calls, joins: DataFrame) -> Emitted:
         """Send what is missing; ask the parent, unless the own JOIN asks for it already."""
         rows = self.rows(calls)
         end, first = self._end(calls, rows)
@@ -65,55 +65,48 @@ class Reliable(Remembering):
         asks &= extra < calls.here["asked"].to_numpy()[call]
         return replace(emitted, asks=frame(call=call[asks], extra=extra[asks]))
 
-    def forward_handler(
-        self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame
-    ) -> Emitted:
+    def forward_handler(self, calls: Calls, messages: DataFrame, contents: DataFrame) -> Emitted:
         """Number at the root, keep, and pass on; of a retransmission what each child lacks."""
         number, start, floor = columns_of(messages).values()
         of, numbers, names = columns_of(contents).values()
-        rows = self.rows(calls)
+        rows, fresh = self.rows(calls), start == NOTHING
         # 1. the root gives the next number
-        fresh = start == NOTHING
         new = fresh & calls.here["root"].to_numpy()
         number = np.where(new, self._end(calls, rows, new)[0] + 1, number)
         numbers = np.where(new[of], number[of], numbers)
-        # 2. keep; who has not begun begins here, and up to its start a retransmission gives up
+        # 2. keep: who has not begun begins here, what is before a retransmission is given up
         last = self.records.last[rows]
         begin = np.where(fresh, np.where(last < 0, number - 1, NONE), start)
         self.records.last[rows] = np.maximum(last, begin)
         np.maximum.at(self.records.floor, rows, floor)
         self._take(rows, of, numbers, names)
+        root = np.flatnonzero(new)
+        which, _, name = self.rings.leading_to(rows[root], number[root])
+        state = frame(call=root[np.r_[: len(root), which]], value=np.r_[number[root], name])
         # 3. pass a fresh message on, also to who waits for older ones
         call, child, edge = self.children(calls)
         goes, at, made = fresh[call], self.served.at[edge], np.where(new, np.cumsum(new) - 1, -1)
         in_order = goes & ((at < 0) | (at == number[call] - 1))
         self.served.at[edge[in_order]] = number[call[in_order]]
-        fresh_ones = Emitted(
+        passed = Emitted(
             frame(call=call[goes], child=child[goes], message=made[call[goes]]),
             frame(number=number[new], start=start[new], floor=floor[new]),
-            frame(message=made[of], number=numbers, publication=names)[new[of]],
-            values=self._state(rows[new], np.flatnonzero(new), number[new]),
+            frame(message=np.arange(len(root)), number=number[new], publication=names[new[of]]),
+            values=state,
         )
         # 4. of a retransmission what each child lacks
         end, first = self._end(calls, rows, ~fresh)
         late = call[~goes], child[~goes], edge[~goes]
-        return fresh_ones.and_also(self._serve(rows, *late, end, first))
+        return passed.and_also(self._serve(rows, *late, end, first))
 
-    def message_handler(
-        self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame
-    ) -> pd.DataFrame:
+    def message_handler(self, calls: Calls, messages: DataFrame, contents: DataFrame) -> DataFrame:
         """A member's user gets what is next in order; nothing that is older than its join."""
         call, publication = self.ready
         young = publication >> 32 >= calls.here["joined"].to_numpy()[call]
         return frame(call=call[young], publication=publication[young])
 
-    def _end(
-        self, calls: Calls, rows: np.ndarray, some: np.ndarray | bool = True
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The last number there is, and from where on a node has all up to it; at some calls.
-
-        A root goes by the group's state, which it takes over: the last number, then the names.
-        """
+    def _end(self, calls, rows, some=True) -> tuple[np.ndarray, np.ndarray]:
+        """The last number there is, by the group's state at roots; from where on all is here."""
         root, end = calls.here["root"].to_numpy() & some, self.records.last[rows]
         end[root] = calls.here["epoch"].to_numpy()[root] << 32
         call, value = (one[root[calls.values["call"]]] for one in columns_of(calls.values).values())
@@ -122,16 +115,9 @@ class Reliable(Remembering):
         number = end[call] + 1 + place - np.bincount(call, minlength=len(rows))[call]
         kept = place > 0
         self.rings.write(rows[call[kept]], number[kept], value[kept])
-        at, first = np.flatnonzero(np.broadcast_to(some, len(rows))), end + 1
-        first[at] -= self.rings.run(rows[at], end[at], -1)
+        first = end + 1 - self.rings.run(rows, end, -1, some)
         np.maximum.at(self.records.floor, rows[root], first[root] - 1)
         return end, first
-
-    def _state(self, rows: np.ndarray, call: np.ndarray, number: np.ndarray) -> pd.DataFrame:
-        """The states of groups: the last number, and the names of those that lead up to it."""
-        start = number - self.rings.run(rows, number, -1)
-        which, _, name = self.rings.between(rows, start + 1, number)
-        return frame(call=np.r_[call, call[which]], value=np.r_[number, name])
 
     def _take(self, rows: np.ndarray, of: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
         """Keep messages; gaps that are too old for the buffers are given up; what is ready."""

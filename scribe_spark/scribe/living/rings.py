@@ -10,7 +10,7 @@ rows that write the same into it.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -73,9 +73,30 @@ class SharedRings:
         which, number = expand(first, last + 1)
         return which, number, self.read(rows[which], number)
 
-    def run(self, rows: np.ndarray, number: np.ndarray, step: int) -> np.ndarray:
-        """How many numbers a row has without a gap, from `number` on upwards (1) or downwards."""
-        count, some = np.zeros(len(rows), dtype=np.int64), np.arange(len(rows))
+    def leading_to(
+        self, rows: np.ndarray, number: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As :meth:`between`, all that lead up to `number` without a gap."""
+        return self.between(rows, number + 1 - self.run(rows, number, -1), number)
+
+    def run(
+        self,
+        rows: np.ndarray,
+        number: np.ndarray,
+        step: int,
+        where: np.ndarray | Literal[True] = True,
+    ) -> np.ndarray:
+        """How many numbers rows have without a gap, from `number` on.
+
+        Parameters
+        ----------
+        step : int
+            1 upwards, -1 downwards.
+        where : ndarray of bool, optional
+            The others have 0.
+        """
+        count = np.zeros(len(rows), dtype=np.int64)
+        some = np.flatnonzero(np.broadcast_to(where, len(rows)))
         while len(some):
             some = some[self.read(rows[some], number[some] + step * count[some]) != NONE]
             count[some] += 1
