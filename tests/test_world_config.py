@@ -72,6 +72,7 @@ BAD = [
     ("child_timeout", 2, "must be more than refresh, which is 2"),
     ("delivery", "sure", "must be one of best-effort, reliable"),
     ("buffer", 0, "must be at least 1"),
+    ("buffer", 4_097, "must be at most 4,096"),
     ("deadline", -1, "must be at least 0"),
     ("link_stress_period", -1, "must be at least 0"),
     ("lookups", -1, "must be at least 0"),

@@ -104,9 +104,9 @@ class ScribeConfig(Section):
     buffer: int = Field(
         default=64,
         ge=1,
-        le=1_000_000,
-        description="Reliable delivery: how many of the last publications of a group a node "
-        "buffers, B",
+        le=4_096,
+        description="Reliable delivery: of how many of the last publications of a group a node "
+        "buffers those that it has, B",
     )
     deadline: int = Field(
         default=5,

@@ -34,15 +34,18 @@ def events_of(world: World, number: int) -> list:
 
 
 def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
-    """It imports nothing of Scribe or Pastry but the upcalls, and tables without any meaning."""
-    for name in ("reliable", "reliable_tables", "newest"):
+    """It imports nothing of Scribe or Pastry but the upcalls, and tables without any meaning.
+
+    The memory of applications and the ring buffers know of no application.
+    """
+    for name in ("reliable", "newest", "memory", "rings"):
         text = (HERE / f"{name}.py").read_text()
         imported = {
             line.split()[1].rpartition(".")[2]
             for line in text.splitlines()
             if line.startswith("from scribe_spark")
         }
-        assert imported <= {"upcalls", "sorted_table", "reliable_tables"}
+        assert imported <= {"upcalls", "sorted_table", "memory", "rings"}
     assert len((HERE / "reliable.py").read_text().splitlines()) <= 150
 
 
@@ -126,13 +129,15 @@ def test_a_repairing_join_asks_for_what_a_child_still_needs() -> None:
         pd.DataFrame({"call": [], "value": []}, dtype=np.int64),
     )
     row = reliable.rows(calls)
-    reliable.last[row], reliable.numbers[row, -1] = 5, 5
+    reliable.records.last[row] = 5
+    reliable.rings.write(row, np.array([5]), np.array([9]))
     joins = {"call": [0], "source": [2], "number": [3], "cause": [2], "extra": [3]}
     emitted = reliable.join_handler(calls, pd.DataFrame(joins))
     assert emitted.asks.to_dict("list") == {"call": [0], "extra": [3]}
     assert len(emitted.parcels) == 0
     assert reliable.fault_handler(calls, pd.DataFrame({"number": [3], "cause": [2]})) == [3]
-    reliable.numbers[row, -2] = 4
+    reliable.rings.write(row, np.array([4]), np.array([8]))
     assert reliable.fault_handler(calls, pd.DataFrame({"number": [3], "cause": [2]})) == [5]
     emitted = reliable.join_handler(calls, pd.DataFrame(joins))
     assert emitted.contents["number"].tolist() == [4, 5]
+    assert emitted.contents["publication"].tolist() == [8, 9]

@@ -126,19 +126,21 @@ Upcalls
     of a node that has sent one before since it entered the tree. Extras are integers; a new
     forwarder's JOIN carries the least of those of the JOINs that made it one.
 18. *Reliable delivery* (`reliable`). Numbers are (epoch << 32) + 1, 2, ... in the order of rounds,
-    then nodeIds of the sources. The application's state at the root, and so at the replicas, is
-    the last number and the last B messages: with numbers alone a message that some subtree has
-    missed would be lost with the root. A node has `last` (all up to there was had), a buffer of
-    the B highest, and for each child up to where it was served. A JOIN of a new member carries
+    then nodeIds of the sources. The application's state at the root, and so at the replicas, is the
+    last number and the messages in the root's buffer that lead up to it without a gap: with numbers
+    alone a message that some subtree has missed would be lost with the root. A node has `last` (all
+    up to there was had), a buffer, and for each child up to where it was served. The buffer has
+    room for B numbers, those that end with the largest that the node has had; an older message
+    finds no room, and of two with one number the later one stays. A JOIN of a new member carries
     nothing and is answered by an empty retransmission that says where it begins (its user gets no
     publication of a round before its join, should the parent itself lag); a repairing one carries
     min(last, what its children still need). A parent that has not got what a child needs asks its
     own parent, unless its own JOIN of this round asked for as much. What is published while a
     member's first JOIN waits for its answer is lost for it: it has no number to begin with. What
-    nobody keeps any more is given up: by a retransmission's start, or when B later messages have
-    come after a gap. Two roots at once (only on a broken ring) give the same numbers to different
-    messages: then some are lost. What is remembered of a child is forgotten when that dies: it has
-    to join again, which says anew up to where it is served.
+    nobody keeps any more is given up: by a retransmission's start, or when the number of what is
+    missing is too old for the buffer. Two roots at once (only on a broken ring) give the same
+    numbers to different messages: then some are lost. What is remembered of a child is forgotten
+    when that dies: it has to join again, which says anew up to where it is served.
 
 Sources
 19. A publication is (round, group, source), at most one a round. A root sends nothing to itself;
