@@ -113,7 +113,7 @@ def link_by_link(traffic: Traffic, overlay: OverlayState, simulation: Simulation
     """Link stress, message after message, along the routes of the matrices."""
     _, pred, _ = simulation.underlay.kernel.open()
     router, found = overlay.states.known.router, {}
-    core = simulation.topology.links.count()
+    core = simulation.topology.links().count()
     links = core + 2 * len(router), core + 200 * len(pred)
     for name in ("payload", "maintenance"):
         packets: Counter = Counter()
