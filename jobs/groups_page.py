@@ -10,6 +10,7 @@ import pandas as pd
 from groups_churn import FIGURE, churn, churn_figure
 from groups_claims import claims
 from groups_failures import holders, mass, root
+from groups_speed import FILE
 from groups_tables import (
     COUNTS,
     complete,
@@ -167,12 +168,26 @@ def _delivered(out: Path) -> str:
 
 
 def _speed(out: Path) -> list[str]:
-    """Written by another job: seconds of a round beside its events."""
-    file = out / "speed" / "speed.csv"
+    file = out / "speed" / FILE
     if not file.exists():
         return []
-    rows = pd.read_csv(file, dtype=str).fillna("")
+    found = pd.read_csv(file)
+    columns = {
+        "events": "nodes that fail or come, per round",
+        "publications": "publications",
+        "payloads": "payloads",
+        "JOINs": "JOINs",
+        "seconds": "seconds",
+    }
+    rows = [
+        [*(number(row[name]) for name in list(columns)[:-1]), f"{row['seconds']:.2f}"]
+        for _, row in found.iterrows()
+    ]
     return [
         *("", "## Seconds of a round", ""),
-        *table(list(rows.columns), rows.to_numpy().tolist()),
+        "10,000 live nodes, 150 groups, reliable delivery, lifetimes of 10,000, 1,000, 100 and 20 "
+        "rounds, without publications and with one a round to each group. Means over 12 rounds; "
+        f"of the seconds the median. A calibration took {found['calibration'].iloc[0]:.1f} s.",
+        "",
+        *table(list(columns.values()), rows),
     ]

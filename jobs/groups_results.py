@@ -4,8 +4,8 @@
 
 Each experiment has a folder of its own in OUT; one that is complete is not run again.  Most are a
 command of scribe-spark, some with tables that are written to OUT/inputs before
-(:mod:`groups_inputs`); one steps a world in Python (:mod:`groups_root`).  With ``--page`` nothing
-is run: the page, and its figure beside it, are written from what is in OUT.
+(:mod:`groups_inputs`); two step worlds in Python (:mod:`groups_root`, :mod:`groups_speed`).  With
+``--page`` nothing is run: the page, and its figure beside it, are written from what is in OUT.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 import groups_inputs
 import groups_page
 import groups_root
+import groups_speed
 import pages
 
 _MASS = ["world", "--config", "data/groups_mass_failure.toml"]
@@ -43,6 +44,7 @@ EXPERIMENTS: dict[str, list[str]] = {
         f"local-{nodes}": ["world", *groups_inputs.flags(groups_inputs.local_world(nodes))]
         for nodes in groups_inputs.WAVES
     },
+    "speed": [],
     **{f"churn-{rounds}": [*_CHURN, "--lifetime", str(rounds)] for rounds in (20, 60, 200)},
 }
 
@@ -58,6 +60,9 @@ _INPUTS: dict[str, Callable[[Path, Path], list[str]]] = {
     },
 }
 
+#: Experiment -> what runs it in Python.
+_STEPPED: dict[str, Callable[[Path], None]] = {"root": groups_root.run, "speed": groups_speed.run}
+
 #: Experiment -> the one whose tables it needs.
 _NEEDS = {"created-again": "holders-5"}
 
@@ -65,8 +70,8 @@ _NEEDS = {"created-again": "holders-5"}
 def run(out: Path, names: Iterable[str]) -> None:
     """Run the experiments that are not complete."""
     for name in names:
-        if name == "root":
-            groups_root.run(out / name)
+        if name in _STEPPED:
+            _STEPPED[name](out / name)
             continue
         if name in _NEEDS:
             run(out, [_NEEDS[name]])

@@ -136,14 +136,6 @@ def test_churn_has_a_table_and_a_figure(job, tmp_path):
     assert "lifetime 60" in figure
 
 
-def test_seconds_of_a_round_are_shown_if_they_are_there(job, tmp_path):
-    (tmp_path / "speed").mkdir()
-    (tmp_path / "speed" / "speed.csv").write_text("events,seconds\n10,0.5\n")
-    assert "## Seconds of a round\n\n| events | seconds |\n|---|---|\n| 10 | 0.5 |\n" in page_of(
-        job, tmp_path
-    )
-
-
 def test_refused_tries_are_of_nodes_that_no_list_names(job, tmp_path):
     config = {"nodes": 60, "groups": 4, "seed": 1, "rounds": 10, "lookups": 0}
     inputs = job.groups_inputs
@@ -200,3 +192,21 @@ def test_the_roots_children_join_again_and_no_others(job, spark, tmp_path):
     assert found["refused"] == {"JOIN": 2, "MULTICAST": 2}
     assert (found["joined_unnamed"], found["joined_named"]) == (0, 2)
     assert found["permitted"]["in_time"] == found["permitted"]["expected"] == 81
+
+
+def test_seconds_of_rounds_beside_what_happens_in_them(job, spark, tmp_path):
+    given = {**NETWORK, "nodes": 48, "initial": 40, "groups": 2, "rounds": 4, "lookups": 0}
+    speed = job.groups_speed
+    quiet, busy = (
+        speed.measured(spark, first=2, lifetime=life, publish_rate=rate, b=2, **given)
+        for life, rate in ((10_000.0, 0.0), (20.0, 1.0))
+    )
+    assert (quiet["publications"], quiet["payloads"], busy["publications"]) == (0, 0, 2)
+    assert busy["payloads"] > 40
+    assert (quiet["events"], busy["events"]) == (0.008, 4.0)
+    assert min(quiet["seconds"], busy["seconds"]) > 0
+    folder = tmp_path / "speed"
+    folder.mkdir()
+    table = pd.DataFrame([quiet, busy]).assign(calibration=4.0)
+    table.to_csv(folder / speed.FILE, index=False)
+    assert f"| 4 | 2 | {busy['payloads']:g} | " in page_of(job, tmp_path)
