@@ -94,6 +94,11 @@ def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str,
         "spark.driver.maxResultSize": "0",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # of the past Spark remembers 1,000 of each, plans too, for a page that nobody sees
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "1000",
+        "spark.sql.ui.retainedExecutions": "20",
         # jobs of two threads at once: not all tasks of the first before those of the second
         "spark.scheduler.mode": "FAIR",
         # else each call that makes a Column or a DataFrame asks the JVM four questions first, to be

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType
 
 from scribe_spark import schemas
 from scribe_spark.errors import InputError
@@ -30,6 +33,8 @@ from scribe_spark.worlds.world_rows import (
 )
 
 __all__ = ["World"]
+
+_ROUND = DecimalType(20, 0)
 
 
 class World:
@@ -120,7 +125,8 @@ class World:
             The round has an event that cannot be, or leaves no node; the world stays as it was.
         """
         number = self.number
-        events = self._events.where(F.col("round") == number)
+        # a DECIMAL: whole numbers are written into generated code, which would be new in each round
+        events = self._events.where(F.col("round").cast(_ROUND) == F.lit(Decimal(number)))
         context = self._events.sparkSession.sparkContext
         with describe_jobs(context, f"world round {number}"):
             rows, _ = materialise(
