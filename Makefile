@@ -73,7 +73,7 @@ living: setup ## Measure arrivals, failures and churn, and write docs/living_res
 	@$(BIN)/python jobs/living.py out/living --page docs/living_results.md
 
 .PHONY: groups-results
-groups-results: setup ## Measure Scribe under failures, churn and crowds, and write docs/groups_results.md (hours)
+groups-results: setup ## Measure Scribe under failures, churn and crowds, and write docs/groups_results.md (an hour)
 	@$(BIN)/python jobs/groups_results.py out/groups
 	@$(BIN)/python jobs/groups_results.py out/groups --page docs/groups_results.md
 

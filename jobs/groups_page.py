@@ -29,7 +29,7 @@ __all__ = ["FIGURE", "churn_figure", "page"]
 _HEAD = """\
 # Scribe alive, measured
 
-Written by `make groups-results` (a world of 10,000 nodes takes a minute or two on two cores, one of 200 rounds half an hour or so). What the measures are is in [living.md](living.md), how trees are maintained in [living.md](living.md#worlds-with-groups). All worlds have the default topology and `parent_timeout` = 2; a round is one period of heartbeats.
+Written by `make groups-results` (most worlds take a minute on two cores, those of 200 rounds some minutes). What the measures are is in [living.md](living.md), how trees are maintained in [living.md](living.md#worlds-with-groups). All worlds have the default topology and `parent_timeout` = 2; a round is one period of heartbeats.
 """
 
 
