@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.living.events import Events
+from scribe_spark.pastry.living.events import Events, ImpossibleRound
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult
 from scribe_spark.pastry.living.rules import WorldRules
@@ -115,6 +115,7 @@ class LiveGroups:
             state = from_tables(tables, groups, known, application)
         else:
             state = ScribeState.empty(len(known), len(groups))
+        _refuse_unknown(number, events, known, groups)
         of_nodes, of_groups = _split(events, known, groups)
         traffic = Traffic() if self.link_stress.is_measured(number) else None
         of_overlay, result = play_round(
@@ -133,6 +134,25 @@ class LiveGroups:
             to_tables(state, groups, known, application),
             _by_group(due, groups),
         )
+
+
+def _refuse_unknown(
+    number: int, events: Mapping[str, np.ndarray], known: Ring, groups: Groups
+) -> None:
+    """Events given in Python have not been checked before.
+
+    Raises
+    ------
+    ImpossibleRound
+    """
+    group = events["group"][events["group"] >= 0]
+    for what, named, there in (
+        ("node", events["node"], known.node),
+        ("group", group, groups.number),
+    ):
+        unknown = np.setdiff1d(named, there)
+        if len(unknown):
+            raise ImpossibleRound(number, f"there is no {what} {unknown[0]}")
 
 
 def _split(

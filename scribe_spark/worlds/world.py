@@ -19,6 +19,7 @@ from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds.group_tables import children, memberships
 from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_tree import LiveTree
+from scribe_spark.worlds.operations import Operations
 from scribe_spark.worlds.packed import unpacked
 from scribe_spark.worlds.round_job import live_overlay, played, routed
 from scribe_spark.worlds.starts import arrived_start, perfect_tables
@@ -61,6 +62,8 @@ class World:
     ----------
     number : int
         The round that is played next.
+    scribe : Operations
+        Scribe's operations: what they ask for happens in the round that is played next.
     publications : pandas.DataFrame
         ``round, group, expected, in_time, late, lost, duplicates``: of those publications whose
         deadline was the last round.
@@ -79,6 +82,7 @@ class World:
     ) -> None:
         self.number, self._live_tree, self._groups = number, live_tree, groups
         self.publications = pd.DataFrame()
+        self.scribe = Operations()
         self._rows: DataFrame | None = None
         self._state, self._events = state, events
         self._underlay, self._rules, self._lookups = underlay, rules, lookups
@@ -127,6 +131,7 @@ class World:
         number = self.number
         # a DECIMAL: whole numbers are written into generated code, which would be new in each round
         events = self._events.where(F.col("round").cast(_ROUND) == F.lit(Decimal(number)))
+        events = self.scribe.added_to(events, number)
         context = self._events.sparkSession.sparkContext
         with describe_jobs(context, f"world round {number}"):
             rows, _ = materialise(

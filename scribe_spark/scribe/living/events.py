@@ -49,18 +49,9 @@ class GroupEvents:
     def of(
         cls, known: Ring, groups: Groups, node: np.ndarray, event: np.ndarray, group: np.ndarray
     ) -> GroupEvents:
-        """Events of nodes and groups given by their numbers; other events are passed over.
-
-        Raises
-        ------
-        ValueError
-            For a group that there is not.
-        """
+        """Events of known nodes and groups, given by their numbers; others are passed over."""
         kinds = [one.name for one in fields(cls)]
         some = np.isin(event, kinds)
-        unknown = np.setdiff1d(group[some], groups.number)
-        if len(unknown):
-            raise ValueError(f"there is no group {unknown[0]}")
         event, position = event[some], known.positions(node[some])
         index = np.searchsorted(groups.number, group[some])
         order = np.lexsort((position, index))
