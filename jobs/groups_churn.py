@@ -56,7 +56,9 @@ def churn(out: Path) -> list[str]:
         "",
         *_lateness(worlds),
         "",
-        "Messages per live node and round, by kind:",
+        "Messages per live node and round, by kind. Whoever joined in the same round refreshes in "
+        "the same rounds, every second one: so the lines of the figure go up and down until churn "
+        "has spread them.",
         "",
         *table(
             ["lifetime", *_KINDS, "of Pastry"],
@@ -148,7 +150,7 @@ def churn_figure(out: Path) -> str | None:
                 axes.plot(line.index, line, label=f"lifetime {life}", **curve_style(place))
         panels[0].set(xlabel="round", ylabel="delivered in time, share of expected")
         panels[1].set(xlabel="round", ylabel="Scribe's messages per live node", ylim=(0, None))
-        panels[0].legend(fontsize=7, frameon=False)
+        panels[1].legend(fontsize=7, frameon=False, loc="lower right")
         words = "; ".join(
             f"lifetime {life}: {_deliveries(one)[1]} in time" for life, one in worlds.items()
         )

@@ -10,7 +10,6 @@ import pandas as pd
 
 from scribe_spark.report.text import readable
 from scribe_spark.report.world import draw_rounds, line_words
-from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
 
 __all__ = ["MOST_LINES", "RoundsPanel", "rounds_panels"]
 
@@ -49,7 +48,7 @@ def rounds_panels(
             label: table[measure] if measure in table else pd.Series(float("nan"), table.index)
             for label, table in rounds.items()
         }
-        if measure in LINK_STRESS_MEASURES:  # not of every round: lines join those that have it
+        if measure.startswith("link_stress."):  # not of every round: lines join those that have it
             lines = {label: line.dropna() for label, line in lines.items()}
         known = {label: line for label, line in lines.items() if line.notna().any()}
         if not known:

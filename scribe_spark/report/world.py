@@ -39,7 +39,9 @@ def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
     """
     from markupsafe import Markup
 
-    table = rounds.pivot(index="round", columns="measure", values="value")
+    from scribe_spark.worlds.summary import measures_by_round  # loads Spark
+
+    table = measures_by_round(rounds)
     sections: list[tuple[str, list[Any]]] = []
     shown: list[Panel] = []
     figures: dict[str, str] = {}

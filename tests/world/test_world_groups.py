@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from killed import killed_then_gone_on
+from pyspark.sql import DataFrame
 from stopping import Stops
 
 from scribe_spark import experiments
-from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of, rules_of
@@ -219,5 +221,40 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             play(spark, out, Stops(after), resume=True)
     play(spark, out, resume=True, partitions=3)
+    for name in ("rounds", "publications", "memberships"):
+        assert table(out, name).equals(table(finished, name))
+
+
+@pytest.mark.parametrize("overlay", ["perfect", "arrivals"])
+def test_with_no_events_after_the_joins_trees_are_the_runs(spark, overlay):
+    """The trees that CREATE and JOIN build in a run's supersteps, edge by edge."""
+    given = {**NETWORK, "nodes": 300, "leaf_set": 8, "groups": 20, "overlay": overlay}
+    config = WorldConfig(**given, replicas=3, rounds=6, lookups=0)
+    with Simulation(spark, RunConfig(**given)) as simulation:
+        static = _edges(simulation.children)
+        world = experiments.make_world(simulation, config)
+        try:
+            for number in range(config.world.rounds):
+                measured = world.step()
+                assert _edges(world.children) == static
+                assert measured["scribe.orphans"] == 0
+                # every node of a tree but its root has sent one JOIN
+                assert measured["scribe.joins"] == (len(static) if number == 0 else 0)
+        finally:
+            world.release()
+    assert len(static) > 500
+
+
+def _edges(children: DataFrame) -> set[tuple[int, int, int]]:
+    return {tuple(row) for row in children.select("group", "parent", "child").collect()}
+
+
+@pytest.mark.slow
+def test_killed_worlds_with_groups_go_on(finished, tmp_path):
+    """Killed with -9 in a round; the rest is played by executor processes."""
+    out, log = tmp_path / "out", tmp_path / "log"
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in CONFIG.given().items()]
+    command = [sys.executable, "-m", "scribe_spark.cli", "world", *flags]
+    killed_then_gone_on([*command, f"--out={out}", "--resume"], "round 4:", log)
     for name in ("rounds", "publications", "memberships"):
         assert table(out, name).equals(table(finished, name))

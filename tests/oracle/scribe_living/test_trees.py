@@ -124,7 +124,7 @@ def test_a_join_of_a_node_on_the_own_path_is_passed_on() -> None:
     joins = JoinPhase(scribe, Phase(scribe.overlay))
     join = Join(G, node, 1, "parent failed")
     message = Message(scribe.groups[G].key, [node, child])
-    joins.receive(G, child, [Routed(join, message)], scribe.chain(G, child))
+    joins.receive(G, child, [Routed(join, message, repairs=True)], scribe.chain(G, child))
     assert node not in children_of(run, child)
     assert [routed.join for routed in joins.moving] in ([join], [])
     while joins.moving:
