@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from scribe_spark.worlds.summary import totals_by_number
+
 __all__ = [
     "COUNTS", "complete", "is_lost", "memberships", "number", "of", "per_cent", "publications",
     "rounds", "spread", "total",
@@ -59,12 +61,7 @@ def total(table: pd.DataFrame, measures: str | Sequence[str]) -> float:
 
 def spread(table: pd.DataFrame, prefix: str) -> dict[int, int]:
     """N -> the sum of ``PREFIX.N`` over all rounds, where it is not 0."""
-    found = {int(n.removeprefix(f"{prefix}.")): table[n].sum() for n in table if _is(n, prefix)}
-    return {n: int(count) for n, count in sorted(found.items()) if count}
-
-
-def _is(name: str, prefix: str) -> bool:
-    return name.startswith(f"{prefix}.") and name.removeprefix(f"{prefix}.").isdigit()
+    return {n: int(count) for n, count in totals_by_number(table, prefix).items() if count}
 
 
 def number(value: float) -> str:

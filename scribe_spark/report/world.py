@@ -87,10 +87,11 @@ def _lines(panel: Panel, table: pd.DataFrame) -> dict[str, pd.Series]:
     return {label: line.fillna(0) / table["nodes.live"] for label, line in lines.items()}
 
 
-def _distribution(table: pd.DataFrame, begins: str) -> pd.Series:
+def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
     """How many of all rounds by the number that ends the measures' names; 0 for those between."""
-    ends = {name.removeprefix(begins): name for name in table if name.startswith(begins)}
-    counts = {int(end): table[name].sum() for end, name in ends.items() if end.isdecimal()}
+    from scribe_spark.worlds.summary import totals_by_number  # loads Spark
+
+    counts = totals_by_number(table, measure)
     return pd.Series(counts).reindex(range(max(counts, default=-1) + 1), fill_value=0.0)
 
 

@@ -22,8 +22,8 @@ class Panel:
         one.
     across : str
         Where it is given, a distribution: over all rounds together, by the number that ends the
-        measures' names (``repaired.3``); `measures` has how the names begin, `across` says what the
-        number is.
+        measures' names (``repaired.3``); `measures` has the names without it, `across` says what
+        the number is.
     """
 
     name: str
@@ -107,14 +107,14 @@ GROUP_PANELS = (
         "repair-rounds",
         "Rounds until a failure is repaired",
         "failures, of all rounds",
-        {"scribe.repaired.": "failures"},
+        {"scribe.repaired": "failures"},
         across="rounds from the failure until all children are reached again",
     ),
     Panel(
         "lateness",
         "How late deliveries are",
         "late deliveries, of all rounds",
-        {"scribe.deliveries.late.": "deliveries"},
+        {"scribe.deliveries.late": "deliveries"},
         across="rounds from the publication to the delivery",
     ),
     Panel(

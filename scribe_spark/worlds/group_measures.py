@@ -44,31 +44,34 @@ _MOST_ROUNDS = 64
 _REFUSED = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refresh", "no group")
 
 #: Every measure of a round -> its unit; see :func:`group_measures`.
-GROUP_MEASURES: dict[str, str] = {
-    f"{PREFIX}{name}": unit
-    for name, unit in (
-        ("members", "members"),
-        ("forwarders", "nodes in trees"),
-        ("children", "entries of children tables"),
-        ("orphans", "nodes in trees"),
-        ("groups.created", "groups"),
-        ("groups.lost", "groups"),
-        ("joins", "JOINs"),
-        *((f"joins.{cause}", "JOINs") for cause in CAUSES),
-        ("joins.at_root", "JOINs"),
-        *((f"refused.{kind}", "messages") for kind in _REFUSED),
-        ("failures", "nodes"),
-        ("repair.nodes", "nodes"),
-        ("repaired", "failures"),
-        *((f"repaired.{rounds}", "failures") for rounds in range(_MOST_ROUNDS)),
-        ("deliveries.out_of_order", "deliveries"),
-        ("deliveries.late", "deliveries"),
-        *((f"deliveries.late.{rounds}", "deliveries") for rounds in range(1, _MOST_ROUNDS)),
-        *((f"publications.{fate}", "publications") for fate in FATES),
-        *((f"publications.{count}", "deliveries") for count in PUBLICATION_COUNTS),
-    )
-} | {f"messages.{lost}{kind}": "messages" for kind in SCRIBE_KINDS for lost in ("", "lost ")}
-GROUP_MEASURES |= LINK_STRESS_MEASURES
+GROUP_MEASURES: dict[str, str] = (
+    LINK_STRESS_MEASURES
+    | {
+        f"{PREFIX}{name}": unit
+        for name, unit in (
+            ("members", "members"),
+            ("forwarders", "nodes in trees"),
+            ("children", "entries of children tables"),
+            ("orphans", "nodes in trees"),
+            ("groups.created", "groups"),
+            ("groups.lost", "groups"),
+            ("joins", "JOINs"),
+            *((f"joins.{cause}", "JOINs") for cause in CAUSES),
+            ("joins.at_root", "JOINs"),
+            *((f"refused.{kind}", "messages") for kind in _REFUSED),
+            ("failures", "nodes"),
+            ("repair.nodes", "nodes"),
+            ("repaired", "failures"),
+            *((f"repaired.{rounds}", "failures") for rounds in range(_MOST_ROUNDS)),
+            ("deliveries.out_of_order", "deliveries"),
+            ("deliveries.late", "deliveries"),
+            *((f"deliveries.late.{rounds}", "deliveries") for rounds in range(1, _MOST_ROUNDS)),
+            *((f"publications.{fate}", "publications") for fate in FATES),
+            *((f"publications.{count}", "deliveries") for count in PUBLICATION_COUNTS),
+        )
+    }
+    | {f"messages.{lost}{kind}": "messages" for kind in SCRIBE_KINDS for lost in ("", "lost ")}
+)
 
 
 def is_of_groups(measure: str) -> bool:

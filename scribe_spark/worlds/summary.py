@@ -11,7 +11,7 @@ from scribe_spark.worlds.group_measures import PREFIX as GROUP_PREFIX
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 
-__all__ = ["measure_of", "measures_by_round", "summarise", "summary_units"]
+__all__ = ["measure_of", "measures_by_round", "summarise", "summary_units", "totals_by_number"]
 
 #: What follows the name of a measure, where the number is not the mean over the rounds.
 _ENDINGS = (".first", ".last", ".least", ".most")
@@ -60,6 +60,20 @@ def measures_by_round(rounds: pd.DataFrame) -> pd.DataFrame:
         elif name.startswith("hops."):  # of the delivered lookups, if there are any
             table[name] = table[name].fillna(0.0).where(table["lookups.hops"].notna())
     return table
+
+
+def totals_by_number(rounds: pd.DataFrame, measure: str) -> dict[int, float]:
+    """N -> the sum of ``MEASURE.N`` over all rounds, ascending; such as ``scribe.repaired.N``.
+
+    Parameters
+    ----------
+    rounds : DataFrame
+        From :func:`measures_by_round`.
+    """
+    begins = f"{measure}."
+    ends = {name.removeprefix(begins): name for name in rounds if name.startswith(begins)}
+    totals = {int(end): rounds[name].sum() for end, name in ends.items() if end.isdecimal()}
+    return dict(sorted(totals.items()))
 
 
 def summarise(rounds: pd.DataFrame) -> dict[str, float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pandas as pd
-import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType
@@ -20,7 +20,7 @@ from scribe_spark.worlds.group_tables import children, memberships
 from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_tree import LiveTree
 from scribe_spark.worlds.operations import Operations
-from scribe_spark.worlds.packed import unpacked
+from scribe_spark.worlds.packed import unpack, unpacked
 from scribe_spark.worlds.round_job import live_overlay, played, routed
 from scribe_spark.worlds.starts import arrived_start, perfect_tables
 from scribe_spark.worlds.state_table import NODES
@@ -141,17 +141,20 @@ class World:
                 )
             )
             told = rows.where(F.col("what").isin(MEASURE, REFUSED, PUBLICATIONS))
-            results = told.select("what", "name", "value", "data").collect()
-        for row in results:
-            if row["what"] == REFUSED:
-                release(rows)
-                raise InputError("round", number, f"cannot be played: {row['name']}")
-            if row["what"] == PUBLICATIONS:
-                self.publications = pa.ipc.open_stream(row["data"]).read_pandas()
+            results = told.select("what", "value", *schemas.PACKED.names).toArrow()
+        measured, refused, published = (
+            results.filter(pc.field("what") == what) for what in (MEASURE, REFUSED, PUBLICATIONS)
+        )
+        if len(refused):
+            release(rows)
+            why = refused.column("name")[0].as_py()
+            raise InputError("round", number, f"cannot be played: {why}")
+        if len(published):
+            self.publications = unpack(published)["publications"].to_pandas()
         self.release()
         self._rows, self._state = rows, _of(rows, STATE, schemas.PACKED.names)
         self.number += 1
-        return {row["name"]: row["value"] for row in results if row["what"] == MEASURE}
+        return {row["name"]: row["value"] for row in measured.to_pylist()}
 
     @property
     def packed(self) -> DataFrame:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from killed import killed_then_gone_on
 from pyspark.sql import functions as F
 from stopping import Stops
 
@@ -359,23 +356,11 @@ def test_an_out_of_something_else_is_refused(spark, finished, tmp_path):
 
 @pytest.mark.slow
 def test_killed_worlds_go_on(finished, tmp_path):
-    """Killed with -9 in a round; the rest is played by an executor process."""
+    """Killed with -9 in a round; the rest is played by executor processes."""
     out, log = tmp_path / "out", tmp_path / "log"
     given = {**NETWORK, "nodes": 90, "leaf-set": 8, "initial": 70, "generator": "churn"}
     given |= {"lifetime": 8, "replacement": "recover", "rounds": 6, "lookups": 40, "out": out}
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
     command = [sys.executable, "-m", "scribe_spark.cli", "world", *flags, "--resume"]
-    with open(log, "w") as told:
-        run = subprocess.Popen(
-            [*command, "--master=local[1]"], stderr=told, stdout=told, start_new_session=True
-        )
-        while "round 3:" not in log.read_text():
-            assert run.poll() is None, log.read_text()
-            time.sleep(0.02)
-        os.killpg(run.pid, signal.SIGKILL)
-        run.wait(60)
-    done = subprocess.run(
-        [*command, "--master=local-cluster[1,1,1024]"], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    killed_then_gone_on(command, "round 3:", log)
     assert tables(out) == tables(finished)

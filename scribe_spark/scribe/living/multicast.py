@@ -68,10 +68,11 @@ def disseminate(scribe: Scribe, parcels: Parcels) -> None:
         scribe.deliveries.add(parcels.group[member], parcels.message[member], parcels.node[member])
         scribe.paid.append(children.key[edge])
         child = children.key[edge] % scribe.state.size
-        arrives = scribe.send("payload", parcels.node[which], child)
-        which, child = which[arrives], child[arrives]
+        sender = parcels.node[which]
+        arrives = scribe.send("payload", sender, child)
+        which, sender, child = which[arrives], sender[arrives], child[arrives]
         drop_children(scribe, refused)
-        parcels = Parcels(parcels.message[which], parcels.group[which], parcels.node[which], child)
+        parcels = Parcels(parcels.message[which], parcels.group[which], sender, child)
 
 
 def accepted(scribe: Scribe, parcels: Parcels) -> tuple[np.ndarray, np.ndarray]:

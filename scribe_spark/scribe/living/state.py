@@ -48,13 +48,13 @@ CAUSES = (
 )
 
 
-#: The numbers of those of them that are failures.
-FAILED = (CAUSES.index("parent failed"), CAUSES.index("root failed"))
-
-
 def cause(name: str) -> int:
     """The number of one of :data:`CAUSES`."""
     return CAUSES.index(name)
+
+
+#: The numbers of those of them that are failures.
+FAILED = (cause("parent failed"), cause("root failed"))
 
 
 @dataclass
