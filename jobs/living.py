@@ -20,6 +20,10 @@ from pages import table
 
 _GROWTH = ["sweep", "--config", "data/sweep_growth.toml"]
 _SEEDS = ["sweep", "--overlay", "arrivals", "--set", "seed=1,2,3"]
+_LATEST = ["sweep", "--overlay", "arrivals", "--contact", "latest"]
+_LATEST += ["--set", f"seed={','.join(map(str, range(1, 11)))}"]
+_CONTACTS = ["sweep", "--overlay", "arrivals", "--no-introduce"]
+_CONTACTS += ["--set", "contact=nearest,latest", "--set", "growth=1.25,2"]
 _FAILURE = ["world", "--config", "data/world_mass_failure.toml"]
 _HOPS = ["world", "--nodes", "100000", "--rounds", "1", "--lookups", "200000"]
 _ADJACENT = ["world", "--nodes", "10000", "--rounds", "5", "--lookups", "50000"]
@@ -32,6 +36,8 @@ EXPERIMENTS: dict[str, list[str]] = {
     "sequential": [*_GROWTH, "--set", "growth=1.00001", "--set", "maintenance=0"],
     "small-waves": [*_SEEDS, "--growth", "1.01", "--no-introduce"],
     "default-waves": _SEEDS,
+    "latest-contacts": _LATEST,
+    "contacts-growth": _CONTACTS,
     "cost": ["sweep", "--config", "data/sweep_arrivals.toml"],
     **{
         f"failure-{repair}-{leaves}": [*_FAILURE, "--repair", repair, "--leaf-set", str(leaves)]
@@ -61,6 +67,7 @@ def page(out: Path) -> str:
     sections = {
         "introduced": _growth,
         "small-waves": _small_waves,
+        "latest-contacts": _contacts,
         "cost": _cost,
         "hops-perfect": _hops,
         "failure-lazy-16": _failure,
@@ -123,6 +130,38 @@ def _small_waves(out: Path) -> list[str]:
         "much of one another. What differs from the paper here does not come from the waves.",
         "",
         *table(["seed", "growth", *(f"`{name}`" for name in names)], rows),
+    ]
+
+
+def _contacts(out: Path) -> list[str]:
+    """Of equally near nodes the smallest nodeId is asked first, or the latest to arrive."""
+    nearest, latest = (_sweep(out / name) for name in ("default-waves", "latest-contacts"))
+    grown = _sweep(out / "contacts-growth")
+    names = [name for name in _SHOWN if name in set(latest["metric"])]
+
+    def cells(rows: pd.DataFrame) -> list[str]:
+        value = rows.groupby("metric")["value"].mean()
+        return [_number(value[name]) for name in names]
+
+    seeds = sorted(set(nearest["seed"]))
+    rows = [
+        [f"{seed:g}", "1.25, introductions", contact, *cells(of[of["seed"] == seed])]
+        for seed in seeds
+        for contact, of in (("nearest", nearest), ("latest", latest))
+    ]
+    ten = f"mean of {latest['seed'].nunique()}"
+    rows.append([ten, "1.25, introductions", "latest", *cells(latest)])
+    for (growth, contact), of in grown.groupby(["growth", "contact"]):
+        rows.append(["1", f"{growth:g}, no introductions", contact, *cells(of)])
+    return [
+        *("", "### Which of equally near nodes is asked first", ""),
+        "On a router there are twenty nodes, all equally near to one that arrives. `nearest` asks "
+        "that with the smallest nodeId; `latest` asks the one that arrived last, which has been "
+        "told least. The papers say only that it is near. This tie alone decides how large the "
+        "largest children tables and the number of their entries become, and how much the tables "
+        "depend on the growth of the waves.",
+        "",
+        *table(["seed", "growth", "contact", *(f"`{name}`" for name in names)], rows),
     ]
 
 

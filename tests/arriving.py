@@ -125,7 +125,7 @@ def arrivals(seed: int, most: int = 60, **given) -> Arrivals:
         "b": pick([1, 2, 4]),
         "leaf_set": pick([2, 4, 8, 16]),
         "growth": pick([1.0001, 1.1, 1.25, 1.5, 2, 4]),
-        "contact": pick(["nearest", "random", "discovered"]),
+        "contact": pick(["nearest", "latest", "random", "discovered"]),
         "rows": pick(["route", "route", "all"]),
         "announce": pick(["row", "row", "self"]),
         "maintenance": pick([0, 0, 1, 2]),
@@ -160,9 +160,10 @@ def _ident(case: random.Random, bits: int) -> int:
 def contacts(case: Arrivals) -> np.ndarray:
     """Whom each node asks, by its place in the order of nodeIds."""
     wave = case.wave[case.known.node]
-    if case.rules.contact != "nearest":
+    if case.rules.contact not in ("nearest", "latest"):
         return random_contacts(wave, case.contact_bits[case.known.node])
-    return nearest_contacts(case.known, wave, case.kernel)
+    rank = case.rank[case.known.node] if case.rules.contact == "latest" else None
+    return nearest_contacts(case.known, wave, case.kernel, rank)
 
 
 def snapshot_parts(states: States, live: np.ndarray) -> tuple[list, list, list, list]:

@@ -82,7 +82,7 @@ BAD = [
     ("maintenance_period", -1, "must be at least 0"),
     ("nodes", 0, "must be at least 1"),
     ("growth", 1.0, "must be above 1.0"),
-    ("contact", "nobody", "must be one of nearest, random, discovered"),
+    ("contact", "nobody", "must be one of nearest, latest, random, discovered"),
     ("seed", 1.5, "must be a whole number"),
 ]
 
@@ -100,6 +100,7 @@ def test_every_field_of_the_section_has_a_refusal_above():
 
 
 TOGETHER = [
+    ({"contact": "latest"}, "contact = 'latest': is of runs: a world does not remember when its n"),
     ({"groups": 3, "leaf_set": 8}, "replicas = 5: must be at most 4, half of leaf_set"),
     ({"groups": 3, "group_size": 10, "nodes": 9}, "group_size = 10: a group cannot have more mem"),
     ({"groups": 1_000, "group_size": 90_000}, "groups = 1000: makes 90,000,000 members over all"),

@@ -43,10 +43,11 @@ class OverlayConfig(Section):
         description="Arrivals: of n nodes, a wave has floor(n (growth - 1)) more, at least one; "
         "all of a wave see the overlay as it was before",
     )
-    contact: Literal["nearest", "random", "discovered"] = Field(
+    contact: Literal["nearest", "latest", "random", "discovered"] = Field(
         default="nearest",
-        description="Arrivals: whom an arriving node asks first: the nearest node, any node, or "
-        "the one that nearby-node search from any node ends with, its probes counted",
+        description="Arrivals: whom an arriving node asks first: the nearest node, of equally near "
+        "ones that with the smallest nodeId, or the latest to arrive (in runs); any node; or the "
+        "one that nearby-node search from any node ends with, its probes counted",
     )
     rows: Literal["route", "all"] = Field(
         default="route",

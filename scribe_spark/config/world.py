@@ -72,6 +72,13 @@ class WorldConfig(NetworkConfig):
         return self
 
     @model_validator(mode="after")
+    def _contacts_can_be_found(self) -> WorldConfig:
+        if self.overlay.contact == "latest":
+            remedy = "is of runs: a world does not remember when its nodes arrived; give nearest"
+            raise InputError("contact", "latest", remedy)
+        return self
+
+    @model_validator(mode="after")
     def _groups_fit(self) -> WorldConfig:
         nodes, scribe, most = self.overlay.nodes, self.scribe, self.overlay.leaf_set // 2
         if not scribe.has_groups:

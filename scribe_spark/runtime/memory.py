@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["heap_mib", "memory_limit"]
+__all__ = ["SMALL", "heap_mib", "memory_limit", "young_mib"]
 
 _GIB = 2**30
+
+#: Nodes whose tables are small beside the rest of what the JVM keeps.
+SMALL = 20_000
 
 #: What is assumed where the operating system does not say.
 _UNKNOWN = 8 * _GIB
@@ -26,6 +29,16 @@ def heap_mib(nodes: int, limit: int | None = None) -> int:
     limit = memory_limit() if limit is None else limit
     wanted = 3 * _GIB + nodes * 5 * 1024
     return int(max(_GIB, min(wanted, 0.6 * limit)) / 2**20)
+
+
+def young_mib(heap: int, nodes: int) -> int:
+    """What of a heap (MiB) is for new objects, which a round makes and drops: half of it, in MiB.
+
+    For up to :data:`SMALL` nodes at most 512 MiB: a long world goes through all of it again and
+    again, and would take that much memory of the machine for nothing.
+    """
+    half = heap // 2
+    return min(half, 512) if nodes <= SMALL else half
 
 
 def memory_limit(root: Path = Path("/")) -> int:

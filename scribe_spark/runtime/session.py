@@ -21,7 +21,7 @@ from scribe_spark.runtime.checkpoints import provide_scratch_directory
 from scribe_spark.runtime.graphframes_jar import jars
 from scribe_spark.runtime.java_options import java_options, log_option
 from scribe_spark.runtime.master import check_master, is_local, on_this_machine, reach_master
-from scribe_spark.runtime.memory import heap_mib
+from scribe_spark.runtime.memory import SMALL, heap_mib, young_mib
 from scribe_spark.runtime.settings import default_partitions, sql_settings
 from scribe_spark.runtime.tricks import check_tricks, enabled
 from scribe_spark.runtime.user_settings import is_submitted, submitted_settings, user_jars
@@ -112,6 +112,10 @@ def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str,
             # the threads of a local master again
             "spark.locality.wait": "0",
         }
+    if nodes <= SMALL:
+        # over a thousand rounds the old half of the heap fills with what is not used any more;
+        # to collect it takes a tenth of a second
+        settings["spark.cleaner.periodicGC.interval"] = "1min"
     if enabled("internal_settings"):
         settings |= {
             "spark.sql.artifact.isolation.enabled": "false",
@@ -126,7 +130,7 @@ def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str,
     heap = heap_mib(nodes)
     settings |= {
         "spark.driver.memory": f"{heap}m",
-        "spark.driver.extraJavaOptions": java_options(heap, estimated_work),
+        "spark.driver.extraJavaOptions": java_options(heap, young_mib(heap, nodes), estimated_work),
     }
     # elsewhere the package may come with the job, after the daemon starts
     if is_local(master) and enabled("python_daemon"):

@@ -59,7 +59,7 @@ def test_nodes_that_arrive_one_by_one_are_introduced_to_nobody() -> None:
 
 def test_introductions_depend_on_the_order_within_a_wave() -> None:
     """Else the comparison above could not see it."""
-    case = arrivals(20, most=60, growth=8, introduce=True, contact="nearest")
+    case = arrivals(21, most=60, growth=8, introduce=True, contact="nearest")
     other = replace(case, rank=case.rank[::-1])
     number = case.known.node
     seen = []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scribe_spark.runtime.memory import heap_mib, memory_limit
+from scribe_spark.runtime.memory import heap_mib, memory_limit, young_mib
 
 GIB = 2**30
 
@@ -60,3 +60,10 @@ def test_heap_by_nodes_and_limit():
     assert heap_mib(100_000, limit=100 * GIB) == 3 * 1024 + 488
     assert heap_mib(100_000, limit=5 * GIB) == 3 * 1024
     assert heap_mib(10, limit=GIB) == 1024
+
+
+def test_young_generation_by_nodes():
+    assert young_mib(3_488, 100_000) == 1_744
+    assert young_mib(3_100, 20_000) == 512
+    assert young_mib(1_024, 10) == 512
+    assert young_mib(800, 10) == 400

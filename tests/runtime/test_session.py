@@ -100,11 +100,11 @@ def test_jars_of_the_user_stay_and_ours_come_after(monkeypatch, tmp_path):
 
 
 def test_java_options_by_size_and_tricks(monkeypatch):
-    assert "-XX:TieredStopAtLevel=1" in java_options(1024, 100_000)
-    assert "-XX:TieredStopAtLevel=1" not in java_options(1024, 1_000_000)
-    assert "-Xms1024m -Xmn512m" in java_options(1024, 1)
+    assert "-XX:TieredStopAtLevel=1" in java_options(1024, 512, 100_000)
+    assert "-XX:TieredStopAtLevel=1" not in java_options(1024, 512, 1_000_000)
+    assert "-Xms1024m -Xmn512m" in java_options(1024, 512, 1)
     monkeypatch.setenv("SCRIBE_SPARK_TRICKS", "none")
-    assert "-X" not in java_options(1024, 1).replace("-Dlog4j2", "")
+    assert "-X" not in java_options(1024, 512, 1).replace("-Dlog4j2", "")
 
 
 #: Run by spark-submit: makes our session, does some work in Python, and says what it found.

@@ -15,8 +15,12 @@ from scribe_spark.underlay.protocol import Kernel
 __all__ = ["nearest_contacts", "nearest_nodes", "random_contacts"]
 
 
-def nearest_contacts(known: Ring, wave: np.ndarray, kernel: Kernel) -> np.ndarray:
+def nearest_contacts(
+    known: Ring, wave: np.ndarray, kernel: Kernel, rank: np.ndarray | None = None
+) -> np.ndarray:
     """The nearest live node of each node that arrives; of equally near ones the smallest nodeId.
+
+    With `rank`, of equally near ones the last that arrived.
 
     Parameters
     ----------
@@ -24,6 +28,8 @@ def nearest_contacts(known: Ring, wave: np.ndarray, kernel: Kernel) -> np.ndarra
         All nodes in the order of their nodeIds; routers are indices.
     wave : ndarray of int64, shape (K,)
         The wave that each arrives in; in wave 0 there is nobody to ask.
+    rank : ndarray of int64, shape (K,), optional
+        The place of each in the order of arrival.
 
     Returns
     -------
@@ -36,12 +42,14 @@ def nearest_contacts(known: Ring, wave: np.ndarray, kernel: Kernel) -> np.ndarra
     for members in _waves(wave):
         if delay_us is not None:
             contact[members] = nearest[of[members]]
-        found = nearest_nodes(known, members, routers, kernel)  # of those that have arrived now
+        preferred = members if rank is None else members[np.argsort(-rank[members])]
+        found = nearest_nodes(known, preferred, routers, kernel)  # of those that have arrived now
         found_us = kernel.delays(routers, known.router[found])
         if delay_us is None:
             nearest, delay_us = found, found_us
             continue
-        better = (found_us < delay_us) | ((found_us == delay_us) & (found < nearest))
+        preferable = found < nearest if rank is None else True  # these have arrived later
+        better = (found_us < delay_us) | ((found_us == delay_us) & preferable)
         nearest[better], delay_us[better] = found[better], found_us[better]
     return contact
 
@@ -49,11 +57,11 @@ def nearest_contacts(known: Ring, wave: np.ndarray, kernel: Kernel) -> np.ndarra
 def nearest_nodes(
     known: Ring, members: np.ndarray, routers: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Of some nodes (positions, ascending) the nearest to each router, as positions.
+    """Of some nodes (positions) the nearest to each router, as positions.
 
-    Of equally near ones it is that with the smallest nodeId.
+    Of equally near ones it is the first of `members`.
     """
-    # on each router only the smallest nodeId can be nearest
+    # on each router only the first can be nearest
     _, first = np.unique(known.router[members], return_index=True)
     first = members[np.sort(first)]
     return first[kernel.nearest(routers, known.router[first], np.array([0]))[:, 0]]

@@ -140,7 +140,8 @@ def arrival_plan(
         if rules.contact in ("random", "discovered"):  # who asks, or begins to search with, any
             contact = random_contacts(wave, drawn.view(np.uint64))
         else:
-            contact = nearest_contacts(known, wave, kernel)
+            latest = rank if rules.contact == "latest" else None
+            contact = nearest_contacts(known, wave, kernel, latest)
         columns = [
             known.node,
             known.hi.view(np.int64),

@@ -18,7 +18,9 @@ class ArrivalRules:
     growth : float
         A wave has max(1, floor(n (growth - 1))) nodes.
     contact : str
-        ``nearest``, ``random``, or ``discovered``: by nearby-node search from a random node.
+        ``nearest``, of equally near ones the smallest nodeId; ``latest``, of equally near ones the
+        last that arrived in an earlier wave; ``random``; or ``discovered``: by nearby-node search
+        from a random node.
     rows : str
         ``route``: row i from the first node on the route that shares i digits; ``all``: every node
         on the route sends all rows that it shares.

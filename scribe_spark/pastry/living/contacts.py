@@ -44,6 +44,7 @@ def contacts(
     """
     known, live = state.states.known, state.live()
     if rules.contact == "nearest":
+        # (positions ascend with nodeIds: of equally near ones the smallest)
         return nearest_nodes(known, live, known.router[arriving], kernel)
     bits = draws.stream_at(rules.seed, "contact", number, known.node[arriving])
     drawn = live[(bits % np.uint64(len(live))).astype(np.int64)]

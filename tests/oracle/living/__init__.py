@@ -115,4 +115,7 @@ CHOICES: what the texts leave open, each behind one small function or a field of
     row of X in which it is new. All X do either step at once. `introduction` is counted once for
     each node of a route that sends X at least one node, and once for each distinct node that X
     tells (`arrival.introduce`).
+30. *Latest contact* (ours: the papers only say "a nearby node"; `contact = latest`, for arrivals
+    without failures): of the equally near live nodes not the smallest nodeId, but the one that
+    arrived last, by the order in which nodes entered (`contact.latest_of_nearest`).
 """

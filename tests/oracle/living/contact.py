@@ -12,6 +12,8 @@ def contact_of(overlay: Overlay, node: int) -> int:
     """The contact by the rule in force; probes are counted for `discovered` (CHOICE 10)."""
     if overlay.rules.contact == "nearest":
         return nearest_live(overlay, node)
+    if overlay.rules.contact == "latest":
+        return latest_of_nearest(overlay, node)
     live = overlay.live_in_ring_order()
     drawn = choose(overlay.draw, live, "contact", overlay.round, node)
     return drawn if overlay.rules.contact == "random" else discover(overlay, node, drawn)
@@ -24,6 +26,12 @@ def nearest_live(overlay: Overlay, node: int) -> int:
     live = np.fromiter(overlay.live, np.int64, len(overlay.live))
     delays = overlay.delay.row(node)[live]
     return min(live[delays == delays.min()].tolist(), key=lambda other: overlay.idents[other])
+
+
+def latest_of_nearest(overlay: Overlay, node: int) -> int:
+    """Of the live nodes with the least delay the one that entered last (CHOICE 30)."""
+    entered = {other: place for place, other in enumerate(overlay.states)}
+    return min(overlay.live, key=lambda other: (overlay.delay(node, other), -entered[other]))
 
 
 def discover(overlay: Overlay, node: int, start: int) -> int:

@@ -19,7 +19,7 @@ class Rules:
 
     b: int = 4
     l: int = 16  # noqa: E741  (the papers' letter)
-    contact: str = "nearest"  # | discovered | random
+    contact: str = "nearest"  # | latest (CHOICE 30) | discovered | random
     rows: str = "route"  # | all
     announce: str = "row"  # | self
     introduce: bool = False  # CHOICE 29
