@@ -9,6 +9,7 @@ import pyarrow as pa
 from arriving import Arrivals, arrivals, as_snapshot, oracle_snapshot
 from oracle.living.arrival import arrive
 from oracle.living.compare import differences
+from oracle.living.contact import latest_of_nearest, nearest_live
 
 from scribe_spark.config import RunConfig
 from scribe_spark.pastry.arrivals.letters import read_letters
@@ -99,6 +100,23 @@ def test_the_overlay_that_a_config_names_has_the_rings_leaf_sets(spark):
         assert overlay.routing_table().count() == overlay.table_entries().first().entries
         overlay.release()
     assert leaf_sets[0] == leaf_sets[1]
+    routes.release()
+
+
+def test_of_equally_near_nodes_the_latest_is_asked(spark):
+    case = arrivals(1003, most=40, **RULES | {"contact": "latest", "maintenance": 0})
+    routes, rules = underlay(spark, case), case.rules
+    nodes = spark.createDataFrame(node_table(case)).repartition(3)
+    ends = wave_ends(len(case.idents), rules.growth)
+    plan = arrival_plan(nodes, routes.kernel, rules, ends).collect()
+    case, asked = with_plan(case, plan), {row.node: row.contact for row in plan}
+    overlay, others = case.oracle(), 0
+    for wave in range(len(ends)):
+        for node in case.arriving(wave) if wave else []:
+            assert asked[node] == latest_of_nearest(overlay, node)
+            others += asked[node] != nearest_live(overlay, node)
+        arrive(overlay, case.arriving(wave))
+    assert others > 0  # else the smallest nodeId would do
     routes.release()
 
 
