@@ -19,7 +19,7 @@ _UNKNOWN = 8 * _GIB
 def heap_mib(nodes: int, limit: int | None = None) -> int:
     """The heap for `nodes` overlay nodes, in MiB.
 
-    3 GiB and 5 KiB per node, at most 60 % of `limit`, at least 1 GiB.
+    3 GiB and 3 KiB per node, at most 60 % of `limit`, at least 1 GiB.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def heap_mib(nodes: int, limit: int | None = None) -> int:
         Bytes; :func:`memory_limit` if it is not given.
     """
     limit = memory_limit() if limit is None else limit
-    wanted = 3 * _GIB + nodes * 5 * 1024
+    wanted = 3 * _GIB + nodes * 3 * 1024
     return int(max(_GIB, min(wanted, 0.6 * limit)) / 2**20)
 
 

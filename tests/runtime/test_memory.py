@@ -57,7 +57,7 @@ def test_without_a_limit_it_is_the_machines_memory(tmp_path, text):
 
 
 def test_heap_by_nodes_and_limit():
-    assert heap_mib(100_000, limit=100 * GIB) == 3 * 1024 + 488
+    assert heap_mib(100_000, limit=100 * GIB) == 3 * 1024 + 292
     assert heap_mib(100_000, limit=5 * GIB) == 3 * 1024
     assert heap_mib(10, limit=GIB) == 1024
 
