@@ -109,6 +109,13 @@ _SHOWN = (
     *("scribe.children_entries.mean", "scribe.messages", "pastry.stretch", "pastry.hops.mean"),
     *("scribe.children_tables.max", "scribe.children_entries.max", "scribe.link_stress.max"),
 )
+_SHOWN_NAMES = [f"`{name}`" for name in _SHOWN]
+
+
+def _means(runs: pd.DataFrame) -> list[str]:
+    """What is shown of some runs: the means over them."""
+    value = runs.groupby("metric")["value"].mean()
+    return [_number(value[name]) for name in _SHOWN]
 
 
 def _small_waves(out: Path) -> list[str]:
@@ -117,19 +124,17 @@ def _small_waves(out: Path) -> list[str]:
         "1.01, no introductions": _sweep(out / "small-waves"),
         "default": _sweep(out / "default-waves"),
     }
-    names = [name for name in _SHOWN if name in set(found["default"]["metric"])]
     rows = [
-        [f"{seed:g}", waves, *(_number(value.get(name)) for name in names)]
+        [f"{seed:g}", waves, *_means(of[of["seed"] == seed])]
         for seed in sorted(set(found["default"]["seed"]))
         for waves, of in found.items()
-        for value in [of[of["seed"] == seed].set_index("metric")["value"]]
     ]
     return [
         *("", "### At 100,000 nodes", ""),
         "1,500 groups. One node a wave would take a day; waves of 1 % (852 of them) see nearly as "
         "much of one another. What differs from the paper here does not come from the waves.",
         "",
-        *table(["seed", "growth", *(f"`{name}`" for name in names)], rows),
+        *table(["seed", "growth", *_SHOWN_NAMES], rows),
     ]
 
 
@@ -137,31 +142,24 @@ def _contacts(out: Path) -> list[str]:
     """Of equally near nodes the smallest nodeId is asked first, or the latest to arrive."""
     nearest, latest = (_sweep(out / name) for name in ("default-waves", "latest-contacts"))
     grown = _sweep(out / "contacts-growth")
-    names = [name for name in _SHOWN if name in set(latest["metric"])]
-
-    def cells(rows: pd.DataFrame) -> list[str]:
-        value = rows.groupby("metric")["value"].mean()
-        return [_number(value[name]) for name in names]
-
-    seeds = sorted(set(nearest["seed"]))
     rows = [
-        [f"{seed:g}", "1.25, introductions", contact, *cells(of[of["seed"] == seed])]
-        for seed in seeds
+        [f"{seed:g}", "1.25, introductions", contact, *_means(of[of["seed"] == seed])]
+        for seed in sorted(set(nearest["seed"]))
         for contact, of in (("nearest", nearest), ("latest", latest))
     ]
     ten = f"mean of {latest['seed'].nunique()}"
-    rows.append([ten, "1.25, introductions", "latest", *cells(latest)])
+    rows.append([ten, "1.25, introductions", "latest", *_means(latest)])
     for (growth, contact), of in grown.groupby(["growth", "contact"]):
-        rows.append(["1", f"{growth:g}, no introductions", contact, *cells(of)])
+        rows.append(["1", f"{growth:g}, no introductions", contact, *_means(of)])
     return [
         *("", "### Which of equally near nodes is asked first", ""),
         "On a router there are twenty nodes, all equally near to one that arrives. `nearest` asks "
         "that with the smallest nodeId; `latest` asks the one that arrived last, which has been "
-        "told least. The papers say only that it is near. This tie alone decides how large the "
-        "largest children tables and the number of their entries become, and how much the tables "
-        "depend on the growth of the waves.",
+        "told least. The papers say only that it is near. The tie changes how large the largest "
+        "children tables and the number of their entries become, and how much the tables depend on "
+        "the growth of the waves.",
         "",
-        *table(["seed", "growth", "contact", *(f"`{name}`" for name in names)], rows),
+        *table(["seed", "growth", "contact", *_SHOWN_NAMES], rows),
     ]
 
 

@@ -15,7 +15,7 @@ from oracle.living.draws import Matrix
 from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import Snapshot, snapshot
 
-from scribe_spark.pastry.arrivals.contacts import nearest_contacts, random_contacts
+from scribe_spark.pastry.arrivals.contacts import planned_contacts
 from scribe_spark.pastry.arrivals.maintenance import maintenance_draws
 from scribe_spark.pastry.arrivals.messages import count_by_kind
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
@@ -159,11 +159,8 @@ def _ident(case: random.Random, bits: int) -> int:
 
 def contacts(case: Arrivals) -> np.ndarray:
     """Whom each node asks, by its place in the order of nodeIds."""
-    wave = case.wave[case.known.node]
-    if case.rules.contact not in ("nearest", "latest"):
-        return random_contacts(wave, case.contact_bits[case.known.node])
-    rank = case.rank[case.known.node] if case.rules.contact == "latest" else None
-    return nearest_contacts(case.known, wave, case.kernel, rank)
+    wave, rank, drawn = (of[case.known.node] for of in (case.wave, case.rank, case.contact_bits))
+    return planned_contacts(case.rules.contact, case.known, wave, rank, drawn, case.kernel)
 
 
 def snapshot_parts(states: States, live: np.ndarray) -> tuple[list, list, list, list]:

@@ -113,8 +113,8 @@ def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str,
             "spark.locality.wait": "0",
         }
     if nodes <= SMALL:
-        # over a thousand rounds the old half of the heap fills with what is not used any more;
-        # to collect it takes a tenth of a second
+        # over a thousand rounds the part of the heap for old objects fills with what is not used
+        # any more; to collect it takes a tenth of a second
         settings["spark.cleaner.periodicGC.interval"] = "1min"
     if enabled("internal_settings"):
         settings |= {

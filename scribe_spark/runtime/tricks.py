@@ -122,7 +122,8 @@ TRICKS = (
     ),
     Trick(
         "heap_layout",
-        "Starts with the whole heap, half of it for new objects, and the parallel collector.",
+        "Starts with the whole heap, half of it for new objects (for few nodes less), and the "
+        "parallel collector.",
         "Java: -Xms, -Xmn, -XX:+UseParallelGC, -XX:MetaspaceSize",
         "Not measured alone yet.",
         "The JVM's own choice of sizes and collector.",

@@ -31,7 +31,7 @@ def test_waves_end_with_all_nodes():
         ({"growth": 1.0}, "growth = 1.0: must be above 1"),
         ({"growth": 0.5}, "growth = 0.5: must be above 1"),
         ({"growth": float("nan")}, "growth = nan"),
-        ({"contact": "far"}, "contact = 'far': must be one of nearest, latest, "),
+        ({"contact": "far"}, "contact = 'far': must be one of nearest, latest, random"),
         ({"rows": "some"}, "rows = 'some': must be one of route, all"),
         ({"announce": "all"}, "announce = 'all': must be one of row, self"),
         ({"introduce": "maybe"}, "introduce = 'maybe': must be true or false"),

@@ -12,44 +12,56 @@ import numpy as np
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["nearest_contacts", "nearest_nodes", "random_contacts"]
+__all__ = ["nearest_nodes", "planned_contacts", "random_contacts"]
 
 
-def nearest_contacts(
-    known: Ring, wave: np.ndarray, kernel: Kernel, rank: np.ndarray | None = None
+def planned_contacts(
+    contact: str, known: Ring, wave: np.ndarray, rank: np.ndarray, drawn: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """The nearest live node of each node that arrives; of equally near ones the smallest nodeId.
-
-    With `rank`, of equally near ones the last that arrived.
+    """Whom each node asks first, or begins to search with (contact ``discovered``).
 
     Parameters
     ----------
+    contact : str
+        See :class:`~scribe_spark.pastry.arrivals.rules.ArrivalRules`.
     known : Ring
         All nodes in the order of their nodeIds; routers are indices.
     wave : ndarray of int64, shape (K,)
         The wave that each arrives in; in wave 0 there is nobody to ask.
-    rank : ndarray of int64, shape (K,), optional
+    rank : ndarray of int64, shape (K,)
         The place of each in the order of arrival.
+    drawn : ndarray of uint64, shape (K,)
+        Random bits of each node.
 
     Returns
     -------
     ndarray of int64, shape (K,)
         Positions in `known`; -1 for the nodes of wave 0.
     """
+    if contact in ("random", "discovered"):
+        return random_contacts(wave, drawn)
+    preference = -rank if contact == "latest" else np.arange(len(known))
+    return _nearest_contacts(known, wave, preference, kernel)
+
+
+def _nearest_contacts(
+    known: Ring, wave: np.ndarray, preference: np.ndarray, kernel: Kernel
+) -> np.ndarray:
+    """The nearest live node of each node; of equally near ones that with the least preference."""
     routers, of = np.unique(known.router, return_inverse=True)
     contact = np.full(len(known), -1, dtype=np.int64)
     nearest, delay_us = np.zeros(len(routers), dtype=np.int64), None
     for members in _waves(wave):
         if delay_us is not None:
             contact[members] = nearest[of[members]]
-        preferred = members if rank is None else members[np.argsort(-rank[members])]
-        found = nearest_nodes(known, preferred, routers, kernel)  # of those that have arrived now
+        arrived = members[np.argsort(preference[members])]
+        found = nearest_nodes(known, arrived, routers, kernel)
         found_us = kernel.delays(routers, known.router[found])
         if delay_us is None:
             nearest, delay_us = found, found_us
             continue
-        preferable = found < nearest if rank is None else True  # these have arrived later
-        better = (found_us < delay_us) | ((found_us == delay_us) & preferable)
+        preferred = preference[found] < preference[nearest]
+        better = (found_us < delay_us) | ((found_us == delay_us) & preferred)
         nearest[better], delay_us[better] = found[better], found_us[better]
     return contact
 
@@ -68,12 +80,9 @@ def nearest_nodes(
 
 
 def random_contacts(wave: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """A drawn live node for each node that arrives, as :func:`nearest_contacts`.
+    """A drawn live node for each node that arrives, as :func:`planned_contacts`.
 
-    Parameters
-    ----------
-    drawn : ndarray of uint64, shape (K,)
-        Random bits of each node; what they leave over is an index of the live nodes by nodeId.
+    What the bits of a node leave over is an index of the live nodes by nodeId.
     """
     contact = np.full(len(wave), -1, dtype=np.int64)
     live = np.zeros(len(wave), dtype=bool)

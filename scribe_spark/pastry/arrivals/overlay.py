@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import draws
 from scribe_spark.pastry.arrivals.bucket_steps import state_letters
-from scribe_spark.pastry.arrivals.contacts import nearest_contacts, random_contacts
+from scribe_spark.pastry.arrivals.contacts import planned_contacts
 from scribe_spark.pastry.arrivals.letters import LETTER, read_letters
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.one_task import waves
@@ -137,11 +137,8 @@ def arrival_plan(
             return
         known, (rank, drawn) = ring_of(rows, kernel, "rank", "drawn")
         wave = np.searchsorted(ends, rank, side="right")
-        if rules.contact in ("random", "discovered"):  # who asks, or begins to search with, any
-            contact = random_contacts(wave, drawn.view(np.uint64))
-        else:
-            latest = rank if rules.contact == "latest" else None
-            contact = nearest_contacts(known, wave, kernel, latest)
+        bits = drawn.view(np.uint64)
+        contact = planned_contacts(rules.contact, known, wave, rank, bits, kernel)
         columns = [
             known.node,
             known.hi.view(np.int64),
