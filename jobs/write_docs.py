@@ -185,8 +185,8 @@ def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
 def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
     """``docs/performance.md`` with its tables of benchmarks."""
     lines = [
-        "| N | groups | Spark master | seconds | calibration, s | calibrations | RSS, GiB |",
-        "|---|---|---|---|---|---|---|",
+        "| N | groups | Spark master | seconds | calibration, s | calibrations | RSS, GiB | disk, GiB |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     steps: list[str] = []
     for bench in benches:
@@ -195,7 +195,8 @@ def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
             cells = (
                 *(f"{size['nodes']:,}", f"{size['groups']:,}", f"`{master}`"),
                 *(f"{size['seconds']:.0f}", f"{size['calibration']:.2f}"),
-                *(f"{size['calibrations']:.1f}", f"{size['peak_rss'] / 2**30:.1f}"),
+                f"{size['calibrations']:.1f}",
+                *(f"{size[peak] / 2**30:.1f}" for peak in ("peak_rss", "peak_disk")),
             )
             lines.append("| " + " | ".join(cells) + " |")
             steps += _steps(size)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import DataFrame
 
@@ -23,18 +25,25 @@ class Multicast:
     tree_edges : DataFrame
         ``group, parent, child, parent_router, child_router`` (BIGINT): one row per copy that a node
         sends to a node.  Other columns do not matter.
-    deliveries : DataFrame
-        ``group, node, hops, delay_us``: one row per member that is not the source.
+    delivered : DataFrame or callable
+        ``group, node, hops, delay_us``: one row per member that is not the source.  Where it takes
+        supersteps to know them, a function that makes the table: a run calls it while the tree
+        edges are being written.
     merged : bool
         True where routers duplicate: the routes of one group's edges (all from one source) are
         merged, each link carries one packet a group, and no end node keeps a children table.
     repeats : bool
-        True where copies may reach a member more than once: `deliveries` has a row for each copy,
+        True where copies may reach a member more than once: `delivered` has a row for each copy,
         of which the first counts.  Every copy counts in node and link stress.
     """
 
     system: str
     tree_edges: DataFrame
-    deliveries: DataFrame
+    delivered: DataFrame | Callable[[], DataFrame]
     merged: bool = False
     repeats: bool = False
+
+    @cached_property
+    def deliveries(self) -> DataFrame:
+        """The table of `delivered`; made when it is asked for first."""
+        return self.delivered if isinstance(self.delivered, DataFrame) else self.delivered()

@@ -151,6 +151,15 @@ def test_the_whole_process_tree_is_watched(capsys):
     assert watched.peak()["peak_pss"] <= watched.peak()["peak_rss"]
 
 
+def test_what_a_process_writes_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    writing = "import time; open('large', 'wb').write(b'x' * 2**26); time.sleep(1)"
+    watched = bench.watch(
+        [sys.executable, "-c", f"import os; os.chdir({str(tmp_path)!r}); {writing}"]
+    )
+    assert watched.disk >= 2**26
+
+
 def test_memory_of_a_process_that_is_gone():
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
@@ -241,6 +250,7 @@ def test_several_sizes_several_times(stand_in, capsys):
     assert one["phases"][1]["rows"] == 1236
     assert [step["rows"] for step in one["supersteps"]] == [1234, 0, 3]
     assert one["peak_rss"] >= one["peak_pss"] > 0
+    assert one["peak_disk"] >= 0
     told = capsys.readouterr().out
     assert "N = 200, G = 2" in told
     assert "growth exponent" in told

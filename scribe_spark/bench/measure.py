@@ -56,6 +56,7 @@ def measure(flags: Sequence[str], repeat: int, event_log: bool, folder: str | No
     """
     totals, phases, rows = [], {}, {}  # type: list[float], dict[str, list[dict]], dict[str, int]
     peaks: list[dict[str, int | None]] = []
+    disk = 0
     before = calibrate()
     with tempfile.TemporaryDirectory(prefix="scribe-bench-", dir=folder) as scratch:
         for number in range(repeat):
@@ -63,6 +64,7 @@ def measure(flags: Sequence[str], repeat: int, event_log: bool, folder: str | No
             seen = run_job(flags, out)
             totals.append(seen.seconds)
             peaks.append(seen.peak())
+            disk = max(disk, seen.disk)
             for name, start, end in windows(seen):
                 phases.setdefault(name, []).append(
                     {"seconds": end - start, **seen.peak(start, end)}
@@ -76,6 +78,7 @@ def measure(flags: Sequence[str], repeat: int, event_log: bool, folder: str | No
             "calibrations": round(median(totals) / calibration, 2),
             "each": [round(total, 3) for total in totals],
             **_most(peaks),
+            "peak_disk": disk,
             "phases": [
                 {
                     "name": name,

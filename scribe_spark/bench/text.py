@@ -28,7 +28,8 @@ def _size_text(size: Mapping[str, Any]) -> list[str]:
     groups = "members from a table" if size["groups"] is None else f"G = {size['groups']:,}"
     lines = [f"N = {size['nodes']:,}, {groups}: {size['seconds']:.1f} s{runs}"]
     calibrations = f"{size['calibrations']:.1f} calibrations of {size['calibration']:.2f} s"
-    lines += [f"that is {calibrations}, taken before and after", ""]
+    lines += [f"that is {calibrations}, taken before and after"]
+    lines += [f"temporary files and tables: {_gib(size['peak_disk'])} GiB of disk at most", ""]
     columns = ["phase", "seconds", "calibrations", "rows", "RSS GiB", "PSS GiB"]
     columns += ["jobs", "read MiB", "written MiB"] if logged else []
     total = {"name": "all", **size, "rows": sum(p["rows"] or 0 for p in size["phases"])}

@@ -1,11 +1,13 @@
-"""One process from outside: its seconds, its lines of stderr, the memory of its process tree."""
+"""One process from outside: its seconds, its lines of stderr, its process tree's memory, disk."""
 
 from __future__ import annotations
 
 import math
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -29,6 +31,9 @@ class Watched:
     lines : list of (float, str)
     memory : list of (float, int, int)
         Time, RSS, PSS of the process tree in bytes.
+    disk : int
+        Bytes that the file system of temporary files filled by, at most; whoever else writes there
+        is counted too.
     """
 
     started: float
@@ -36,6 +41,7 @@ class Watched:
     code: int
     lines: list[tuple[float, str]]
     memory: list[tuple[float, int, int]]
+    disk: int = 0
 
     @property
     def seconds(self) -> float:
@@ -66,11 +72,12 @@ def watch(command: Sequence[str], environment: Mapping[str, str] | None = None) 
     assert child.stderr is not None
     reader = threading.Thread(target=read, args=(child.stderr,), daemon=True)
     reader.start()
-    memory = []
+    memory, used = [], [_used()]
     try:
         while child.poll() is None:
             sampled = time.time()
             memory.append((sampled, *tree_memory(child.pid)))
+            used.append(_used())
             try:
                 child.wait(max(PACE, (time.time() - sampled) / SHARE))
             except subprocess.TimeoutExpired:
@@ -81,7 +88,12 @@ def watch(command: Sequence[str], environment: Mapping[str, str] | None = None) 
             child.terminate()
             child.wait()
     reader.join(timeout=5)
-    return Watched(started, ended, child.returncode, lines, memory)
+    return Watched(started, ended, child.returncode, lines, memory, max(used) - used[0])
+
+
+def _used() -> int:
+    """Bytes in use on the file system of temporary files, where Spark and Python put theirs."""
+    return shutil.disk_usage(tempfile.gettempdir()).used
 
 
 def tree_memory(pid: int) -> tuple[int, int]:

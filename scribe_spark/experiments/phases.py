@@ -97,6 +97,7 @@ def _trees(simulation: Simulation, scope: Scope) -> Tables:
     yield "members", schemas.conform(simulation.members, schemas.MEMBERS)
     yield "groups", schemas.conform(simulation.groups_with_root, schemas.GROUPS)
     yield "pastry_routes", _pastry_routes(simulation.create_routes)
+    # written while the supersteps of MULTICAST, which need no more than these, run
     yield "tree_edges", tree_edges(simulation.systems)
     yield "deliveries", union_tables([_deliveries(system) for system in simulation.systems])
     if simulation.variants:

@@ -279,22 +279,21 @@ class Simulation:
         return TreeGraph.of(self.nodes, edges)
 
     def multicast(self, system: str, edges: DataFrame) -> Multicast:
-        """Each group's source multicasts a message along trees of Scribe's kind.
+        """Each group's source multicasts a message along trees of Scribe's kind, when asked to.
 
-        Parameters
-        ----------
-        system : str
-            What the measures call these trees.
-        edges : DataFrame
-            As :attr:`children`.
+        The measures call these trees `system`; `edges` is a table as :attr:`children`.
         """
-        multicast, loops = scribe.multicast(
-            *(self.overlay, self.multicast_groups, self.members, edges),
-            *(self.config.groups.source, self.progress, system),
-        )
-        for loop in loops:
-            self._memory.own(loop)
-        return multicast
+
+        def deliver() -> DataFrame:
+            multicast, loops = scribe.multicast(
+                *(self.overlay, self.multicast_groups, self.members, edges),
+                *(self.config.groups.source, self.progress, system),
+            )
+            for loop in loops:
+                self._memory.own(loop)
+            return multicast.deliveries
+
+        return Multicast(system, edges, deliver)
 
     def _saved_or(self, table: str, make: Callable[[], DataFrame]) -> DataFrame:
         return self.saved[table] if table in self.saved else make()

@@ -57,7 +57,7 @@ def group_delay(deliveries: DataFrame, groups: DataFrame) -> DataFrame:
         ``group, size``.
     """
     # whole microseconds, so that sums do not depend on their order
-    delay_us = F.round(F.col("delay_ms") * MICROSECONDS).cast("bigint")
+    delay_us = F.rint(F.col("delay_ms") * MICROSECONDS).cast("bigint")
     spent = deliveries.groupBy("system", "group").agg(
         F.sum(delay_us).alias("total"),
         F.max(delay_us).alias("most"),

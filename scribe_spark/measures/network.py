@@ -20,7 +20,7 @@ __all__ = ["NETWORK"]
 def _collect(run: RunTables) -> dict[str, Any]:
     """``core_links, core_delay_ms, routers``."""
     # sums of floats depend on their order: whole microseconds
-    mean = F.avg(F.round(F.col("delay_ms") * MICROSECONDS)) / MICROSECONDS
+    mean = F.avg(F.rint(F.col("delay_ms") * MICROSECONDS)) / MICROSECONDS
     (core,) = run["links"].agg(F.count(F.lit(1)).alias("n"), mean.alias("mean")).collect()
     return {
         "core_links": core["n"],

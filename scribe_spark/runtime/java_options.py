@@ -28,9 +28,10 @@ def java_options(heap_mib: int, young_mib: int, estimated_work: int) -> str:
     if enabled("first_compiler") and estimated_work <= _SHORT:
         options.append("-XX:TieredStopAtLevel=1")
     if enabled("heap_layout"):
-        # from the start: growing costs collections
+        # all of it from the start: growing costs collections
         sizes = f"-Xms{heap_mib}m -Xmn{young_mib}m -XX:MetaspaceSize=256m"
-        options += ["-XX:+UseParallelGC", sizes]
+        # what survives two collections is a table's row, which stays: not to be copied again
+        options += ["-XX:+UseParallelGC", sizes, "-XX:MaxTenuringThreshold=1"]
     return " ".join(option for option in options if option)
 
 

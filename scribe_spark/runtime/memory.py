@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["SMALL", "heap_mib", "memory_limit", "young_mib"]
+__all__ = ["LARGE", "SMALL", "heap_mib", "memory_limit", "young_mib"]
 
 _GIB = 2**30
 
 #: Nodes whose tables are small beside the rest of what the JVM keeps.
 SMALL = 20_000
+
+#: Nodes whose tables take most of the heap.
+LARGE = 500_000
 
 #: What is assumed where the operating system does not say.
 _UNKNOWN = 8 * _GIB
@@ -19,7 +22,7 @@ _UNKNOWN = 8 * _GIB
 def heap_mib(nodes: int, limit: int | None = None) -> int:
     """The heap for `nodes` overlay nodes, in MiB.
 
-    3 GiB and 3 KiB per node, at most 60 % of `limit`, at least 1 GiB.
+    3 GiB and 2.5 KiB per node, at most 60 % of `limit`, at least 1 GiB.
 
     Parameters
     ----------
@@ -27,7 +30,7 @@ def heap_mib(nodes: int, limit: int | None = None) -> int:
         Bytes; :func:`memory_limit` if it is not given.
     """
     limit = memory_limit() if limit is None else limit
-    wanted = 3 * _GIB + nodes * 3 * 1024
+    wanted = 3 * _GIB + nodes * 2560
     return int(max(_GIB, min(wanted, 0.6 * limit)) / 2**20)
 
 
@@ -35,10 +38,13 @@ def young_mib(heap: int, nodes: int) -> int:
     """What of a heap (MiB) is for new objects, which a round makes and drops: half of it, in MiB.
 
     For up to :data:`SMALL` nodes at most 512 MiB: a long world goes through all of it again and
-    again, and would take that much memory of the machine for nothing.
+    again, and would take that much memory of the machine for nothing.  For more than :data:`LARGE`
+    a quarter: there the tables that stay are more than half of the heap, and would have the JVM
+    collect all of it in every round.
     """
-    half = heap // 2
-    return min(half, 512) if nodes <= SMALL else half
+    if nodes > LARGE:
+        return heap // 4
+    return min(heap // 2, 512) if nodes <= SMALL else heap // 2
 
 
 def memory_limit(root: Path = Path("/")) -> int:

@@ -57,13 +57,14 @@ def test_without_a_limit_it_is_the_machines_memory(tmp_path, text):
 
 
 def test_heap_by_nodes_and_limit():
-    assert heap_mib(100_000, limit=100 * GIB) == 3 * 1024 + 292
+    assert heap_mib(100_000, limit=100 * GIB) == 3 * 1024 + 244
     assert heap_mib(100_000, limit=5 * GIB) == 3 * 1024
     assert heap_mib(10, limit=GIB) == 1024
 
 
 def test_young_generation_by_nodes():
     assert young_mib(3_488, 100_000) == 1_744
+    assert young_mib(6_000, 1_000_000) == 1_500
     assert young_mib(3_100, 20_000) == 512
     assert young_mib(1_024, 10) == 512
     assert young_mib(800, 10) == 400
