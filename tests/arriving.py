@@ -23,6 +23,7 @@ from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.arrivals.waves import wave_size
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.underlay.nearest import nearest
+from scribe_spark.underlay.pendant import pendant_exits
 
 MOST_ROWS = 128
 
@@ -42,7 +43,8 @@ class Kernel:
         return self.routers[index]
 
     def nearest(self, queries, candidates, starts) -> np.ndarray:
-        return nearest(self.delay_us, queries, candidates, starts)
+        exits = pendant_exits(len(self.delay_us), [])
+        return nearest(self.delay_us, exits, queries, candidates, starts)
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.delay_us[a, b].astype(np.int64)

@@ -32,6 +32,7 @@ from scribe_spark.runtime import blocks
 from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
 from scribe_spark.underlay.matrices import MatrixUnderlay
+from scribe_spark.underlay.pendant import pendant_exits
 
 SEEDS = range(240)
 STRIDE = 100  # no case has as many routers, nodes or groups
@@ -260,7 +261,8 @@ def underlay(spark: SparkSession) -> MatrixUnderlay:
         pred[block, block] = np.where(one.kernel.pred < 0, -1, one.kernel.pred + at)
         at = block.stop
     links = sum(len(one.case.links) for one in worlds())
-    return MatrixUnderlay.of(spark, RouteMatrices(routers, delay_us, pred), links, LAN_US)
+    routes = RouteMatrices(routers, delay_us, pred, pendant_exits(len(routers), []))
+    return MatrixUnderlay.of(spark, routes, links, LAN_US)
 
 
 @functools.cache

@@ -23,12 +23,15 @@ from scribe_spark.underlay.pendant import (
     inner_routes,
     leaving_routes,
     pendant_components,
+    pendant_exits,
 )
 
 __all__ = ["RouteMatrices", "compute_routes", "route_unit", "units", "unpack_routes"]
 
 #: Sources, or pendant components, in a unit of work.
 _BLOCK = 32
+#: A pendant component is small if the network has this many times as many routers.
+_FEW = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +46,14 @@ class RouteMatrices:
         Delay of the route from the row's router to the column's.
     pred : ndarray of int16 or int32, shape (R, R)
         Index of the router before the last on that route; -1 on the diagonal.
+    exits : ndarray of int32, shape (2, R)
+        Where routes leave (small) pendant components: :func:`~.pendant.pendant_exits`.
     """
 
     routers: np.ndarray
     delay_us: np.ndarray
     pred: np.ndarray
+    exits: np.ndarray
 
 
 def compute_routes(
@@ -168,7 +174,8 @@ def unpack_routes(
         rows = leaving_routes(component, (near_delay, near_pred), far)
         delay_us[component.routers], pred[component.routers] = rows
     _check_length(links.routers, delay_us)
-    return RouteMatrices(links.routers, delay_us, pred)
+    small = [component for component in components if len(component.routers) * _FEW <= r]
+    return RouteMatrices(links.routers, delay_us, pred, pendant_exits(r, small))
 
 
 def _unpack(row: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -32,12 +32,14 @@ class MatrixKernel(RouterIds):
 
     Attributes
     ----------
-    delay, pred, routers : str
-        Names of the arrays: delay_us (R, R), predecessors (R, R), router ids (R,).
+    delay, pred, exits, routers : str
+        Names of the arrays: delay_us (R, R), predecessors (R, R), where routes leave pendant
+        components (2, R), router ids (R,).
     """
 
     delay: str
     pred: str
+    exits: str
     routers: str
 
     def open(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -53,7 +55,8 @@ class MatrixKernel(RouterIds):
         self, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
     ) -> np.ndarray:
         """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
-        return nearest(open_array(self.delay), queries, candidates, starts)
+        arrays = open_array(self.delay), open_array(self.exits)
+        return nearest(*arrays, queries, candidates, starts)
 
     def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
@@ -84,13 +87,18 @@ class MatrixUnderlay:
     ) -> MatrixUnderlay:
         """Give each executor the matrices once."""
         names = distribute_arrays(
-            spark, delay=routes.delay_us, pred=routes.pred, routers=routes.routers
+            spark,
+            delay=routes.delay_us,
+            pred=routes.pred,
+            exits=routes.exits,
+            routers=routes.routers,
         )
         return cls(MatrixKernel(*names), routes.routers, links, lan_us)
 
     def release(self) -> None:
         """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
-        discard_arrays(self.kernel.delay, self.kernel.pred, self.kernel.routers)
+        kernel = self.kernel
+        discard_arrays(kernel.delay, kernel.pred, kernel.exits, kernel.routers)
 
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """See :class:`~scribe_spark.underlay.protocol.Underlay`."""

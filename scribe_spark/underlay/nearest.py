@@ -1,20 +1,38 @@
-"""The nearest of a set of routers, read from the matrix of all delays."""
+"""The nearest of a set of routers, read from the matrix of all delays.
+
+Routers of a pendant component leave it on one way, so that the nearest candidate elsewhere is the
+same for all of them: it is looked for once, from the router at which they leave.  In the preset 50
+routers then look for 5,050.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+
+from scribe_spark.underlay.pendant import NO_COMPONENT
 
 __all__ = ["nearest"]
 
+_POSITION = 31  # bits; delays and positions of candidates are below 2**31
+_PAIRS = 2**20  # pairs of a query and a candidate compared at once
+
 
 def nearest(
-    delay_us: np.ndarray, queries: np.ndarray, candidates: np.ndarray, starts: np.ndarray
+    delay_us: np.ndarray,
+    exits: np.ndarray,
+    queries: np.ndarray,
+    candidates: np.ndarray,
+    starts: np.ndarray,
 ) -> np.ndarray:
     """For each query router, the nearest candidate of each segment.
 
     Parameters
     ----------
     delay_us : ndarray of int32, shape (R, R)
+    exits : ndarray of int32, shape (2, R)
+        See :func:`~scribe_spark.underlay.pendant.pendant_exits`.
     queries : ndarray of int, shape (Q,)
         Router indices.
     candidates : ndarray of int, shape (C,)
@@ -27,12 +45,87 @@ def nearest(
     ndarray of int64, shape (Q, K)
         Positions in `candidates`.
     """
-    found = np.empty((len(queries), len(starts)), dtype=np.int64)
-    ends = np.r_[starts[1:], len(candidates)]
-    block = max(1, 2**18 // max(1, len(candidates)))  # about 1 MiB of delays: stays in cache
+    component, exit_router = exits
     delays, routers = np.asarray(delay_us).reshape(-1), delay_us.shape[1]
+
+    def key(query: np.ndarray, position: np.ndarray) -> np.ndarray:
+        delay = delays.take(query * routers + candidates[position]).astype(np.int64)
+        return delay << _POSITION | position
+
+    # 1. the nearest candidates outside the query's component
+    searched, of_query = np.unique(exit_router[queries], return_inverse=True)
+    first, second = _first_and_second(
+        delays, routers, searched, candidates, component[candidates], starts
+    )
+    first, second = first[of_query], second[of_query]
+    own = component[queries]
+    outside = (own[:, None] == NO_COMPONENT) | (component[candidates[first]] != own[:, None])
+    found = np.where(outside, first, second)
+    best = np.where(found >= 0, key(queries[:, None], found), np.iinfo(np.int64).max).reshape(-1)
+    # 2. those inside it
+    for query, position in _same_component(own, component[candidates]):
+        segment = np.searchsorted(starts, position, "right") - 1
+        np.minimum.at(best, query * len(starts) + segment, key(queries[query], position))
+    return (best & (2**_POSITION - 1)).reshape(len(queries), len(starts))
+
+
+def _same_component(
+    of_query: np.ndarray, of_candidate: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Positions of all queries and candidates that share a pendant component, pair by pair.
+
+    Parameters
+    ----------
+    of_query, of_candidate : ndarray of int, shapes (Q,) and (C,)
+        The components.
+    """
+    order = np.argsort(of_candidate, kind="stable")
+    grouped = of_candidate[order]
+    low, high = np.searchsorted(grouped, of_query), np.searchsorted(grouped, of_query, "right")
+    inside = np.where(of_query == NO_COMPONENT, 0, high - low)
+    cuts = np.flatnonzero(np.diff(np.cumsum(inside) // _PAIRS)) + 1
+    for some in np.split(np.arange(len(of_query)), cuts):
+        query = np.repeat(some, inside[some])
+        before = np.cumsum(inside[some]) - inside[some]
+        yield query, order[low[query] + np.arange(len(query)) - np.repeat(before, inside[some])]
+
+
+def _first_and_second(
+    delays: np.ndarray,
+    routers: int,
+    queries: np.ndarray,
+    candidates: np.ndarray,
+    component: np.ndarray,
+    starts: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest candidate of each segment, and the nearest outside that one's component.
+
+    Returns
+    -------
+    first, second : ndarray of int64, shape (Q, K)
+        Positions in `candidates`; in `second`, -1 where there is none.  Where the first is in the
+        core, the second means nothing.
+    """
+    lengths = np.diff(np.r_[starts, len(candidates)])
+    first = np.empty((len(queries), len(starts)), dtype=np.int64)
+    second = np.full_like(first, -1)
+    block = max(1, 2**18 // max(1, len(candidates)))  # about 1 MiB of delays: stays in cache
+    farthest = np.iinfo(delays.dtype).max
     for at in range(0, len(queries), block):
-        seen = delays.take(queries[at : at + block, None] * routers + candidates)
-        for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            found[at : at + block, k] = start + seen[:, start:end].argmin(axis=1)
-    return found
+        some = slice(at, at + block)
+        seen = delays.take(queries[some, None] * routers + candidates)
+        first[some] = _least(seen, starts)
+        if (component[first[some]] != NO_COMPONENT).any():
+            excluded = np.repeat(component[first[some]], lengths, axis=1) == component
+            seen[excluded] = farthest
+            then = _least(seen, starts)
+            known = np.take_along_axis(seen, then, axis=1) < farthest
+            second[some] = np.where(known, then, -1)
+    return first, second
+
+
+def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Where the first least value of each segment of each row is: int64, shape (rows, K)."""
+    ends = [*starts[1:], values.shape[1]]
+    segments = [values[:, start:end] for start, end in zip(starts, ends, strict=True)]
+    return starts + np.stack([segment.argmin(axis=1) for segment in segments], axis=1)

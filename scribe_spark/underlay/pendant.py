@@ -8,6 +8,7 @@ one Dijkstra search, from the bridge's end in the core, serves all routers of th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,18 @@ from scipy.sparse.csgraph import connected_components
 
 from scribe_spark.underlay.dijkstra import LinkArrays, bounded_delay, route_block
 
-__all__ = ["PendantComponent", "bridges", "inner_routes", "leaving_routes", "pendant_components"]
+__all__ = [
+    "NO_COMPONENT",
+    "PendantComponent",
+    "bridges",
+    "inner_routes",
+    "leaving_routes",
+    "pendant_components",
+    "pendant_exits",
+]
+
+#: Instead of a pendant component's number: the router is in the core.
+NO_COMPONENT = -1
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,26 @@ def pendant_components(links: LinkArrays) -> list[PendantComponent]:
             starts, ends, gateways, outsides, delays, strict=True
         )
     ]
+
+
+def pendant_exits(r: int, components: Sequence[PendantComponent]) -> np.ndarray:
+    """Of each router its pendant component, and the router at which routes that leave it go on.
+
+    Parameters
+    ----------
+    r : int
+        How many routers there are.
+
+    Returns
+    -------
+    ndarray of int32, shape (2, r)
+        The component's number and its end in the core; of a router in the core,
+        :data:`NO_COMPONENT` and itself.
+    """
+    exits = np.stack([np.full(r, NO_COMPONENT), np.arange(r)]).astype(np.int32)
+    for number, component in enumerate(components):
+        exits[:, component.routers] = [[number], [component.outside]]
+    return exits
 
 
 def _graph(links: LinkArrays, chosen: np.ndarray) -> csr_array:

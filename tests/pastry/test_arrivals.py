@@ -21,6 +21,7 @@ from scribe_spark.pastry.registry import build_overlay
 from scribe_spark.runtime.blocks import release
 from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.matrices import MatrixUnderlay
+from scribe_spark.underlay.pendant import pendant_exits
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts")
 
@@ -39,7 +40,8 @@ RULES = {
 
 def underlay(spark, case: Arrivals) -> MatrixUnderlay:
     delay_us = case.kernel.delay_us
-    routes = RouteMatrices(case.kernel.routers, delay_us, np.full_like(delay_us, -1))
+    routers, exits = case.kernel.routers, pendant_exits(len(delay_us), [])
+    routes = RouteMatrices(routers, delay_us, np.full_like(delay_us, -1), exits)
     return MatrixUnderlay.of(spark, routes, 0, 1000)
 
 

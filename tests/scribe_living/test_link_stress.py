@@ -88,7 +88,7 @@ def network(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Routes, MatrixK
     """The routes of a random network, the kernel that has them, and its directed links."""
     case = random_case(seed)
     delay, pred = worlds.route_matrices(case)
-    arrays = {"delay": delay, "pred": pred, "routers": np.array(case.routers)}
+    arrays = {"delay": delay, "pred": pred, "exits": None, "routers": np.array(case.routers)}
     monkeypatch.setattr(matrices, "open_array", arrays.__getitem__)
     return case.routes(), MatrixKernel(*arrays), len(case.links)
 

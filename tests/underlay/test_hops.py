@@ -130,6 +130,7 @@ def tables(simulation: Simulation) -> dict[str, pa.Table]:
     return made
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_whoever_answers(spark):
     config = RunConfig(
         nodes=100,

@@ -6,7 +6,12 @@ import numpy as np
 import worlds
 
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
-from scribe_spark.underlay.pendant import inner_routes, leaving_routes, pendant_components
+from scribe_spark.underlay.pendant import (
+    inner_routes,
+    leaving_routes,
+    pendant_components,
+    pendant_exits,
+)
 
 
 def hanging(routers, links) -> dict[int, set[int]]:
@@ -75,3 +80,15 @@ def test_routes_of_pendant_components_equal_the_oracle():
                     assert np.array_equal(rows, all_[component.routers]), (tie, case.seed)
                 inner += len(component.routers) > 1
     assert inner > 100
+
+
+def test_exits_name_the_component_and_where_its_routes_go_on():
+    for one in worlds.worlds():
+        case = one.case
+        arrays = LinkArrays.of(np.array(case.routers), worlds.link_frame(case), "delay", 1)
+        components = pendant_components(arrays)
+        exits = pendant_exits(len(case.routers), components)
+        expected = {router: (-1, router) for router in case.routers}
+        for number, component in enumerate(components):
+            expected |= {int(router): (number, component.outside) for router in component.routers}
+        assert {r: tuple(exits[:, r].tolist()) for r in case.routers} == expected
