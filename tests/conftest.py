@@ -42,7 +42,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session = make_session(
             Execution(out=str(tmp_path_factory.mktemp("out")), master=MASTER),
             nodes=1000,
-            estimated_work=10**6,  # a long session: with both of the JVM's compilers
         )
     session.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
     session.conf.set("spark.sql.adaptive.enabled", False)
