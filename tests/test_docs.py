@@ -80,13 +80,15 @@ def test_results_are_written_from_metrics(tmp_path):
 def test_timings_are_written_from_benchmarks(tmp_path):
     step = {"seconds": 0.25, "rows": 5, "jobs": 2, "shuffle_written": 3 * 2**20}
     size = {"nodes": 1000, "groups": 15, "seconds": 12.4, "calibration": 2.5, "calibrations": 4.96,
-            "peak_rss": 2**31, "peak_disk": 2**30, "phases": [{"name": "trees", **step}],
+            "peak_rss": 2**31, "peak_pss": 3 * 2**29, "peak_disk": 2**30,
+            "phases": [{"name": "trees", **step}],
             "supersteps": [{"loop": "JOIN", "round": 1, **step}]}  # fmt: skip
     bench = {"config": {"master": "local[2]"}, "sizes": [size], "growth_exponent": None}
     (tmp_path / "bench.json").write_text(json.dumps(bench))
     page = ROOT / "docs" / "performance.md"
     made = load_job("write_docs").pages(None, [str(tmp_path / "bench.json")])[page]
-    assert "| 1,000 | 15 | `local[2]` | 12 | 2.50 | 5.0 | 2.0 | 1.0 |" in made
+    assert "| 1,000 | 15 | `local[2]` | 12 | 2.50 | 5.0 | 2.0 | 1.5 | 1.0 |" in made
+    assert "| phase, seconds | 1,000 |\n|---|---|\n| trees | 0.2 |" in made
     assert "| trees | 0.25 | 5 | 2 | 3.0 |" in made
     assert "| JOIN 1 | 0.25 | 5 | 2 | 3.0 |" in made
     assert made.splitlines()[:3] == page.read_text().splitlines()[:3]

@@ -52,6 +52,7 @@ def test_quick_start(run):
     assert idle["naive_unicast"] >= 57  # at most a root a group has work
 
 
+@pytest.mark.slow
 def test_paper_experiment(run, capsys):
     names = run("paper_experiment.py", nodes="60", groups="3")
     assert capsys.readouterr().out.count("[SVG, ") == 9
@@ -104,6 +105,7 @@ def test_reference_tree(run):
     assert failure["created"] == [[9, 15], [11, 15]]
 
 
+@pytest.mark.slow
 def test_lookup_finds_every_value(run):
     names = run("lookup.py", nodes="300", keys="200")
     rows = names["lookups"].toPandas()

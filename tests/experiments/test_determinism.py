@@ -19,6 +19,8 @@ from scribe_spark import experiments
 
 from .conftest import GROWN, JAVA, ROOT, command, environment, flags, left, manifest, shell
 
+pytestmark = pytest.mark.slow
+
 #: Executors run this very Python, and a short run's JVM.
 EXECUTORS = {
     "PYSPARK_PYTHON": sys.executable,
@@ -40,7 +42,6 @@ GOLDEN = {
 }
 
 
-@pytest.mark.slow
 def test_partitions(make, grown, tmp_path):
     """Two against sixteen; against four below, against one in `test_jobs`."""
     out = tmp_path / "sixteen"
@@ -64,7 +65,6 @@ def killed_when(arguments: list[str], log: Path, ripe: Callable[[], bool]) -> No
         assert run.wait(60) == -signal.SIGKILL
 
 
-@pytest.mark.slow
 def test_killed_in_every_phase(grown, tmp_path):
     """The same folder each time; each run gets a phase further, as a first table of it appears.
 

@@ -18,6 +18,8 @@ from scribe_spark.experiments import paper, simulation
 
 from .conftest import SMALL, Notes, content, left, manifest
 
+pytestmark = pytest.mark.slow
+
 NETWORK = {name: v for name, v in SMALL.items() if name not in ("nodes", "groups")}
 TINY = {
     "main": Experiment(RunConfig(nodes=120, groups=4, **NETWORK)),

@@ -227,6 +227,7 @@ def test_a_phase_is_computed_again_after_a_loss(make, copy, small, monkeypatch):
     assert left(copy) == left(small.out)
 
 
+@pytest.mark.slow
 def test_a_second_loss_is_one_line(spark, make, copy, monkeypatch):
     """And what the simulation had made is released."""
     cut(parts(copy, "members")[-1])
@@ -300,6 +301,7 @@ def test_a_system_that_was_not_registered_is_built(make, copy):
     assert "trees: other systems took part: computed again" in notes.lines
 
 
+@pytest.mark.slow
 def test_a_table_from_damaged_ones_is_made_again(make, copy, small):
     """Where a phase comes out otherwise than recorded, all that was made from it goes."""
     file = copy / "manifest.json"

@@ -10,6 +10,8 @@ from scribe_spark.config import Execution, RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import check, run
 
+pytestmark = pytest.mark.slow
+
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = RunConfig(**NETWORK, nodes=60, groups=4, overlay="arrivals", leaf_set=8, seed=3)
 

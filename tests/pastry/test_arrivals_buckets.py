@@ -121,7 +121,10 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Rows:
 
 @pytest.mark.parametrize(
     ("seed", "introduce"),
-    [*((seed, False) for seed in range(48)), *((seed, True) for seed in range(24))],
+    [
+        *((seed, introduce) for seed in range(18) for introduce in (False, True)),
+        *(pytest.param(seed, False, marks=pytest.mark.slow) for seed in range(18, 48)),
+    ],
 )
 def test_buckets_know_after_every_wave_what_one_task_knows(seed: int, introduce: bool) -> None:
     given = {"introduce": True, "growth": [1.5, 2, 4][seed % 3]} if introduce else {}

@@ -64,7 +64,7 @@ def random_ids(bits: int, count: int, seed: int) -> list[int]:
     ("bits", "children", "assignment", "count", "buckets"),
     [
         (128, 2, "chord", 300, 16),
-        (128, 5, "pastry", 200, 64),
+        pytest.param(128, 5, "pastry", 200, 64, marks=pytest.mark.slow),
         (4, 2, "pastry", 16, 16),
     ],
 )

@@ -48,7 +48,7 @@ def path(parent: dict[int, int | None], a: int, b: int) -> list[int]:
 
 @pytest.mark.parametrize(
     ("children", "assignment", "source"),
-    [(2, "pastry", "root"), (3, "chord", "direct")],
+    [(2, "pastry", "root"), pytest.param(3, "chord", "direct", marks=pytest.mark.slow)],
 )
 def test_messages_go_over_the_tree_to_the_members(simulation, children, assignment, source):
     changes = {"reference_children": children, "reference_assignment": assignment}

@@ -140,6 +140,7 @@ def test_what_is_refused(spark, finished, tmp_path):
     assert [path.name for path in points.iterdir()] == ["hosts-3-children-2.json"]
 
 
+@pytest.mark.slow
 def test_look_ups_over_pastry(spark, tmp_path):
     """The same trees as with ``dht = abstract``, and every look-up has hops and a delay."""
     abstract = ReferenceTreeConfig(hosts=(), connections=4, scaling=70, assignment="pastry")

@@ -111,7 +111,9 @@ def test_collapse_equals_the_oracle(spark):
     variant.release()
 
 
-@pytest.mark.parametrize("b", worlds.BS)
+@pytest.mark.parametrize(
+    "b", [4, *(pytest.param(b, marks=pytest.mark.slow) for b in worlds.BS if b != 4)]
+)
 def test_lazy_growth_equals_the_oracle(spark, b):
     variant = variants.grow_lazily(forest(spark, b))
     found = edges_of(variant)
@@ -156,7 +158,9 @@ def removed(one: worlds.World, rules: TreesConfig) -> Removal:
     ("b", "changes"),
     [
         (None, {}),
-        (None, {"shed_group": "random", "shed_child": "nearest"}),
+        pytest.param(
+            None, {"shed_group": "random", "shed_child": "nearest"}, marks=pytest.mark.slow
+        ),
         pytest.param(2, {"shed_table": "whole"}, marks=pytest.mark.slow),
     ],
     ids=str,

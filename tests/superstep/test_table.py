@@ -27,7 +27,7 @@ def contents(rows) -> list[tuple]:
 
 
 @pytest.mark.parametrize("with_initial", [False, True])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_table_equals_a_dictionary_after_every_round(spark, seed, with_initial):
     rng = random.Random(seed)
     initial = {(n, k): n for n in range(6) for k in range(3)} if with_initial else {}

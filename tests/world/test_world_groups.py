@@ -214,6 +214,7 @@ def test_every_measure_of_groups_is_scribes():
     assert all(is_of_groups(measure) for measure in GROUP_MEASURES)
 
 
+@pytest.mark.slow
 def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[run_world.__module__], "SAVE_EVERY", 0.0)
     out = tmp_path / "out"
@@ -225,7 +226,7 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
         assert table(out, name).equals(table(finished, name))
 
 
-@pytest.mark.parametrize("overlay", ["perfect", "arrivals"])
+@pytest.mark.parametrize("overlay", ["perfect", pytest.param("arrivals", marks=pytest.mark.slow)])
 def test_with_no_events_after_the_joins_trees_are_the_runs(spark, overlay):
     """The trees that CREATE and JOIN build in a run's supersteps, edge by edge."""
     given = {**NETWORK, "nodes": 300, "leaf_set": 8, "groups": 20, "overlay": overlay}

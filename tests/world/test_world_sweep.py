@@ -129,6 +129,7 @@ def test_worlds_with_groups_have_the_measures_of_groups(call, tmp_path):
     assert scribe.groupby("measure")["value"].count().min() < 3
 
 
+@pytest.mark.slow
 def test_going_on(spark, call, finished, tmp_path, monkeypatch):
     """A point that is gone is played, goes on where it was interrupted; the other is kept."""
     out = tmp_path / "out"
