@@ -185,10 +185,11 @@ def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
 def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
     """``docs/performance.md`` with its tables of benchmarks."""
     lines = [
-        "| N | groups | Spark master | seconds | calibration, s | calibrations | RSS, GiB | disk, GiB |",
-        "|---|---|---|---|---|---|---|---|",
+        "| N | groups | Spark master | seconds | calibration, s | calibrations "
+        "| RSS, GiB | PSS, GiB | disk, GiB |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    steps: list[str] = []
+    steps = _phases([size for bench in benches for size in bench["sizes"]])
     for bench in benches:
         for size in bench["sizes"]:
             master = bench["config"]["master"]
@@ -196,13 +197,23 @@ def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
                 *(f"{size['nodes']:,}", f"{size['groups']:,}", f"`{master}`"),
                 *(f"{size['seconds']:.0f}", f"{size['calibration']:.2f}"),
                 f"{size['calibrations']:.1f}",
-                *(f"{size[peak] / 2**30:.1f}" for peak in ("peak_rss", "peak_disk")),
+                *(f"{size[peak] / 2**30:.1f}" for peak in ("peak_rss", "peak_pss", "peak_disk")),
             )
             lines.append("| " + " | ".join(cells) + " |")
             steps += _steps(size)
         if bench["growth_exponent"] is not None:
             steps += ["", f"Growth exponent of the seconds in N: {bench['growth_exponent']:.2f}."]
     return with_lines(text, _BENCHES, lines + steps)
+
+
+def _phases(sizes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Seconds of each phase, side by side for all sizes."""
+    heads = [f"{size['nodes']:,}" for size in sizes]
+    lines = ["", "| phase, seconds | " + " | ".join(heads) + " |", "|---" * (1 + len(sizes)) + "|"]
+    for phases in zip(*[size["phases"] for size in sizes], strict=True):
+        cells = [phases[0]["name"], *(f"{phase['seconds']:.1f}" for phase in phases)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
 
 
 def _steps(size: Mapping[str, Any]) -> list[str]:
