@@ -26,8 +26,8 @@ def java_options(heap_mib: int, young_mib: int, estimated_work: int) -> str:
     """
     options = [archive_option(), log_option()]
     if enabled("first_compiler") and estimated_work <= _SHORT:
-        # room for the code of many queries: with 48 MiB, this compiler's own default, a long session
-        # of small ones spends a sixth of its time making room
+        # room for the code of many queries: with this compiler's own 48 MiB a long session of small
+        # ones spends a sixth of its time making room
         options.append("-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
     if enabled("heap_layout"):
         # all of it from the start: growing costs collections
