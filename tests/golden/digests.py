@@ -107,7 +107,8 @@ def check(options: argparse.Namespace, out: Path) -> list[str]:
     wrong = []
     for name in options.names:
         started = time.monotonic()
-        if recorded.results.get(name, {}).get("flags") != CONFIGURATIONS.get(name):
+        before = recorded.results.get(name, {"flags": "(not recorded)"})
+        if before["flags"] != CONFIGURATIONS.get(name):
             print(f"{name}: is not recorded with these flags")
             wrong.append(name)
             continue
@@ -118,7 +119,7 @@ def check(options: argparse.Namespace, out: Path) -> list[str]:
             print(f"{name}: FAILED", flush=True)
             wrong.append(name)
             continue
-        changes = list(differences(recorded.results[name], found))
+        changes = list(differences(before, found))
         seconds = time.monotonic() - started
         print(f"{name}: {'DIFFERENT' if changes else 'same'} ({seconds:.1f} s)", flush=True)
         for change in changes:

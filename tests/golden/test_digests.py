@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 import digests
 import numpy as np
 import pyarrow as pa
@@ -96,6 +98,12 @@ def test_mended_results_take_the_place_of_recorded_ones(tmp_path):
     after = read_recorded(digests.SMALL, mended)
     assert list(differences(after.results["tiny"], before.results["tiny"]))
     assert after.results["one_node"] == before.results["one_node"]
+
+
+def test_what_was_not_recorded_is_said_and_not_run(tmp_path, capsys):
+    options = argparse.Namespace(paper=False, names=["nobody"], mended=None, partitions=None)
+    assert digests.check(options, tmp_path) == ["nobody"]
+    assert "nobody: is not recorded" in capsys.readouterr().out
 
 
 def test_every_configuration_is_recorded():
