@@ -16,14 +16,19 @@ MASTER, PARTITIONS = "local[2]", 2
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
     "test_determinism",
-    "test_jobs",
-    "test_counters",
-    "test_variants",
-    "test_notebooks",
-    "test_resume",
-    "test_sweep",
     "test_paper",
-    "test_edge_sizes",
+    "test_variants",
+    "test_resume",
+    "test_contract",
+    "test_measures",
+    "test_notebooks",
+    "test_trees",
+    "test_world",
+    "test_world_groups",
+    "test_sweep",
+    "test_digests",
+    "test_reference_multicast",
+    "test_perfect_tables",
 )
 
 

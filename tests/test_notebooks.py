@@ -66,6 +66,7 @@ def test_paper_experiment(run, capsys):
     assert names["small_groups"].manifest()["resolved"]["groups"] == 60
 
 
+@pytest.mark.slow
 def test_mass_failure(run):
     names = run("mass_failure.py", nodes="120", lookups="500")
     rounds = names["rounds"].set_index(["repair", "round"])
@@ -75,6 +76,7 @@ def test_mass_failure(run):
     assert names["hops"].shape == (5, 2)
 
 
+@pytest.mark.slow
 def test_tree_repair(run):
     names = run("tree_repair.py")
     _, before, dead, _, repaired, _ = names["trees"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
+from scribe_spark.experiments.lock import LOCK
 from scribe_spark.runtime.java_options import archive_option
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +57,14 @@ JAVA = f"-XX:TieredStopAtLevel=1 {archive_option()}".strip()
 
 def manifest(out: Path | str) -> dict[str, Any]:
     return json.loads((Path(out) / "manifest.json").read_text())
+
+
+def copied(run: Path | str, out: Path) -> Path:
+    """A copy of a run's folder, at `out`.
+
+    Without the lock that another of pytest's workers has while it looks through the folder.
+    """
+    return Path(shutil.copytree(run, out, ignore=shutil.ignore_patterns(LOCK)))
 
 
 def left(out: Path | str) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from scribe_spark.experiments import Run
 
 from .conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 SYSTEMS = ["ip_multicast", "naive_unicast", "scribe"]
 
 
@@ -115,7 +117,6 @@ def test_no_group(make):
     ],
     ids=lambda changes: " ".join(f"{name}={value}" for name, value in changes.items()),
 )
-@pytest.mark.slow
 def test_options(make, changes):
     run = make(nodes=40, groups=3, write_routing_table=True, **changes)
     check_left(run, 40, 3)
@@ -126,7 +127,6 @@ def test_options(make, changes):
     assert not table.duplicated(["node", "row", "col"]).any()
 
 
-@pytest.mark.slow
 def test_tables_of_the_users(make):
     """The tiny inputs of data/: routers 0 to 7, four groups of 12, 6, 3 and 1."""
     inputs = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +10,7 @@ import pytest
 
 from scribe_spark import cli
 
-from .conftest import FLAGS, MEMBERS_FLAGS, command, shell
+from .conftest import FLAGS, MEMBERS_FLAGS, command, copied, shell
 
 
 @pytest.fixture
@@ -188,8 +187,7 @@ def test_a_manifest_that_is_a_folder(refused, tmp_path):
 
 @pytest.fixture
 def a_run(small, tmp_path) -> Path:
-    shutil.copytree(small.out, tmp_path / "out")
-    return tmp_path / "out"
+    return copied(small.out, tmp_path / "out")
 
 
 def test_out_that_exists(refused, a_run):

@@ -24,7 +24,7 @@ from scribe_spark.measures.metrics import register_measure, unregister_measure
 from scribe_spark.runtime.filesystem import LocalFiles
 from scribe_spark.systems import TREE, System, register_system, unregister_system
 
-from .conftest import SMALL, Notes, left, manifest
+from .conftest import SMALL, Notes, copied, left, manifest
 
 # ---------------------------------------------------------------------------------- damage
 
@@ -32,8 +32,7 @@ from .conftest import SMALL, Notes, left, manifest
 @pytest.fixture
 def copy(small, tmp_path) -> Path:
     """The small run, to be damaged."""
-    shutil.copytree(small.out, tmp_path / "out")
-    return tmp_path / "out"
+    return copied(small.out, tmp_path / "out")
 
 
 def parts(out: Path, table: str) -> list[Path]:
@@ -218,6 +217,7 @@ def persistent(spark: SparkSession) -> set[int]:
     return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
 
 
+@pytest.mark.slow
 def test_a_phase_is_computed_again_after_a_loss(make, copy, small, monkeypatch):
     cut(parts(copy, "members")[-1])
     lose_executors(monkeypatch, 1)

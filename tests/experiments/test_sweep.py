@@ -188,6 +188,7 @@ def test_the_page(whole):
         assert f'href="{name}/report.html"' in page
 
 
+@pytest.mark.slow
 def test_going_on(spark, whole, copy):
     """One point is gone: it alone is run, apart from the others, and its numbers are the same."""
     shutil.rmtree(copy / NAMES[1])

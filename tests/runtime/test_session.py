@@ -126,6 +126,7 @@ spark.stop()
 """
 
 
+@pytest.mark.slow
 def test_what_spark_submit_was_given_wins(tmp_path):
     jar, script = tmp_path / "own.jar", tmp_path / "job.py"
     zipfile.ZipFile(jar, "w").close()

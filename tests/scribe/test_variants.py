@@ -157,7 +157,8 @@ def removed(one: worlds.World, rules: TreesConfig) -> Removal:
 @pytest.mark.parametrize(
     ("b", "changes"),
     [
-        (None, {}),
+        (4, {}),
+        pytest.param(None, {}, marks=pytest.mark.slow),
         pytest.param(
             None, {"shed_group": "random", "shed_child": "nearest"}, marks=pytest.mark.slow
         ),

@@ -175,6 +175,7 @@ def test_lost_groups_are_created_again(job, tmp_path):
     assert made.loc[made["event"] == "create", ["round", "group"]].to_numpy().tolist() == [[12, 1]]
 
 
+@pytest.mark.slow
 def test_the_roots_children_join_again_and_no_others(job, spark, tmp_path):
     given = {
         **NETWORK,

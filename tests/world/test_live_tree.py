@@ -25,6 +25,8 @@ from scribe_spark.reference_tree.reconfiguration import first_to_compute
 from scribe_spark.worlds import LiveTree, live_tree
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES, live_tree_measures
 
+pytestmark = pytest.mark.slow
+
 NODES = 60
 
 
@@ -176,7 +178,6 @@ def test_it_goes_on_to_the_same_rounds(spark, finished, tmp_path, monkeypatch):
     assert digest(out) == digest(finished[0])
 
 
-@pytest.mark.slow
 def test_killed_worlds_go_on(finished, tmp_path):
     """Killed with -9 in a round; the rest is played by executor processes."""
     out, log = tmp_path / "out", tmp_path / "log"

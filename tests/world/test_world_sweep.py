@@ -21,6 +21,8 @@ from scribe_spark.experiments import Sweep, run_world, simulation
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
+pytestmark = pytest.mark.slow
+
 BASE = {
     "transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3,
     "nodes": 60, "leaf_set": 8, "rounds": 3, "lookups": 30,
@@ -129,7 +131,6 @@ def test_worlds_with_groups_have_the_measures_of_groups(call, tmp_path):
     assert scribe.groupby("measure")["value"].count().min() < 3
 
 
-@pytest.mark.slow
 def test_going_on(spark, call, finished, tmp_path, monkeypatch):
     """A point that is gone is played, goes on where it was interrupted; the other is kept."""
     out = tmp_path / "out"
