@@ -16,6 +16,8 @@ MASTER, PARTITIONS = "local[2]", 2
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
     "test_determinism",
+    "test_jobs",
+    "test_counters",
     "test_paper",
     "test_variants",
     "test_resume",
@@ -26,6 +28,7 @@ SLOW = (
     "test_world",
     "test_world_groups",
     "test_sweep",
+    "test_edge_sizes",
     "test_digests",
     "test_reference_multicast",
     "test_perfect_tables",

@@ -51,8 +51,9 @@ def measure(flags: Sequence[str], repeat: int, event_log: bool, folder: str | No
     Returns
     -------
     dict
-        An entry of ``sizes`` in the JSON: seconds are medians over the runs, memory is the most
-        that any of them had; ``calibration`` is the mean of :func:`calibrate` before and after.
+        An entry of ``sizes`` in the JSON: seconds are medians over the runs, memory and disk are
+        the most that any of them had; ``calibration`` is the mean of :func:`calibrate` before and
+        after.
     """
     totals, phases, rows = [], {}, {}  # type: list[float], dict[str, list[dict]], dict[str, int]
     peaks: list[dict[str, int | None]] = []

@@ -46,6 +46,7 @@ def nearest(
         Positions in `candidates`.
     """
     component, exit_router = exits
+    of_candidate, own = component[candidates], component[queries]
     delays, routers = np.asarray(delay_us).reshape(-1), delay_us.shape[1]
 
     def key(query: np.ndarray, position: np.ndarray) -> np.ndarray:
@@ -54,16 +55,13 @@ def nearest(
 
     # 1. the nearest candidates outside the query's component
     searched, of_query = np.unique(exit_router[queries], return_inverse=True)
-    first, second = _first_and_second(
-        delays, routers, searched, candidates, component[candidates], starts
-    )
+    first, second = _first_and_second(delays, routers, searched, candidates, of_candidate, starts)
     first, second = first[of_query], second[of_query]
-    own = component[queries]
-    outside = (own[:, None] == NO_COMPONENT) | (component[candidates[first]] != own[:, None])
+    outside = (own[:, None] == NO_COMPONENT) | (of_candidate[first] != own[:, None])
     found = np.where(outside, first, second)
     best = np.where(found >= 0, key(queries[:, None], found), np.iinfo(np.int64).max).reshape(-1)
     # 2. those inside it
-    for query, position in _same_component(own, component[candidates]):
+    for query, position in _same_component(own, of_candidate):
         segment = np.searchsorted(starts, position, "right") - 1
         np.minimum.at(best, query * len(starts) + segment, key(queries[query], position))
     return (best & (2**_POSITION - 1)).reshape(len(queries), len(starts))

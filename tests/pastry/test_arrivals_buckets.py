@@ -124,6 +124,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Rows:
     [
         *((seed, introduce) for seed in range(18) for introduce in (False, True)),
         *(pytest.param(seed, False, marks=pytest.mark.slow) for seed in range(18, 48)),
+        *(pytest.param(seed, True, marks=pytest.mark.slow) for seed in range(18, 24)),
     ],
 )
 def test_buckets_know_after_every_wave_what_one_task_knows(seed: int, introduce: bool) -> None:

@@ -7,9 +7,14 @@ from living_worlds import PARTS, World, as_snapshot, sent, state_of, world
 from oracle.living.compare import differences
 from oracle.living.world import Snapshot
 
+
+def slow(seeds: range) -> list:
+    """Seeds for `make test-slow` alone."""
+    return [pytest.param(seed, marks=pytest.mark.slow) for seed in seeds]
+
+
 #: Besides, worlds of what is rare: messages in circles, waves after a recovery that is an arrival.
-SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 240)]
-SEEDS = [*range(100), 399, 669, 696, 957, *SLOW]
+SEEDS = [*range(100), *slow(range(100, 240)), 399, 669, 696, 957]
 
 
 def counted(snapshot: Snapshot) -> Snapshot:
@@ -36,7 +41,7 @@ def test_states_and_messages_are_the_oracles_after_every_round(seed: int) -> Non
     assert compared(world(seed, rounds=6, most=60 if seed % 12 == 0 else 30), 6) == []
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(24), *slow(range(24, 48))])
 def test_nodes_that_arrive_in_a_round_are_introduced_as_by_the_oracle(seed: int) -> None:
     case = world(seed, rounds=6, most=60, busy=0.2, introduce=True, growth=[1.5, 2, 4][seed % 3])
     assert compared(case, 6) == []
