@@ -69,13 +69,13 @@ world: setup ## Nodes come and go: CONFIG=data/world_mass_failure.toml, or ARGS=
 
 .PHONY: living
 living: setup ## Measure arrivals, failures and churn, and write docs/living_results.md
-	@$(BIN)/python jobs/living.py out/living
-	@$(BIN)/python jobs/living.py out/living --page docs/living_results.md
+	@$(BIN)/python -m tools.living_results out/living
+	@$(BIN)/python -m tools.living_results out/living --page docs/living_results.md
 
 .PHONY: groups-results
 groups-results: setup ## Measure Scribe under failures, churn and crowds, and write docs/groups_results.md (an hour)
-	@$(BIN)/python jobs/groups_results.py out/groups
-	@$(BIN)/python jobs/groups_results.py out/groups --page docs/groups_results.md
+	@$(BIN)/python -m tools.groups_results out/groups
+	@$(BIN)/python -m tools.groups_results out/groups --page docs/groups_results.md
 
 .PHONY: reference-tree
 reference-tree: setup ## Costa and Frey's tree over a DHT: Figures 3 and 4; ARGS="--scaling 1000,1000000" for large ones
@@ -83,8 +83,8 @@ reference-tree: setup ## Costa and Frey's tree over a DHT: Figures 3 and 4; ARGS
 
 .PHONY: reference-tree-results
 reference-tree-results: setup ## Measure that tree, larger degrees, up to 1,000,000 hosts, and write docs/reference_tree.md (half an hour)
-	@$(BIN)/python jobs/reference_tree_results.py out/reference-trees
-	@$(BIN)/python jobs/reference_tree_results.py out/reference-trees --page docs/reference_tree.md
+	@$(BIN)/python -m tools.reference_tree_results out/reference-trees
+	@$(BIN)/python -m tools.reference_tree_results out/reference-trees --page docs/reference_tree.md
 
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables
@@ -113,13 +113,13 @@ digests: setup $(VENV)/.test ## Check that results are those recorded in tests/g
 
 .PHONY: bench
 bench: setup $(VENV)/.test ## Seconds, memory, rows and shuffled bytes, phase by phase
-	@set -f; $(BIN)/python jobs/bench.py $(foreach v,NODES GROUPS SEED MASTER CONFIG,$(call flag,$(v))) $(args)
+	@set -f; $(BIN)/python -m benchmarks $(foreach v,NODES GROUPS SEED MASTER CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: notebooks
 notebooks: setup ## Run every notebook at a small size (NODES=2000 GROUPS=50)
-	@set -f; $(BIN)/python jobs/notebooks/run_notebook.py \
+	@set -f; $(BIN)/python -m tools.run_notebook \
 	  "nodes=$${SCRIBE_NODES:-2000}" "groups=$${SCRIBE_GROUPS:-50}" \
-	  $(filter-out %/run_notebook.py,$(wildcard jobs/notebooks/*.py))
+	  $(wildcard jobs/notebooks/*.py)
 
 .PHONY: lint
 lint: $(VENV)/.lint ## ruff, mypy, import-linter
@@ -135,7 +135,7 @@ format: $(VENV)/.lint ## Let ruff format and fix
 
 .PHONY: docs
 docs: setup ## Write the generated pages of docs/; PAPER=out/paper also the results, BENCH=bench.json the timings
-	@set -f; $(BIN)/python jobs/write_docs.py $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(BENCH),--bench $$SCRIBE_BENCH)
+	@set -f; $(BIN)/python -m tools.write_docs $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(BENCH),--bench $$SCRIBE_BENCH)
 
 .PHONY: wheel
 wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-files, in dist/
@@ -187,4 +187,4 @@ $(BIN)/python:
 clean: ## Remove what was built; .venv, .jars and runs stay
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	  .import_linter_cache spark-warehouse metastore_db derby.log
-	find scribe_spark tests jobs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find scribe_spark tests jobs tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,9 +3,7 @@
 spark-submit --py-files dist/scribe_spark.zip jobs/paper.py --resume --out OUT ...
 """
 
-import sys
-
-from scribe_spark.cli import main
+from scribe_spark.cli import job
 
 if __name__ == "__main__":
-    main(["paper", *sys.argv[1:]])
+    job("paper")

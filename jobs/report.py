@@ -1,6 +1,6 @@
-"""The figures and report.html, over what measures left.
+"""The figures and report.html again, from the tables of a run.
 
-spark-submit --py-files dist/scribe_spark.zip jobs/report.py --out OUT ...
+spark-submit --py-files dist/scribe_spark.zip jobs/report.py --out OUT
 """
 
 from scribe_spark.cli import job

@@ -3,9 +3,7 @@
 spark-submit --py-files dist/scribe_spark.zip jobs/sweep.py --config data/sweep_b.toml --out OUT ...
 """
 
-import sys
-
-from scribe_spark.cli import main
+from scribe_spark.cli import job
 
 if __name__ == "__main__":
-    main(["sweep", *sys.argv[1:]])
+    job("sweep")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scribe_spark import bench
-from scribe_spark.bench.event_log import EventLog
+import benchmarks as bench
+from benchmarks.event_log import EventLog
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -228,8 +228,8 @@ def stand_in(tmp_path, monkeypatch):
     program.write_text(f"LINES = {LINES!r}\n{STAND_IN}")
     (tmp_path / "log").write_text("\n".join(map(json.dumps, EVENTS)))
     job = [sys.executable, str(program)]
-    monkeypatch.setattr("scribe_spark.bench.measure.job_command", lambda flags: [*job, *flags])
-    monkeypatch.setattr("scribe_spark.bench.measure.calibrate", lambda: 0.5)
+    monkeypatch.setattr("benchmarks.measure.job_command", lambda flags: [*job, *flags])
+    monkeypatch.setattr("benchmarks.measure.calibrate", lambda: 0.5)
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     return tmp_path / "bench.json"
 
@@ -266,8 +266,8 @@ def test_without_the_event_log(stand_in, capsys):
 
 def test_a_job_that_fails_ends_the_benchmark(monkeypatch, tmp_path):
     job = [sys.executable, "-c", "raise SystemExit(4)"]
-    monkeypatch.setattr("scribe_spark.bench.measure.job_command", lambda flags: job)
-    monkeypatch.setattr("scribe_spark.bench.measure.calibrate", lambda: 0.5)
+    monkeypatch.setattr("benchmarks.measure.job_command", lambda flags: job)
+    monkeypatch.setattr("benchmarks.measure.calibrate", lambda: 0.5)
     with pytest.raises(SystemExit) as stopped:
         bench.run_job([], tmp_path / "out")
     assert stopped.value.code == 4

@@ -16,6 +16,7 @@ import pytest
 from scribe_spark import cli
 from scribe_spark.cli import commands
 from scribe_spark.cli.flags import resolve
+from scribe_spark.cli.main import _COMMANDS
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.errors import InputError
@@ -477,20 +478,36 @@ def test_no_java_is_one_line(call, experiments, monkeypatch):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("script", "phases"),
-    [("run", PHASES), *((phase, (phase,)) for phase in PHASES)],
-)
-def test_jobs_take_the_same_flags(experiments, monkeypatch, capsys, script, phases):
+#: Each job, with its command.  ``topology`` has none: it needs no Spark.
+JOBS = {path.stem: path.stem.replace("_", "-") for path in (ROOT / "jobs").glob("*.py")}
+
+
+def submit(script: str, monkeypatch, *flags: str) -> int:
+    """The exit code of a job with these flags."""
     path = ROOT / "jobs" / f"{script}.py"
-    monkeypatch.setattr(sys, "argv", [str(path), "--nodes", "9", "--out", "o"])
+    monkeypatch.setattr(sys, "argv", [str(path), *flags])
     code = compile(path.read_text(), str(path), "exec")
     with pytest.raises(SystemExit) as ended:
         exec(code, {"__name__": "__main__"})
-    assert ended.value.code == 0
+    return ended.value.code
+
+
+def test_every_command_has_a_job():
+    assert set(JOBS.values()) == set(_COMMANDS) - {"topology"}
+
+
+@pytest.mark.parametrize("script", JOBS)
+def test_a_job_is_its_command(monkeypatch, capsys, script):
+    assert submit(script, monkeypatch, "--help") == 0
+    assert capsys.readouterr().out.startswith(f"Usage: scribe-spark {JOBS[script]} ")
+
+
+@pytest.mark.parametrize("phases", [PHASES, *((phase,) for phase in PHASES)])
+def test_a_job_takes_the_flags_of_its_command(experiments, monkeypatch, phases):
+    chosen = [] if phases == PHASES else ["--phase", *phases]
+    assert submit("run", monkeypatch, "--nodes", "9", "--out", "o", *chosen) == 0
     assert experiments[0][1] == RunConfig(nodes=9)
     assert experiments[1][3] == phases
-    assert len(path.read_text().splitlines()) < 12
 
 
 # ---------------------------------------------------------------------------------- topology

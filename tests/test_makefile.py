@@ -137,12 +137,11 @@ def test_arguments_run_nothing(clone):
     assert not (clone / "y").exists()
 
 
-def test_notebooks_do_not_run_the_runner(clone):
+def test_every_notebook_is_run(clone):
     (clone / "jobs" / "notebooks").mkdir(parents=True)
-    for name in ("run_notebook.py", "quick.py"):
-        (clone / "jobs" / "notebooks" / name).touch()
-    runner, nodes, groups, *books = make(clone, "notebooks").strip("<>").split("><")
-    assert runner == "jobs/notebooks/run_notebook.py"
+    (clone / "jobs" / "notebooks" / "quick.py").touch()
+    flag, runner, nodes, groups, *books = make(clone, "notebooks").strip("<>").split("><")
+    assert (flag, runner) == ("-m", "tools.run_notebook")
     assert (nodes, groups) == ("nodes=2000", "groups=50")
     assert books == ["jobs/notebooks/quick.py"]
 

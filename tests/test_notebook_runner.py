@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import traceback
 from pathlib import Path
 
 import pytest
 
 from scribe_spark.errors import InputError
-
-ROOT = Path(__file__).resolve().parent.parent
-PATH = ROOT / "jobs" / "notebooks" / "run_notebook.py"
-
-spec = importlib.util.spec_from_file_location("run_notebook", PATH)
-assert spec is not None
-assert spec.loader is not None
-runner = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(runner)
+from tools import run_notebook as runner
 
 NOTEBOOK = """# Databricks notebook source
 # MAGIC %md

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 from scribe_spark.runtime import graph_frame
+from tools import run_notebook as runner
 
 ROOT = Path(__file__).resolve().parent.parent
 BOOKS = ROOT / "jobs" / "notebooks"
 TINY = str(ROOT / "data" / "tiny_topology.csv")
-
-spec = importlib.util.spec_from_file_location("run_notebook", BOOKS / "run_notebook.py")
-assert spec is not None
-assert spec.loader is not None
-runner = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(runner)
 
 #: What this file runs; a notebook that is not among them fails the first test.
 NOTEBOOKS = {
@@ -36,7 +30,7 @@ def run(spark, tmp_path):
 
 
 def test_every_notebook_is_run_here():
-    assert {path.name for path in BOOKS.glob("*.py")} == {*NOTEBOOKS, "run_notebook.py"}
+    assert {path.name for path in BOOKS.glob("*.py")} == NOTEBOOKS
 
 
 def test_quick_start(run):

@@ -1,18 +1,19 @@
-"""What the jobs share that run experiments and write pages: jobs/pages.py."""
+"""What is shared by the programs that run experiments and write pages of them: tools/pages.py."""
 
 from __future__ import annotations
 
 import sys
 
 import pytest
-from loading import load_job
+
+from tools import pages as module
 
 COMMANDS = {"one": ["world", "--rounds", "1"], "two": ["sweep"]}
 
 
 @pytest.fixture(scope="module")
 def pages():
-    return load_job("pages")
+    return module
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ from scribe_spark.config import (
 from scribe_spark.config.execution import PAPER_OUT, PHASES, RUN_OUT, WORLD_OUT
 from scribe_spark.errors import check_names
 
-__all__ = ["paper", "reference_tree", "report", "run", "run_command", "sweep", "topology", "world"]
+__all__ = ["paper", "reference_tree", "report", "run", "sweep", "topology", "world"]
 
 
 # ------------------------------------------------------------------------------------- the calls
@@ -164,30 +164,21 @@ def _examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  scribe-spark {line}" for line in lines)
 
 
-def run_command(name: str, phases: Sequence[str] = ()) -> Command:
-    """The command `run`; with `phases`, of these alone, and without ``--phase``."""
-
-    def call(**given: Any) -> None:
-        _run(**({"phases": phases} | given))
-
-    return Command(
-        name,
-        callback=call,
-        params=[*_RUN_FLAGS, CONFIG, DRY_RUN, *([] if phases else [PHASE])],
-        help="Simulate Scribe over Pastry, measure it against the baselines, draw the figures. "
-        "The defaults are the paper's experiment.",
-        epilog=_examples(
-            "run",
-            "run --nodes 2000 --groups 50 --out out/small",
-            "run --config data/paper.toml --seed 2 --out out/seed2",
-            "run --config data/paper.toml --dry-run",
-            "run --phase topology --out out/steps",
-            "run --phase overlay --out out/steps",
-        ),
-    )
-
-
-run = run_command("run")
+run = Command(
+    "run",
+    callback=_run,
+    params=[*_RUN_FLAGS, CONFIG, DRY_RUN, PHASE],
+    help="Simulate Scribe over Pastry, measure it against the baselines, draw the figures. "
+    "The defaults are the paper's experiment.",
+    epilog=_examples(
+        "run",
+        "run --nodes 2000 --groups 50 --out out/small",
+        "run --config data/paper.toml --seed 2 --out out/seed2",
+        "run --config data/paper.toml --dry-run",
+        "run --phase topology --out out/steps",
+        "run --phase overlay --out out/steps",
+    ),
+)
 
 sweep = Command(
     "sweep",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -74,11 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     _start(_Program(_PROGRAM, help=text, epilog=_EXAMPLES), arguments or ["--help"])
 
 
-def job(*phases: str) -> NoReturn:
-    """A script for ``spark-submit``: `phases` of a run (all, if none), by the same flags."""
-    from scribe_spark.cli.commands import run_command
-
-    _start(run_command(Path(sys.argv[0]).name, phases), sys.argv[1:])
+def job(command: str) -> NoReturn:
+    """Run `command` with the flags of this process: the body of each script in ``jobs/``."""
+    main([command, *sys.argv[1:]])
 
 
 def _start(command: click.Command, arguments: Sequence[str]) -> NoReturn:

@@ -86,7 +86,7 @@ def test_a_report_is_drawn_again(cluster, storage, finished):
     assert len(before) > 5
     for name in before:
         storage.delete(f"{finished}/{name}")
-    submit(cluster, storage, "report", "--resume", *FLAGS, "--out", storage.url(finished))
+    submit(cluster, storage, "report", "--out", storage.url(finished))
     assert drawn() == before
 
 
@@ -109,7 +109,7 @@ def test_killed_and_resumed(cluster, storage, local, tmp_path):
 
 def test_overwrite_deletes_only_what_a_run_left(cluster, storage, local, tmp_path):
     flags = [*FLAGS, "--out", storage.url("replaced")]
-    submit(cluster, storage, "topology", *flags, "--seed", "2")
+    submit(cluster, storage, "run", "--phase", "topology", *flags, "--seed", "2")
     assert manifest_phases(storage, "replaced") == PHASES[:1]
     storage.write("replaced/notes.txt", b"mine")
     submit(cluster, storage, "run", *flags, "--overwrite")

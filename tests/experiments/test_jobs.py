@@ -1,4 +1,4 @@
-"""jobs/*.py under the spark-submit that comes with pyspark: phase after phase over one folder."""
+"""jobs/run.py under the spark-submit that comes with pyspark: phase after phase over one folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_phase_after_phase(small, tmp_path):
     out = tmp_path / "out"
     flags = [*FLAGS, "--write-routing-table", "--partitions", "1", "--out", str(out)]
     for number, phase in enumerate(PHASES, start=1):
-        done = submit(phase, *flags)
+        done = submit("run", "--phase", phase, *flags)
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines()[-1] == str(out)
         assert f"{phase}: started" in done.stdout
@@ -37,7 +37,9 @@ def test_phase_after_phase(small, tmp_path):
 
 
 def test_bad_input_is_one_line(tmp_path):
-    done = submit("trees", *FLAGS, "--leaf-set", "7", "--out", str(tmp_path / "out"))
+    done = submit(
+        "run", "--phase", "trees", *FLAGS, "--leaf-set", "7", "--out", str(tmp_path / "out")
+    )
     assert done.returncode == 2
     # spark-submit hands a program's stderr on as stdout
     assert done.stdout == "scribe-spark: error: leaf_set = 7: must be even, for example 16\n"

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from loading import load_job
 
 from scribe_spark.config import ReferenceTreeConfig
 from scribe_spark.config.reference_tree import Point
 from scribe_spark.experiments.run_reference_tree import tidy
+from tools import reference_tree_results
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def job():
-    return load_job("reference_tree_results")
+    return reference_tree_results
 
 
 def write(out: Path, name: str, measured) -> None:

@@ -1,4 +1,4 @@
-"""The experiments of jobs/groups_results.py, and the page that it writes of what they leave."""
+"""The experiments of tools/groups_results.py, and the page that it writes of what they leave."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from loading import load_job
 
 from scribe_spark.cli import main
 from scribe_spark.config import WorldConfig
 from scribe_spark.worlds import check_world
+from tools import groups_results
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 
 
 @pytest.fixture(scope="module")
 def job():
-    return load_job("groups_results")
+    return groups_results
 
 
 def write(out, name, measures, published=None, trees=None, resolved=None):

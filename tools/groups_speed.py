@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import SparkSession
 
+from benchmarks import calibrate
 from scribe_spark import Execution, Simulation, WorldConfig, make_world
-from scribe_spark.bench import calibrate
 from scribe_spark.cli.sessions import open_session
 from scribe_spark.experiments import network_of
 

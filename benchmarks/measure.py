@@ -18,9 +18,9 @@ from typing import Any
 
 import psutil
 
-from scribe_spark.bench.calibration import calibrate
-from scribe_spark.bench.event_log import logging_to, read_event_log, supersteps
-from scribe_spark.bench.watch import Watched, watch, windows
+from benchmarks.calibration import calibrate
+from benchmarks.event_log import logging_to, read_event_log, supersteps
+from benchmarks.watch import Watched, watch, windows
 
 __all__ = ["growth_exponent", "machine", "measure", "resolve", "run_job"]
 

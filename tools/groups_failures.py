@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from groups_tables import (
+from tools.groups_tables import (
     COUNTS,
     complete,
     is_lost,
@@ -19,7 +19,7 @@ from groups_tables import (
     spread,
     total,
 )
-from pages import table
+from tools.pages import table
 
 __all__ = ["holders", "mass", "root"]
 

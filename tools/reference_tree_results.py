@@ -1,6 +1,6 @@
 """Measure the reference tree of Costa and Frey, and write the tables of ``docs/reference_tree.md``.
 
-``python jobs/reference_tree_results.py OUT [--only NAME ...] [--page FILE]``
+``python -m tools.reference_tree_results OUT [--only NAME ...] [--page FILE]``
 
 Each experiment is a command of scribe-spark with a folder of its own in OUT; one that is complete
 is not run again.  With ``--page`` nothing is run: of what is in OUT, tables are written between two
@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
-import pages
-from pages import table
+from tools import pages
+from tools.pages import table
 
 _DEGREES = ["--hosts", "120", "--children", "2,3,4,7,15"]
 _PASTRY = ["--assignment", "pastry"]

@@ -1,6 +1,6 @@
 """Measure the living overlay, and write ``docs/living_results.md`` of it.
 
-``python jobs/living.py OUT [--only NAME ...] [--page FILE]``
+``python -m tools.living OUT [--only NAME ...] [--page FILE]``
 
 Each experiment is a command of scribe-spark with a folder of its own in OUT; one that is complete
 is not run again.  With ``--page`` nothing is run: the page is written from what is in OUT.
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 
-import pages
-from pages import table
+from tools import pages
+from tools.pages import table
 
 _GROWTH = ["sweep", "--config", "data/sweep_growth.toml"]
 _SEEDS = ["sweep", "--overlay", "arrivals", "--set", "seed=1,2,3"]
@@ -247,8 +247,10 @@ def _churn(out: Path) -> list[str]:
     rounds = _rounds(out / "churn")
     measured = pd.DataFrame(rounds).fillna(0.0)
     tenths = [measured.iloc[i : i + 20] for i in range(0, len(measured), 20)]
-    measures = ("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost")
-    measures += ("cells.missing", "cells.dead", "cells.delay", "cells.nearest_delay")
+    measures = [
+        *("lookups.delivered", "lookups.right", "lookups.hops", "lookups.lost"),
+        *("cells.missing", "cells.dead", "cells.delay", "cells.nearest_delay"),
+    ]
     text = [
         *("", "## Sustained churn", ""),
         "10,000 live nodes, 1 % fail and are replaced in a round, 2,000 lookups a round; means of "

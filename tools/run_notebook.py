@@ -1,6 +1,6 @@
 """Run Databricks-style notebooks (plain ``.py``) as they stand, away from Databricks.
 
-``python jobs/notebooks/run_notebook.py [WIDGET=VALUE ...] NOTEBOOK.py ...``
+``python -m tools.run_notebook [WIDGET=VALUE ...] NOTEBOOK.py ...``
 
 A notebook is cut at ``# COMMAND ----------``; its cells run in order in one namespace, with
 ``spark``, ``dbutils.widgets``, ``dbutils.notebook.exit``, ``display`` and ``displayHTML`` as

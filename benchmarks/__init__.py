@@ -7,12 +7,12 @@ bytes of each superstep come from Spark's event log.  That costs time, so it is 
 run, whose seconds do not count.  Beside all seconds are those of a calibration.
 """
 
-from scribe_spark.bench.calibration import calibrate
-from scribe_spark.bench.command import main
-from scribe_spark.bench.event_log import Superstep, logging_to, read_event_log, supersteps
-from scribe_spark.bench.measure import growth_exponent, run_job
-from scribe_spark.bench.text import text
-from scribe_spark.bench.watch import Watched, tree_memory, watch, windows
+from benchmarks.calibration import calibrate
+from benchmarks.command import main
+from benchmarks.event_log import Superstep, logging_to, read_event_log, supersteps
+from benchmarks.measure import growth_exponent, run_job
+from benchmarks.text import text
+from benchmarks.watch import Watched, tree_memory, watch, windows
 
 __all__ = [
     "Superstep",

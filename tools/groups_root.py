@@ -146,7 +146,7 @@ def _events(
 
 def _tree(world: World) -> pd.DataFrame:
     """The group's tree, by node: ``parent`` (-1 of none), ``member``, ``root``."""
-    table = world.memberships.where(F.col("group") == _GROUP).toPandas()
+    table: pd.DataFrame = world.memberships.where(F.col("group") == _GROUP).toPandas()
     table["parent"] = table["parent"].fillna(-1).astype("int64")
     return table.set_index("node")[["parent", "member", "root"]]
 

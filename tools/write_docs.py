@@ -1,6 +1,6 @@
 """Write the generated pages of the documentation.
 
-``python jobs/write_docs.py [--paper OUT] [--bench FILE ...] [--check]``
+``python -m tools.write_docs [--paper OUT] [--bench FILE ...] [--check]``
 
 Always: ``docs/tables.md`` from the schemas, ``docs/configuration.md`` from the config's fields.
 With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, and the table of ten
@@ -18,10 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pages import with_lines
 from scribe_spark import schemas
 from scribe_spark.config.fields import documentation
 from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
+from tools.pages import with_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 

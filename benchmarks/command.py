@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from scribe_spark.bench.measure import growth_exponent, machine, measure, resolve
-from scribe_spark.bench.text import text
+from benchmarks.measure import growth_exponent, machine, measure, resolve
+from benchmarks.text import text
 from scribe_spark.errors import InputError
 
 __all__ = ["main"]
@@ -23,7 +23,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _stop(line: str) -> NoReturn:
-    print(f"bench.py: error: {line}", file=sys.stderr)
+    print(f"benchmarks: error: {line}", file=sys.stderr)
     sys.exit(2)
 
 
@@ -43,7 +43,7 @@ def _sizes(value: str) -> list[int]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="bench.py",
+        prog="python -m benchmarks",
         description="Time the main job; every flag of scribe-spark run may be given too.",
         allow_abbrev=False,
     )

@@ -1,6 +1,6 @@
 """Measure Scribe in worlds, and write ``docs/groups_results.md`` of it.
 
-``python jobs/groups_results.py OUT [--only NAME ...] [--page FILE]``
+``python -m tools.groups_results OUT [--only NAME ...] [--page FILE]``
 
 Each experiment has a folder of its own in OUT; one that is complete is not run again.  Most are a
 command of scribe-spark, some with tables that are written to OUT/inputs before
@@ -15,11 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-import groups_inputs
-import groups_page
-import groups_root
-import groups_speed
-import pages
+from tools import groups_inputs, groups_page, groups_root, groups_speed, pages
 
 _MASS = ["world", "--config", "data/groups_mass_failure.toml"]
 _ROOTS = ["world", "--config", "data/groups_root_failures.toml"]

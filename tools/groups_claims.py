@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import log
 from pathlib import Path
 
-from groups_tables import (
+from tools.groups_tables import (
     complete,
     is_lost,
     memberships,
@@ -19,7 +19,7 @@ from groups_tables import (
     spread,
     total,
 )
-from pages import table
+from tools.pages import table
 
 __all__ = ["claims"]
 

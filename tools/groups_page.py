@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from groups_churn import FIGURE, churn, churn_figure
-from groups_claims import claims
-from groups_failures import holders, mass, root
-from groups_speed import FILE
-from groups_tables import (
+from tools.groups_churn import FIGURE, churn, churn_figure
+from tools.groups_claims import claims
+from tools.groups_failures import holders, mass, root
+from tools.groups_speed import FILE
+from tools.groups_tables import (
     COUNTS,
     complete,
     memberships,
@@ -22,7 +22,7 @@ from groups_tables import (
     spread,
     total,
 )
-from pages import table
+from tools.pages import table
 
 __all__ = ["FIGURE", "churn_figure", "page"]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from groups_tables import COUNTS, complete, number, of, per_cent, rounds, spread, total
-from pages import table
 from scribe_spark.report.style import RC, curve_style
 from scribe_spark.report.svg import new_figure, svg_element
+from tools.groups_tables import COUNTS, complete, number, of, per_cent, rounds, spread, total
+from tools.pages import table
 
 __all__ = ["FIGURE", "churn", "churn_figure"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from scribe_spark.bench.watch import ROUND_LINE
+from benchmarks.watch import ROUND_LINE
 
 __all__ = ["EventLog", "Job", "Superstep", "logging_to", "read_event_log", "supersteps"]
 
