@@ -46,7 +46,7 @@ help: ## This list
 	@echo '  make bench NODES=10000'
 	@echo '  make bench ARGS="--sizes 10000,100000,1000000 --repeat 3"   and the growth exponent'
 	@echo
-	@echo 'digests takes ARGS too: ARGS="--only NAME" for one configuration, ARGS=--paper for the paper at seed 1.'
+	@echo 'digests takes ARGS too: ARGS="--only NAME" for one, ARGS=--worlds for worlds alone, ARGS=--paper for the paper at seed 1.'
 	@echo
 	@echo 'PYTHON=python3 is the Python that .venv is made with (3.11 or newer).'
 

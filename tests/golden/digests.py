@@ -2,18 +2,20 @@
 
 Examples
 --------
-Run every configuration, some of them, or the paper's experiments with seed 1 (minutes)::
+Run every configuration and world, some of them, or the paper's experiments with seed 1 (minutes)::
 
     python tests/golden/digests.py
-    python tests/golden/digests.py --only b1_leaf2 --only tiny
+    python tests/golden/digests.py --only b1_leaf2 --only world_reliable
+    python tests/golden/digests.py --worlds
     python tests/golden/digests.py --paper
 
 Record anew, with the package that is in another folder::
 
     PYTHONPATH=FOLDER python tests/golden/digests.py --record --package FOLDER
 
-``digests.json`` and ``paper_seed1.json`` are results of the code that is the reference.  They are
-not recorded again when a fault is mended; ``mended.json`` says what differs since, and why::
+``digests.json``, ``worlds.json`` and ``paper_seed1.json`` are results of the code that is the
+reference.  They are not recorded again when a fault is mended; ``mended.json`` says what differs
+since, and why::
 
     python tests/golden/digests.py --only members_csv --mended "Figure 6 is by rank, not by id"
 """
@@ -25,29 +27,35 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from configurations import CONFIGURATIONS, write_inputs
 from recorded import Recorded, read_recorded, write_mended, write_recorded
-from results import choose_columns, differences, read_results
+from results import Columns, choose_columns, differences, read_results
+from worlds import WORLDS, play_world, write_world_inputs
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "data"
 
-SMALL, PAPER, MENDED = HERE / "digests.json", HERE / "paper_seed1.json", HERE / "mended.json"
+SMALL, PLAYED, PAPER = (HERE / f"{name}.json" for name in ("digests", "worlds", "paper_seed1"))
+MENDED = HERE / "mended.json"
 
 #: The runs of `scribe-spark paper --seeds 1`, and the folder of each in its OUT.
 PAPER_RUNS = {f"paper_{name}": f"{name}/seed=1" for name in ("main", "small_groups", "internet")}
 
+#: The flags of every run and world, by name.
+FLAGS = CONFIGURATIONS | WORLDS
+
 
 def run_config(name: str, folder: Path, spark: Any = None, partitions: int | None = None) -> Path:
-    """Run a configuration; the run's folder.
+    """Run a configuration or a world; its folder.
 
     Parameters
     ----------
     folder : Path
-        Where the run's folder is made, and that of its input files.
+        Where its folder is made, and that of its input files.
     spark : SparkSession, optional
         Without one the active session is used, or one is made that stays open.
     """
@@ -57,10 +65,13 @@ def run_config(name: str, folder: Path, spark: Any = None, partitions: int | Non
     inputs, out = folder / "inputs", folder / name
     inputs.mkdir(parents=True, exist_ok=True)
     write_inputs(inputs)
+    write_world_inputs(inputs)
     flags = {
         flag: value.format(inputs=inputs, data=DATA) if isinstance(value, str) else value
-        for flag, value in CONFIGURATIONS[name].items()
+        for flag, value in FLAGS[name].items()
     }
+    if name in WORLDS:
+        return play_world(name, flags, folder, spark, partitions)
     done = scribe_spark.run(
         scribe_spark.RunConfig(**flags), str(out), spark=spark, partitions=partitions,
         overwrite=True, progress=Silent(),
@@ -87,28 +98,37 @@ def _folder(name: str, options: argparse.Namespace, out: Path) -> Path:
     return run_config(name, out, partitions=options.partitions)
 
 
+def golden_of(name: str) -> tuple[Path, Iterable[str]]:
+    """The file in which the results of `name` are recorded, and all names that are."""
+    if name in PAPER_RUNS:
+        return PAPER, PAPER_RUNS
+    return (PLAYED, WORLDS) if name in WORLDS else (SMALL, CONFIGURATIONS)
+
+
 def record(options: argparse.Namespace, out: Path, package: Path) -> None:
     """Write the results of the runs asked for into the file that later code is compared with."""
-    golden, names = (PAPER, PAPER_RUNS) if options.paper else (SMALL, CONFIGURATIONS)
-    columns = read_recorded(golden, MENDED).columns if options.only else {}
+    columns: dict[Path, Columns] = {}
     for name in options.names:
         started = time.monotonic()
+        golden, names = golden_of(name)
+        if golden not in columns:
+            columns[golden] = read_recorded(golden, MENDED).columns if options.only else {}
         folder = _folder(name, options, out)
-        columns = choose_columns(folder, columns)
-        results = {"flags": CONFIGURATIONS.get(name)} | read_results(folder, columns)
+        columns[golden] = choose_columns(folder, columns[golden])
+        results = {"flags": FLAGS.get(name)} | read_results(folder, columns[golden])
         # written at once, so that nothing is lost when a later run fails
-        write_recorded(golden, Recorded(columns, {name: results}), names, package)
+        write_recorded(golden, Recorded(columns[golden], {name: results}), names, package)
         print(f"{name}: recorded ({time.monotonic() - started:.1f} s)", flush=True)
 
 
 def check(options: argparse.Namespace, out: Path) -> list[str]:
     """Compare the results of the runs asked for with those recorded; the names of other ones."""
-    recorded = read_recorded(PAPER if options.paper else SMALL, MENDED)
     wrong = []
     for name in options.names:
         started = time.monotonic()
+        recorded = read_recorded(golden_of(name)[0], MENDED)
         before = recorded.results.get(name, {"flags": "(not recorded)"})
-        if before["flags"] != CONFIGURATIONS.get(name):
+        if before["flags"] != FLAGS.get(name):
             print(f"{name}: is not recorded with these flags")
             wrong.append(name)
             continue
@@ -160,7 +180,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     text = __doc__.partition("\n")[0] if __doc__ else ""
     parser = argparse.ArgumentParser(description=text)
     parser.add_argument("--only", action="append", metavar="NAME", help="may be repeated")
-    parser.add_argument("--paper", action="store_true", help="the paper's experiments, seed 1")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--paper", action="store_true", help="the paper's experiments, seed 1")
+    which.add_argument("--worlds", action="store_true", help="worlds alone")
     parser.add_argument("--partitions", type=int, help="results must not depend on them")
     parser.add_argument("--out", type=Path, help="keep the runs in this folder")
     does = parser.add_mutually_exclusive_group()
@@ -169,7 +191,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     does.add_argument("--mended", metavar="REASON", help="note that what differs does so rightly")
     parser.add_argument("--package", type=Path, help="--record: folder that holds scribe_spark")
     options = parser.parse_args(arguments)
-    known = list(PAPER_RUNS if options.paper else CONFIGURATIONS)
+    known = list(PAPER_RUNS if options.paper else WORLDS if options.worlds else FLAGS)
     options.names = options.only or known
     for name in options.names:
         if name not in known:

@@ -38,7 +38,24 @@ TABLES: dict[str, tuple[str, ...] | None] = {
     "link_stress": ("system", "kind", "src", "dst", "packets"),
     "group_delay": ("system", "group", "size", "rad", "rmd"),
     "distributions": None,
+    # of worlds; what :mod:`worlds` adds begins with ``stepped``
+    "events": ("round", "node", "event", "group"),
+    "rounds": ("round", "system", "measure", "value"),
+    "publications": None,
+    "memberships": ("group", "node", "parent", "member", "root"),
+    "stepped_measures": None,
+    "stepped_lookups": None,
+    "stepped_new_leafs": None,
+    "stepped_publications": None,
+    "stepped_state": None,
+    "stepped_leaf_sets": None,
+    "stepped_cells": None,
+    "stepped_memberships": ("group", "node", "parent", "member", "root"),
+    "stepped_children": ("group", "parent", "child"),
 }
+
+#: Tables that are not compared: a world's state as it is saved, in the code's own form.
+OWN = {"state_even", "state_odd"}
 
 #: The value of what is not there; NULL is a value of metrics.
 ABSENT = "(absent)"
@@ -53,7 +70,7 @@ def read_results(out: Path, columns: Columns) -> dict[str, Any]:
     Parameters
     ----------
     out : Path
-        The run's folder.
+        The folder of the run, or of a world.
     columns : dict
         The columns to digest; other tables are left out.
     """
@@ -62,7 +79,8 @@ def read_results(out: Path, columns: Columns) -> dict[str, Any]:
         for name in _tables(out)
         if name in columns
     }
-    rows = json.loads((out / "metrics.json").read_text())
+    metrics = out / "metrics.json"  # a world has none
+    rows = json.loads(metrics.read_text()) if metrics.exists() else []
     return {"tables": tables, "metrics": {row["name"]: row["value"] for row in rows}}
 
 
@@ -84,7 +102,8 @@ def choose_columns(out: Path, chosen: Columns) -> Columns:
 
 
 def _tables(out: Path) -> list[str]:
-    return sorted(folder.name for folder in (out / "tables").iterdir() if folder.is_dir())
+    folders = (folder for folder in (out / "tables").iterdir() if folder.is_dir())
+    return sorted(folder.name for folder in folders if folder.name not in OWN)
 
 
 @dataclass(frozen=True)

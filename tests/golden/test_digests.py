@@ -13,6 +13,7 @@ from configurations import CONFIGURATIONS
 from recorded import read_recorded, write_mended
 from results import ABSENT, Difference, differences, read_results
 from table_digest import columns_of, digest_table, read_folder
+from worlds import WORLDS
 
 TABLE = pa.table(
     {
@@ -106,9 +107,14 @@ def test_what_was_not_recorded_is_said_and_not_run(tmp_path, capsys):
     assert "nobody: is not recorded" in capsys.readouterr().out
 
 
-def test_every_configuration_is_recorded():
-    recorded = read_recorded(digests.SMALL, digests.MENDED)
-    assert {n: r["flags"] for n, r in recorded.results.items()} == CONFIGURATIONS
+@pytest.mark.parametrize(
+    ("golden", "flags"), [(digests.SMALL, CONFIGURATIONS), (digests.PLAYED, WORLDS)]
+)
+def test_every_configuration_is_recorded(golden, flags):
+    recorded = read_recorded(golden, digests.MENDED)
+    assert {n: r["flags"] for n, r in recorded.results.items()} == flags
+    tables = {table for results in recorded.results.values() for table in results["tables"]}
+    assert tables == set(recorded.columns)
 
 
 @pytest.mark.parametrize("name", ["tiny"])
@@ -119,3 +125,21 @@ def test_same_results(spark, tmp_path, name):
     if name == "17_nodes":  # it covers the cycle rule: children without probes have rejoined
         joins = read_folder(tmp_path / name / "tables" / "extra_joins")
         assert 0 in joins.column("probes").to_pylist()
+
+
+@pytest.mark.parametrize("name", ["world_access", "world_contact_discovered"])
+def test_same_worlds(spark, tmp_path, name):
+    recorded = read_recorded(digests.PLAYED, digests.MENDED)
+    out = digests.run_config(name, tmp_path, spark, 2)
+    found = read_results(out, recorded.columns)
+    assert [str(d) for d in differences(recorded.results[name], found)] == []
+    assert found["tables"].keys() == recorded.results[name]["tables"].keys()
+    # what the command leaves is what the rounds are, one by one
+    played = read_folder(out / "tables" / "rounds").sort_by([("round", "ascending")])
+    stepped = read_folder(out / "tables" / "stepped_measures").sort_by([("round", "ascending")])
+    assert set(values_of(stepped)) <= set(values_of(played))
+
+
+def values_of(rows: pa.Table) -> list[tuple]:
+    columns = (rows.column(name).to_pylist() for name in ("round", "measure", "value"))
+    return list(zip(*columns, strict=True))
