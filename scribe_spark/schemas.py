@@ -108,6 +108,14 @@ MEMBERSHIPS = _schema(
     **dict.fromkeys(("group", "node", "parent"), _LONG), member=BooleanType(), root=BooleanType()
 )
 
+#: Small trees ``before`` and ``after`` rounds in which something befell them.
+WATCHED_TREES = _schema(
+    round=_LONG,
+    moment=_STRING,
+    **dict.fromkeys(("group", "node", "parent"), _LONG),
+    **dict.fromkeys(("member", "root", "orphan", "alive"), BooleanType()),
+)
+
 #: What a world leaves besides: its events as they happened.
 WORLD_EVENTS = _schema(round=_LONG, node=_LONG, event=_STRING, group=_LONG)
 
@@ -139,7 +147,11 @@ CONTRACT: dict[str, StructType] = {
 WORLD_CONTRACT: dict[str, StructType] = {"events": WORLD_EVENTS, "rounds": ROUNDS}
 
 #: Those of a world with groups, too.
-GROUPS_CONTRACT: dict[str, StructType] = {"publications": PUBLICATIONS, "memberships": MEMBERSHIPS}
+GROUPS_CONTRACT: dict[str, StructType] = {
+    "publications": PUBLICATIONS,
+    "memberships": MEMBERSHIPS,
+    "watched_trees": WATCHED_TREES,
+}
 
 #: The tables that the experiments on the reference tree leave.
 REFERENCE_TREE_CONTRACT: dict[str, StructType] = {"reference_tree": REFERENCE_TREE}

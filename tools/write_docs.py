@@ -69,10 +69,15 @@ _TABLE_NOTES = """
 _ABOUT_WORLDS = """
 ## Tables of a world
 
-A world leaves `routers`, `links` and `nodes`, and these, of which a world without groups has no `publications` and `memberships`:
+A world leaves `routers`, `links` and `nodes`, and these, the last three of them with groups only:
 
 | table | columns |
 |---|---|
+"""
+
+_NOTES_OF_WORLDS = """
+- `memberships` has the trees after the last round; `parent` is NULL at the root and at nodes that wait for a parent.
+- `watched_trees` has a few small trees (of the eight groups whose number of members at the start is nearest to 14; of at most 64 nodes) in the rounds in which something befell them: when a node with children has died, the tree `before` and `after` that round (`moment`), then after each round up to the first without an orphan. A node that died in the round is there with `alive` false and the parent that it had. An `orphan` is no root, and no live node is its parent and has it as a child.
 """
 
 _ABOUT_TREES = """
@@ -91,7 +96,8 @@ def tables_page() -> str:
     contracts = (schemas.CONTRACT, of_a_world, schemas.REFERENCE_TREE_CONTRACT)
     of_runs, of_worlds, of_trees = map(_table_rows, contracts)
     runs = _ABOUT_TABLES + of_runs + _TABLE_NOTES
-    return runs + _ABOUT_WORLDS + of_worlds + _ABOUT_TREES + of_trees
+    worlds = _ABOUT_WORLDS + of_worlds + _NOTES_OF_WORLDS
+    return runs + worlds + _ABOUT_TREES + of_trees
 
 
 def _table_rows(contract: Mapping[str, Any]) -> str:

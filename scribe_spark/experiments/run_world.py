@@ -46,6 +46,7 @@ from scribe_spark.worlds.group_measures import (
 )
 from scribe_spark.worlds.group_tables import memberships
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
+from scribe_spark.worlds.watched_trees import all_told
 
 __all__ = ["run_world"]
 
@@ -96,6 +97,7 @@ class _WorldRun:
     manifest: dict[str, Any] = field(default_factory=dict)
     measured: dict[int, dict[str, float]] = field(default_factory=dict)
     publications: list[pd.DataFrame] = field(default_factory=list)
+    watched: list[pd.DataFrame] = field(default_factory=list)
 
     def run(self, execution: Execution) -> str:
         names, read = self.folder.names(), self.folder.read_text
@@ -139,7 +141,7 @@ class _WorldRun:
 
     def _starts(self) -> World:
         """The world before its first round, its network and events written."""
-        self.measured, self.publications = {}, []
+        self.measured, self.publications, self.watched = {}, [], []
         with self.progress.phase("start"):
             tables = {
                 "routers": self.simulation.topology.routers(),
@@ -174,6 +176,7 @@ class _WorldRun:
         read = self.folder.read_json(measures)
         self.measured = {int(number): values for number, values in read["measures"].items()}
         self.publications = [pd.DataFrame(read["publications"])]
+        self.watched = [pd.DataFrame(read.get("watched_trees", {}))]
         return int(saved["number"])
 
     def _goes_on(self, number: int) -> World:
@@ -202,6 +205,7 @@ class _WorldRun:
             started, number = time.monotonic(), world.number
             self.measured[number] = world.step()
             self.publications.append(world.publications)
+            self.watched.append(world.watched_trees)
             live = int(self.measured[number]["nodes.live"])
             now = time.monotonic()
             self.progress.note(f"  round {number}: {live:,} live nodes, {now - started:.1f} s")
@@ -215,7 +219,8 @@ class _WorldRun:
         self.lock.check()
         record = self.folder.write_table(state, world.packed)
         publications = self._publications().to_dict("list")
-        read = {"measures": self.measured, "publications": publications}
+        watched = all_told(self.watched).to_dict("list")
+        read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
         digest = self.folder.write_json(measures, read)
         saved = {"number": world.number, "state": record, "measures": digest}
         self._save_manifest(self.manifest | {"world": {**self.manifest["world"], "saved": saved}})
@@ -246,14 +251,16 @@ class _WorldRun:
         return pd.concat(some, ignore_index=True).sort_values(["round", "group"])
 
     def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
-        """Write what became of publications, and who is in the trees in the end."""
+        """Write what became of publications, and who is in which tree."""
         spark, state = self.simulation.spark, _places(self.config.world.rounds)[0]
         rows = publications.assign(system=SCRIBE)[schemas.PUBLICATIONS.names]
         table = schemas.local_table(spark, rows, schemas.PUBLICATIONS)
         trees = memberships(self.folder.read_table(state)).orderBy("group", "node")
+        watched = schemas.local_table(spark, all_told(self.watched), schemas.WATCHED_TREES)
         return {
             "publications": self.folder.write_table("publications", table),
             "memberships": self.folder.write_table("memberships", trees),
+            "watched_trees": self.folder.write_table("watched_trees", watched),
         }
 
 

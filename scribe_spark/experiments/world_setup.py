@@ -38,6 +38,7 @@ from scribe_spark.worlds import (
 )
 from scribe_spark.worlds.access import RIGHTS
 from scribe_spark.worlds.link_stress import LinkStress
+from scribe_spark.worlds.watched_trees import watched_groups
 
 __all__ = [
     "WORLD_OVERLAYS",
@@ -147,7 +148,10 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     keys_hi, keys_lo = hi.view("uint64"), lo.view("uint64")
     underlay = simulation.underlay
     link_stress = LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers))
-    return LiveGroups(number, keys_hi, keys_lo, lists, rules, config.world.rounds, link_stress)
+    watched = watched_groups(groups, extent.initial)
+    return LiveGroups(
+        *(number, keys_hi, keys_lo, lists, rules, config.world.rounds, link_stress, watched)
+    )
 
 
 # --- refusals

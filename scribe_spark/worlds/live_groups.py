@@ -8,7 +8,7 @@ JSAC 2002, Section III; ``dynamics.md``, "Scribe in a living world".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +27,12 @@ from scribe_spark.scribe.living.measures import PublicationResults, publications
 from scribe_spark.scribe.living.round import application_of, play_round
 from scribe_spark.scribe.living.rows import from_tables, to_tables
 from scribe_spark.scribe.living.rules import ScribeRules
+from scribe_spark.scribe.living.sorted_table import whole_numbers
 from scribe_spark.scribe.living.state import ScribeState
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import group_measures
 from scribe_spark.worlds.link_stress import LinkStress
+from scribe_spark.worlds.watched_trees import told_trees, tree_of
 
 __all__ = ["GroupRound", "LiveGroups"]
 
@@ -50,12 +52,15 @@ class GroupRound:
     publications : pyarrow.Table
         ``round, group, expected, in_time, late, lost, duplicates``: of the publications whose
         deadline is this round, or of all that are left after the last round.
+    watched_trees : pyarrow.Table
+        `schemas.WATCHED_TREES` of this round.
     """
 
     overlay: RoundResult
     measures: dict[str, float]
     state: dict[str, pa.Table]
     publications: pa.Table
+    watched_trees: pa.Table
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,8 @@ class LiveGroups:
         Of the world.
     link_stress : LinkStress
         In which rounds it is measured.
+    watched : ndarray of int64
+        Numbers of the groups whose trees are watched.
     """
 
     numbers: np.ndarray
@@ -83,6 +90,7 @@ class LiveGroups:
     rules: ScribeRules
     rounds: int
     link_stress: LinkStress
+    watched: np.ndarray = field(default_factory=whole_numbers)
 
     def play(
         self,
@@ -118,6 +126,8 @@ class LiveGroups:
         _refuse_unknown(number, events, known, groups)
         of_nodes, of_groups = _split(events, known, groups)
         traffic = Traffic() if self.link_stress.is_measured(number) else None
+        watched = np.searchsorted(groups.number, self.watched).tolist()
+        before = {group: tree_of(state, group) for group in watched}
         of_overlay, result = play_round(
             *(overlay, state, number, of_nodes, of_groups, groups, rules, self.rules, kernel),
             *(lookups, application, traffic),
@@ -133,6 +143,7 @@ class LiveGroups:
             measures,
             to_tables(state, groups, known, application),
             _by_group(due, groups),
+            told_trees(number, before, state, groups, overlay),
         )
 
 

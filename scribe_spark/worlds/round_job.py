@@ -108,8 +108,11 @@ def played(
         if of_groups is not None:
             measures |= of_groups.measures
             tables = of_groups.state
-            published = pack({"publications": of_groups.publications})
-            yield from as_table(PUBLICATIONS, published).to_batches()
+            told = {
+                "publications": of_groups.publications,
+                "watched_trees": of_groups.watched_trees,
+            }
+            yield from as_table(PUBLICATIONS, pack(told)).to_batches()
         tables = {NODES: state_table(to_rows(overlay), kernel), **tables}
         yield from as_table(STATE, pack(tables)).to_batches()
         for table in _results(overlay, result, measures):

@@ -67,6 +67,8 @@ class World:
     publications : pandas.DataFrame
         ``round, group, expected, in_time, late, lost, duplicates``: of those publications whose
         deadline was the last round.
+    watched_trees : pandas.DataFrame
+        `schemas.WATCHED_TREES` of the last round.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class World:
         groups: LiveGroups | None = None,
     ) -> None:
         self.number, self._live_tree, self._groups = number, live_tree, groups
-        self.publications = pd.DataFrame()
+        self.publications = self.watched_trees = pd.DataFrame()
         self.scribe = Operations()
         self._rows: DataFrame | None = None
         self._state, self._events = state, events
@@ -150,7 +152,9 @@ class World:
             why = refused.column("name")[0].as_py()
             raise InputError("round", number, f"cannot be played: {why}")
         if len(published):
-            self.publications = unpack(published)["publications"].to_pandas()
+            of_groups = unpack(published)
+            self.publications = of_groups["publications"].to_pandas()
+            self.watched_trees = of_groups["watched_trees"].to_pandas()
         self.release()
         self._rows, self._state = rows, _of(rows, STATE, schemas.PACKED.names)
         self.number += 1

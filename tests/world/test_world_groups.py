@@ -186,6 +186,16 @@ def test_reliable_delivery_loses_nothing_and_trees_reach_everybody(finished):
             assert tree.set_index("node").at[node, "root"]
 
 
+def test_watched_trees_are_told_from_a_failure_to_its_repair(finished):
+    trees = table(finished, "watched_trees")
+    assert trees["round"].min() == CONFIG.world.event_round
+    told = trees.groupby(["group", "round"])["moment"].agg(set)
+    assert {"before", "after"} in list(told)
+    orphans = trees[trees["moment"] == "after"].groupby(["group", "round"])["orphan"].any()
+    assert orphans.any()
+    assert not orphans.groupby("group").last().any()
+
+
 def test_measures_of_groups_are_scribes_and_the_page_draws_them(finished):
     rounds = table(finished, "rounds")
     scribe = set(rounds.loc[rounds["system"] == "scribe", "measure"])
@@ -222,7 +232,7 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             play(spark, out, Stops(after), resume=True)
     play(spark, out, resume=True, partitions=3)
-    for name in ("rounds", "publications", "memberships"):
+    for name in ("rounds", "publications", "memberships", "watched_trees"):
         assert table(out, name).equals(table(finished, name))
 
 
@@ -257,5 +267,5 @@ def test_killed_worlds_with_groups_go_on(finished, tmp_path):
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in CONFIG.given().items()]
     command = [sys.executable, "-m", "scribe_spark.cli", "world", *flags]
     killed_then_gone_on([*command, f"--out={out}", "--resume"], "round 4:", log)
-    for name in ("rounds", "publications", "memberships"):
+    for name in ("rounds", "publications", "memberships", "watched_trees"):
         assert table(out, name).equals(table(finished, name))

@@ -1,0 +1,106 @@
+"""Watched trees: what is told of them, against the oracle's worlds; which groups are watched."""
+
+from __future__ import annotations
+
+import numpy as np
+from living_groups import world_of
+from oracle.scribe_living.cases import random_world
+from oracle.scribe_living.world import Snapshot
+
+from scribe_spark.worlds.access import AccessLists
+from scribe_spark.worlds.groups import WorldGroups
+from scribe_spark.worlds.watched_trees import (
+    MOST_NODES,
+    WATCHED,
+    told_trees,
+    tree_of,
+    watched_groups,
+)
+
+#: Node -> (parent, member, root, orphan).
+Trees = dict[int, dict[int, tuple[int, bool, bool, bool]]]
+
+#: Of the oracle's random worlds; together they have all that can be told.
+SEEDS = range(6)
+
+
+def trees_of(snapshot: Snapshot) -> Trees:
+    orphans, found = set(snapshot.orphans), Trees()
+    for group, node, member, root, parent, *_ in snapshot.entries:
+        is_orphan = (group, node) in orphans
+        found.setdefault(group, {})[node] = (parent, member, root, is_orphan)
+    return found
+
+
+def expected_rows(number: int, old: Trees, new: Trees, live: set[int]) -> set[tuple]:
+    rows = set()
+    for group in old.keys() | new.keys():
+        before, after = old.get(group, {}), new.get(group, {})
+        parents = {parent for parent, *_ in before.values()}
+        struck = any(node in parents and node not in live for node in before)
+        orphans = any(cells[3] for tree in (before, after) for cells in tree.values())
+        if struck:
+            rows |= {(number, "before", group, n, *cells, True) for n, cells in before.items()}
+        if struck or orphans:
+            rows |= {(number, "after", group, n, *cells, True) for n, cells in after.items()}
+            died = {n: cells for n, cells in before.items() if n not in live}
+            rows |= {(number, "after", group, n, *cells, False) for n, cells in died.items()}
+    return rows
+
+
+def play(seed: int):
+    """The rows that are told of all groups, and those that the oracle's snapshots come to."""
+    world = world_of(random_world(seed))
+    old, told, expected = Trees(), set(), set()
+    for number in range(world.case.rounds):
+        before = {group: tree_of(world.state, group) for group in range(len(world.groups))}
+        events = [event for event in world.case.events if event[0] == number]
+        _, theirs = world.step(number, events)
+        table = told_trees(number, before, world.state, world.groups, world.overlay)
+        columns = table.to_pydict()
+        columns["parent"] = [-1 if parent is None else parent for parent in columns["parent"]]
+        rows = list(zip(*columns.values(), strict=True))
+        assert len(rows) == len(set(rows))
+        told |= set(rows)
+        new = trees_of(theirs)
+        expected |= expected_rows(number, old, new, set(theirs.live))
+        old = new
+    return told, expected
+
+
+def test_trees_are_told_as_the_oracle_has_them():
+    together = set()
+    for seed in SEEDS:
+        told, expected = play(seed)
+        assert told == expected
+        together |= told
+    moments = {(row[1], row[-1], row[-2]) for row in together}  # moment, alive, orphan
+    assert {("before", True, False), ("after", True, True), ("after", False, False)} <= moments
+
+
+def test_large_trees_are_not_told():
+    world = world_of(random_world(0))
+    world.step(0, [event for event in world.case.events if event[0] == 0])
+    group = int(np.bincount(world.state.entries.key // world.state.size).argmax())
+    tree = tree_of(world.state, group)
+    tree.orphan[0] = True  # so that there is something to tell
+    many = tree.take(np.resize(np.arange(len(tree.node)), MOST_NODES + 1))
+    for before, is_told in ((tree, True), (many, False)):
+        told = told_trees(1, {group: before}, world.state, world.groups, world.overlay)
+        assert (len(told) > 0) is is_told
+
+
+def test_small_groups_are_watched():
+    """Those with nearly 14 members that are alive at the start; of equals the smaller number."""
+    sizes = {3: 14, 5: 90, 7: 12, 8: 16, 9: 1, 20: 13, 21: 15, 22: 14, 30: 50, 31: 12, 40: 14}
+    numbers, late = np.array(list(sizes)), np.arange(90, 110)  # 20 of group 40 come later
+    groups = np.r_[np.repeat(numbers, list(sizes.values())), np.full(len(late), 40)]
+    nodes = np.concatenate([*map(np.arange, sizes.values()), late])
+    members = WorldGroups(numbers, groups, nodes, AccessLists.open())
+    watched = [3, 7, 8, 20, 21, 22, 31]
+    assert watched_groups(members, 90).tolist() == [*watched, 40]
+    assert watched_groups(members, 110).tolist() == sorted([*watched, 9])
+    assert len(watched) + 1 == WATCHED
+    of_two = groups < 6
+    few = WorldGroups(numbers[:2], groups[of_two], nodes[of_two], AccessLists.open())
+    assert watched_groups(few, 90).tolist() == [3, 5]
