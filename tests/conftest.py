@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
 from scribe_spark.runtime.session import session as make_session
+
+ROOT = Path(__file__).resolve().parent.parent
 
 MASTER, PARTITIONS = "local[2]", 2
 
@@ -39,6 +43,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the files of tests."""
     places = {name: place for place, name in enumerate(SLOW)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def empty_working_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Run every test in an empty folder, whatever lies in the checkout, and see it left empty.
+
+    Programs that tests start take the package of this checkout, nevertheless.
+    """
+    folder = tmp_path_factory.mktemp("empty")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+        yield
+    left = sorted(path.name for path in folder.iterdir())
+    assert not left, f"tests have left {', '.join(left)} in the working directory"
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ def call(capsys):
 def shell(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "scribe_spark.cli", *arguments],
-        cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 
 
@@ -56,6 +56,11 @@ BAD = {
     "run --seed": "flag = '--seed': Option '--seed' requires an argument.",
     "run --seed --nodes 5": "seed = '': needs a value; --nodes is the next flag",
     "run --resume=1": "flag = '--resume=1': Option '--resume' does not take a value.",
+    "run --seed \u0663": "seed = '\u0663': must be a whole number",
+    "run --p-top \uff10.5": "p_top = '\uff10.5': must be a number",
+    "sweep --set b=\u0662": "b = '\u0662': must be a whole number",
+    "reference-tree --hosts 10,10": "hosts = '10,10': has 10 twice; leave one of them out",
+    "world --groups 4 --generator root-failure --roots 5": "roots = 5: must be at most 4",
     "run --p-top high": "p_top = 'high': must be a number",
     "run --nodes 0": "nodes = 0: must be at least 1",
     "run --groups -1": "groups = -1: must be at least 0",
@@ -278,7 +283,7 @@ def test_the_list_of_commands_loads_no_config():
         "try: main(['--help'])\n"
         "finally: assert not {'pydantic', 'scribe_spark.config'} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "topology        Statistics of a topology" in done.stdout
 
@@ -290,7 +295,7 @@ def test_help_and_dry_run_load_no_spark(arguments):
         f"try: main({list(arguments)})\n"
         "finally: assert not {'pyspark', 'pandas', 'numpy', 'rich'} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -548,7 +553,7 @@ def test_ctrl_c_in_a_shell(tmp_path):
     """The real signal, in the midst of something long that is not Spark."""
     program = subprocess.Popen(
         [sys.executable, "-m", "scribe_spark.cli", "topology", "--stub-size", "19"],
-        cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     time.sleep(4)
     program.send_signal(signal.SIGINT)

@@ -29,6 +29,7 @@ from scribe_spark.config import (
     read_toml,
     write_toml,
 )
+from scribe_spark.config.toml import MOST_BYTES, MOST_PARTS
 from scribe_spark.errors import InputError
 
 # ------------------------------------------------------------------------------ fields and sections
@@ -349,6 +350,48 @@ def test_deeply_nested_toml(tmp_path, content):
     file.write_text(content)
     with pytest.raises(InputError, match="nested too deeply"):
         read_toml(file)
+
+
+PART = 'ab.\'c.d\'."e\\".f".'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a." * 100_000 + "a = 1",  # took more than a minute
+        "[" + "a." * 100_000 + "a]",
+        "x = {" + "a . " * 60_000 + "a = 1}",
+        PART * 10_000 + "a = 1",
+        "x = {y = '''a'b\"c''', " + '"z".' * 50_000 + '"z" = 1}',
+        'x = """a\'b"c""" # \'\n' + "'z'." * 50_000 + "'z' = 1",
+    ],
+)
+def test_a_key_of_too_many_parts_is_refused_before_it_is_parsed(tmp_path, content, monkeypatch):
+    monkeypatch.setattr("tomllib.loads", lambda text: pytest.fail("would be parsed"))
+    (tmp_path / "run.toml").write_text(content)
+    with pytest.raises(InputError, match=f"a key has more than {MOST_PARTS} parts"):
+        read_toml(tmp_path / "run.toml")
+
+
+def test_dots_that_are_in_no_key_are_taken(tmp_path):
+    dots = "a." * 1_000
+    text = f'out = \'{dots}\' # {dots}\nx = "{dots}"\ny = """\n{dots}"""""\nsweep.overlay.b = [2]\n'
+    (tmp_path / "run.toml").write_text(text)
+    assert read_toml(tmp_path / "run.toml")["out"] == dots
+
+
+def test_a_text_of_too_many_bytes_is_refused_before_it_is_parsed(tmp_path, monkeypatch):
+    file = tmp_path / "run.toml"
+    head = "[sweep]\nseed = ["
+    file.write_text(head + "1" * (MOST_BYTES - len(head) - 1) + "]")
+    with pytest.raises(InputError, match="is not TOML: Exceeds the limit"):
+        read_toml(file)
+    monkeypatch.setattr("tomllib.loads", lambda text: pytest.fail("would be parsed"))
+    file.write_text(file.read_text() + "\n")
+    with pytest.raises(InputError, match="is not a config: it has more than 262,144 bytes"):
+        read_toml(file)
+    with pytest.raises(InputError, match="is not a config: it has more than 262,144 bytes"):
+        read_toml("/dev/zero")
 
 
 def test_missing_toml(tmp_path):

@@ -49,7 +49,7 @@ FIRST = {
 
 def test_generated_pages_are_up_to_date():
     command = [sys.executable, "-m", "tools.write_docs", "--check"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr + "run `make docs`"
 
 

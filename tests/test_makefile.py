@@ -149,3 +149,15 @@ def test_every_notebook_is_run(clone):
 def test_setup_happens_once(clone):
     assert "pip" not in make(clone, "-n", "setup")
     assert "pip" in make(clone, "-n", "-W", "setup.cfg", "setup")
+
+
+def test_the_tests_are_run_over_what_the_first_run_left():
+    """`.ci/run` has README's commands in README's order, and the run where `make run` puts it."""
+    readme = (ROOT / "README.md").read_text()
+    block = readme.split("## Quick start")[1].split("```")[1]
+    commands = [line.split("#")[0].strip() for line in block.splitlines() if "make" in line]
+    assert commands == ["make run", "make test"]
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    first = lines.index("make run NODES=2000 GROUPS=50")
+    assert first < lines.index("make test")
+    assert not any("OUT=" in line for line in lines)

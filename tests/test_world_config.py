@@ -107,6 +107,7 @@ TOGETHER = [
     ({"groups": 3, "refresh": 4}, "child_timeout = 4: must be more than refresh, which is 4"),
     ({"groups": 3, "members": "m.csv"}, "groups = 3: is what the table of members says; leave out"),
     ({"publish_source": "root", "publish_rate": 2.0}, "publish_rate = 2.0: is more than the 1 tha"),
+    ({"groups": 4, "generator": "root-failure", "roots": 5}, "roots = 5: must be at most 4: each"),
     ({"publishers": 3, "publish_rate": 3.5}, "publish_rate = 3.5: is more than the 3 that sources"),
     ({"publish_source": "root", "publishers": 2}, "publishers = 2: must be 0 or 1: a group has on"),
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from scribe_spark.errors import InputError
 
-__all__ = ["drawn_or_read", "estimated_memberships", "refuse_misfits"]
+__all__ = ["drawn_or_read", "estimated_memberships", "refuse_misfits", "refuse_missing_roots"]
 
 
 def drawn_or_read(
@@ -99,3 +99,21 @@ def refuse_misfits(
             f"most {most:,}"
         )
         raise InputError("groups", count, remedy)
+
+
+def refuse_missing_roots(roots: int, count: int) -> None:
+    """Refuse that more roots fail than there are groups.
+
+    Parameters
+    ----------
+    roots : int
+        The roots of this many groups fail.
+    count : int
+        Groups, G.
+
+    Raises
+    ------
+    InputError
+    """
+    if roots > count:
+        raise InputError("roots", roots, f"must be at most {count:,}: each group has one root")

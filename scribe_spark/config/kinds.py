@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from scribe_spark.errors import InputError
 
-__all__ = ["Kind", "kind_of"]
+__all__ = ["Kind", "kind_of", "whole_number"]
 
 #: What a value must be, in words.
 _WORDS = {
@@ -51,9 +51,34 @@ class Kind:
         try:
             if self.name == "bool":
                 return {"true": True, "false": False}[text]
-            return {"int": int, "float": float}.get(self.name, str)(text)
+            return {"int": whole_number, "float": _number}.get(self.name, str)(text)
         except (KeyError, ValueError):
             raise InputError(field, text, f"must be {_WORDS[self.name]}") from None
+
+
+def whole_number(text: str) -> int:
+    """A whole number out of its text, in the digits 0 to 9 and no others that Python knows.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> whole_number("12")
+    12
+    """
+    return int(_ascii(text))
+
+
+def _number(text: str) -> float:
+    return float(_ascii(text))
+
+
+def _ascii(text: str) -> str:
+    if not text.isascii():
+        raise ValueError("has digits of another script")
+    return text
 
 
 def kind_of(annotation: Any) -> Kind:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from scribe_spark.config.kinds import whole_number
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.section import Section
@@ -26,19 +27,22 @@ MOST_CONNECTIONS = 1_000_000
 def _whole_numbers(value: Any) -> Any:
     """Numbers out of a list, or of one text in which commas separate them."""
     if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
+        value = value.split(",") if value.strip() else []
     elif not isinstance(value, list | tuple):
         value = [value]
     try:
-        numbers = [int(part) if isinstance(part, str) else part for part in value]
+        numbers = [whole_number(part) if isinstance(part, str) else part for part in value]
     except ValueError:
         numbers = [None]
     if not all(type(number) is int for number in numbers):
         raise ValueError("must be whole numbers, in a list or separated by commas")
-    return tuple(dict.fromkeys(numbers))
+    if len(set(numbers)) < len(numbers):
+        twice = next(number for number in numbers if numbers.count(number) > 1)
+        raise ValueError(f"has {twice} twice; leave one of them out")
+    return tuple(numbers)
 
 
-#: Whole numbers in a list, or in one text, separated by commas; each once.
+#: Whole numbers in a list, or in one text, separated by commas; none twice.
 WholeNumbers = Annotated[tuple[int, ...], BeforeValidator(_whole_numbers)]
 
 

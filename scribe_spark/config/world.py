@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import model_validator
 
-from scribe_spark.config.drawn_groups import refuse_misfits
+from scribe_spark.config.drawn_groups import refuse_misfits, refuse_missing_roots
 from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
@@ -76,6 +76,12 @@ class WorldConfig(NetworkConfig):
         if self.overlay.contact == "latest":
             remedy = "is of runs: a world does not remember when its nodes arrived; give nearest"
             raise InputError("contact", "latest", remedy)
+        return self
+
+    @model_validator(mode="after")
+    def _roots_exist(self) -> WorldConfig:
+        if self.scribe.count and "root-failure" in self.world.generators:
+            refuse_missing_roots(self.world.roots, self.scribe.count)
         return self
 
     @model_validator(mode="after")

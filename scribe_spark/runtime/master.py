@@ -12,14 +12,14 @@ __all__ = ["check_master", "is_local", "on_this_machine", "reach_master"]
 
 _REMEDY = "use local[*], local[4], spark://HOST:PORT, yarn or k8s://URL"
 
-_LOCAL = re.compile(r"local(\[(?P<threads>\*|\d+)(\s*,\s*(?P<failures>\d+))?\])?")
+_LOCAL = re.compile(r"local(\[(?P<threads>\*|[0-9]+)(\s*,\s*(?P<failures>[0-9]+))?\])?")
 _LOCAL_CLUSTER = re.compile(
-    r"local-cluster\[\s*(?P<executors>\d+)\s*,\s*(?P<cores>\d+)\s*,\s*(?P<memory>\d+)\s*\]"
+    r"local-cluster\[\s*(?P<executors>[0-9]+)\s*,\s*(?P<cores>[0-9]+)\s*,\s*(?P<memory>[0-9]+)\s*\]"
 )
-_STANDALONE = re.compile(r"spark://(?P<hosts>[^,/\s]+:\d+(,[^,/\s]+:\d+)*)")
+_STANDALONE = re.compile(r"spark://(?P<hosts>[^,/\s]+:[0-9]+(,[^,/\s]+:[0-9]+)*)")
 #: Kubernetes: the address of its API server, over TLS unless it says http.
 _KUBERNETES = re.compile(
-    r"k8s://((?P<scheme>https?)://)?(?P<host>\[[^\]/\s]+\]|[^:/\s]+)(:(?P<port>\d+))?(/\S*)?"
+    r"k8s://((?P<scheme>https?)://)?(?P<host>\[[^\]/\s]+\]|[^:/\s]+)(:(?P<port>[0-9]+))?(/\S*)?"
 )
 
 #: Bounds of the numbers in a master; beyond them Spark fails in its own words.

@@ -91,7 +91,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def shell(arguments: list[str], **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        arguments, cwd=ROOT, env=environment(**more), capture_output=True, text=True, timeout=600
+        arguments, env=environment(**more), capture_output=True, text=True, timeout=600
     )
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from scribe_spark import experiments
 
-from .conftest import GROWN, JAVA, ROOT, command, environment, flags, left, manifest, shell
+from .conftest import GROWN, JAVA, command, environment, flags, left, manifest, shell
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ def killed_when(arguments: list[str], log: Path, ripe: Callable[[], bool]) -> No
     """Start a run and kill its processes, Python and Java, in the moment that `ripe` says."""
     with open(log, "w") as stderr:
         run = subprocess.Popen(
-            arguments, cwd=ROOT, env=environment(**EXECUTORS), start_new_session=True,
+            arguments, env=environment(**EXECUTORS), start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=stderr,
         )  # fmt: skip
         end = time.monotonic() + 300

@@ -20,7 +20,7 @@ def test_defaults_are_the_papers():
 
 
 def test_numbers_in_a_list_or_separated_by_commas():
-    one = ReferenceTreeConfig(hosts="10, 20,10", children=[2, 3], scaling=1000)
+    one = ReferenceTreeConfig(hosts="10, 20", children=[2, 3], scaling=1000)
     other = ReferenceTreeConfig(reference_tree={"hosts": [10, 20], "children": "2,3",
                                                 "scaling": (1000,)})  # fmt: skip
     assert one == other
@@ -42,6 +42,12 @@ ROUTED = {"dht": "routed", "scaling": 9, "assignment": "pastry"}
         ({"hosts": "256"}, "hosts = 256: leaves no key for one host more; 8 bits have 256 keys"),
         ({"hosts": "x"}, "hosts = 'x': must be whole numbers, in a list or separated by commas"),
         ({"hosts": [True]}, "must be whole numbers"),
+        ({"hosts": "10,10"}, "hosts = '10,10': has 10 twice; leave one of them out"),
+        ({"hosts": [10, 20, 10]}, "hosts = [10, 20, 10]: has 10 twice; leave one of them out"),
+        ({"children": "3,03"}, "children = '3,03': has 3 twice; leave one of them out"),
+        ({"scaling": "9,9"}, "scaling = '9,9': has 9 twice; leave one of them out"),
+        ({"hosts": "10,,20"}, "hosts = '10,,20': must be whole numbers"),
+        ({"hosts": "\u0663"}, "hosts = '\u0663': must be whole numbers"),
         ({"hosts": 0}, "hosts = 0: must be from 1 to 10,000,000"),
         ({"hosts": []}, "must have at least one number"),
         ({"children": "2,1"}, "children = 1: must be from 2 to 1,048,576"),

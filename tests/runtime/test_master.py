@@ -38,6 +38,7 @@ BAD = [
     "spark://host:70000",
     "spark://",
     "LOCAL",
+    "local[\N{ARABIC-INDIC DIGIT FOUR}]",
     "other://host",  # spark-submit, which starts every session's JVM, takes no other scheme
     "mesos://host:5050",
     "k8s://",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from pathlib import Path
 
@@ -302,6 +303,15 @@ def test_members_creators_and_groupids_are_those_of_a_run(spark, nodes):
     assert sorted(found) == sorted(rows)
     created = world_events(nodes, config).where("event = 'create'").collect()
     assert {(r["group"], r["node"]) for r in created} == {(r["group"], r["creator"]) for r in rows}
+
+
+def test_no_more_roots_fail_than_a_table_has_groups(nodes, tmp_path):
+    (tmp_path / "m.csv").write_text("group,node\n1,0\n1,2\n7,3\n")
+    given = {"nodes": 50, "members": str(tmp_path / "m.csv"), "generator": "root-failure"}
+    check_world(WorldConfig(**given, roots=2))
+    for check in (check_world, functools.partial(world_events, nodes=nodes)):
+        with pytest.raises(InputError, match="roots = 3: must be at most 2: each group has one"):
+            check(config=WorldConfig(**given, roots=3))
 
 
 def test_roots_fail_and_publish(nodes):
