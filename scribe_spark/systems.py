@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scribe_spark.config.trees import PLAIN
+from scribe_spark.core.registry import Registry
 from scribe_spark.errors import check_names
 
 if TYPE_CHECKING:
@@ -187,47 +188,45 @@ def tree_variant(
 
 # --- the registry
 
-_SYSTEMS: dict[str, System] = {
-    system.name: system
-    for system in (
-        System(
-            "scribe",
-            "Scribe",
-            TREE,
-            _scribe,
-            ("7", "8", "9", "10", "12", "13", "14"),
-            after_failure="rejoin",
-        ),
-        tree_variant(
-            "bottleneck",
-            "Scribe, bottleneck remover",
-            _remove_bottlenecks,
-            figures=("11",),
-            own_figures={"children_entries": "11"},
-            joins_after="scribe",
-            limited=True,
-        ),
-        tree_variant("collapse", "Collapse", _collapse, figures=("12", "13", "14")),
-        tree_variant(
-            "lazy",
-            "Lazy growth",
-            _grow_lazily,
-            figures=("12", "13", "14"),
-            own_figures={"overloaded": "IV.F"},
-            limited=True,
-        ),
-        System(
-            "reference_tree",
-            "Reference tree",
-            TREE,
-            _reference_tree,
-            variant="reference_tree",
-            after_failure="reconfigure",
-        ),
-        System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
-        System("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),
-    )
-}
+_SYSTEMS: Registry[System] = Registry(
+    "system",
+    System(
+        "scribe",
+        "Scribe",
+        TREE,
+        _scribe,
+        ("7", "8", "9", "10", "12", "13", "14"),
+        after_failure="rejoin",
+    ),
+    tree_variant(
+        "bottleneck",
+        "Scribe, bottleneck remover",
+        _remove_bottlenecks,
+        figures=("11",),
+        own_figures={"children_entries": "11"},
+        joins_after="scribe",
+        limited=True,
+    ),
+    tree_variant("collapse", "Collapse", _collapse, figures=("12", "13", "14")),
+    tree_variant(
+        "lazy",
+        "Lazy growth",
+        _grow_lazily,
+        figures=("12", "13", "14"),
+        own_figures={"overloaded": "IV.F"},
+        limited=True,
+    ),
+    System(
+        "reference_tree",
+        "Reference tree",
+        TREE,
+        _reference_tree,
+        variant="reference_tree",
+        after_failure="reconfigure",
+    ),
+    System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
+    System("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),
+)
 
 
 def register_system(system: System) -> System:
@@ -236,19 +235,16 @@ def register_system(system: System) -> System:
     Raises
     ------
     ValueError
-        A system of that name is there already, or a second one of family :data:`IP`.
+        The package has a system of that name, or it is a second one of family :data:`IP`.
     """
-    if system.name in _SYSTEMS:
-        raise ValueError(f"a system {system.name!r} is registered already")
     if system.family == IP:
         raise ValueError(f"{baseline().name} is what delays are compared with; it is the only one")
-    _SYSTEMS[system.name] = system
-    return system
+    return _SYSTEMS.register(system)
 
 
 def unregister_system(name: str) -> None:
     """Take a system out again; nothing happens if there is none of that name."""
-    _SYSTEMS.pop(name, None)
+    _SYSTEMS.unregister(name)
 
 
 def all_systems() -> tuple[System, ...]:

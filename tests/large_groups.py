@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark import draws, ids
+from scribe_spark import draws
+from scribe_spark.core import u128
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.living.leaf_sets import ring_leaves
@@ -40,7 +41,7 @@ def full_overlay(known: Ring, leaf_set: int = 16, b: int = 4, seed: int = 1) -> 
     states.leaves[:] = ring_leaves(live, leaf_set // 2)
     for row in range(states.cells.shape[1]):
         kept = np.uint64(2**64 - (1 << (64 - b * row))) if row else np.uint64(0)
-        own = ids.digit_np(known.hi, known.lo, row, b)
+        own = u128.digit_np(known.hi, known.lo, row, b)
         for column in range(2**b):
             start = (known.hi & kept) | np.uint64(column << (64 - b * (row + 1)))
             end = start | np.uint64((1 << (64 - b * (row + 1))) - 1)

@@ -8,8 +8,8 @@
 from pyspark.sql import functions as F
 
 from scribe_spark import Application, RunConfig, Simulation, Step, Table
+from scribe_spark.core.u128 import half_of_digest
 from scribe_spark.draws import below
-from scribe_spark.ids import half_of_digest
 from scribe_spark.overlay import start_path
 
 dbutils.widgets.text("nodes", "2000", "Nodes")

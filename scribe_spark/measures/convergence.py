@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import draws
+from scribe_spark.core.arrays import index_in_run
 from scribe_spark.measures.group_size import rank_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.runtime.blocks import read_partition, union_tables
@@ -100,7 +101,7 @@ def _travelled(
     order = np.lexsort((columns["child"][~is_leg], columns["drawn"][~is_leg], group[~is_leg]))
     of = group[~is_leg][order]
     member = (of * width + columns["child"][~is_leg][order]).astype(np.int64)
-    place = np.arange(len(of)) - np.searchsorted(of, of)
+    place = index_in_run(of)
     first = np.flatnonzero((place[:-1] % 2 == 0) & (of[:-1] == of[1:]))
     a, b = (np.searchsorted(trees, member[pair]) for pair in (first, first + 1))
     ends = router[a], router[b]

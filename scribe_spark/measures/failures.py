@@ -21,11 +21,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.core.arrays import numbered
+from scribe_spark.core.u128 import from_halves
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.reference_tree.failures import failures_by_depth
 from scribe_spark.reference_tree.lineages import depths
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.reference_tree.wide import from_halves
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.systems import System
 
@@ -74,10 +75,7 @@ def _rejoin(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return
     group, parent, child = (rows.column(n).to_numpy() for n in ("group", "parent", "child"))
     ends = np.stack([np.r_[group, group], np.r_[parent, child]])
-    order = np.lexsort(ends[::-1])
-    new = (np.diff(ends[:, order], axis=1) != 0).any(axis=0)
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.r_[0, np.cumsum(new)]
+    number = numbered(*ends)
     upper, lower = np.split(number, 2)
     above = np.full(number.max() + 1, -1)
     above[lower] = upper

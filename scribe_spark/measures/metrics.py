@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from scribe_spark.core.registry import Registry
 from scribe_spark.measures.convergence import CONVERGENCE
 from scribe_spark.measures.delay import DELAY
 from scribe_spark.measures.distributions import distributions, read_histograms
@@ -38,12 +39,11 @@ __all__ = [
 ]
 
 #: In the order of metrics.
-_BUILT_IN = (
+_MEASURES: Registry[Measure] = Registry(
+    "measure",
     *(NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING),
     FAILURES,
 )
-
-_MEASURES: dict[str, Measure] = {measure.name: measure for measure in _BUILT_IN}
 
 
 def register_measure(measure: Measure) -> Measure:
@@ -52,24 +52,24 @@ def register_measure(measure: Measure) -> Measure:
     Raises
     ------
     ValueError
-        A measure of that name, or one of its metrics or distributions, is there already.
+        The package has a measure of that name, or another measure one of its metrics or
+        distributions.
     """
-    if measure.name in _MEASURES:
-        raise ValueError(f"a measure {measure.name!r} is registered already")
     for other in _MEASURES.values():
+        if other.name == measure.name:
+            continue
         names = {m.name for m in other.metrics} & {m.name for m in measure.metrics}
         names |= {d.measure for d in other.distributions} & {
             d.measure for d in measure.distributions
         }
         if names:
             raise ValueError(f"{min(names)!r} is of the measure {other.name!r} already")
-    _MEASURES[measure.name] = measure
-    return measure
+    return _MEASURES.register(measure)
 
 
 def unregister_measure(name: str) -> None:
     """Take a measure out again; nothing happens if there is none of that name."""
-    _MEASURES.pop(name, None)
+    _MEASURES.unregister(name)
 
 
 def all_measures() -> tuple[Measure, ...]:

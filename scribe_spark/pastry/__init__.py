@@ -5,7 +5,6 @@ from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.registry import (
     OverlayKind,
     build_overlay,
-    overlay_kinds,
     register_overlay,
     unregister_overlay,
 )
@@ -18,7 +17,6 @@ __all__ = [
     "make_nodes",
     "node_name",
     "node_vertices",
-    "overlay_kinds",
     "register_overlay",
     "routing_table",
     "table_entries",

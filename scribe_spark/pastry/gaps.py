@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark import ids
-from scribe_spark.pastry.ragged import offsets_of
+from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import offsets_of
 from scribe_spark.pastry.ring import Ring
 
 __all__ = ["CONTINUED", "Gaps", "find_gaps"]

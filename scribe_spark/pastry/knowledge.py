@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from scribe_spark.core.arrays import offsets_of, struct_lists
 from scribe_spark.pastry.leaf_set import LeafSets, covers_ring
-from scribe_spark.pastry.ragged import offsets_of, struct_lists
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.pastry.routing_table import RoutingTables
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark import ids
+from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import list_array, offsets_of, row_max
 from scribe_spark.pastry.gaps import CONTINUED, Gaps, find_gaps
 from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.ragged import list_array, offsets_of, row_max
 from scribe_spark.pastry.ring import Ring
 
 __all__ = ["LAYOUT", "pack", "pack_in_blocks"]

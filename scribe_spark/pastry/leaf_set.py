@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.pastry.ragged import kept_offsets, row_numbers, row_values
+from scribe_spark.core.arrays import kept_offsets, row_numbers, row_values
 
 __all__ = ["LeafSets", "covers_ring"]
 

@@ -12,7 +12,7 @@ import functools
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import ids
+from scribe_spark.core import u128 as ids
 from scribe_spark.pastry.gaps import CONTINUED
 
 __all__ = ["RESERVED_COLUMNS", "next_hop"]

@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark import draws, ids, schemas
+from scribe_spark import draws, schemas
+from scribe_spark.core import u128 as ids
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import RunConfig

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.pastry.ragged import offsets_of
+from scribe_spark.core.arrays import offsets_of
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 

@@ -17,7 +17,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from scribe_spark import draws, ids
+from scribe_spark import draws
+from scribe_spark.core import u128 as ids
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.next_hop import RESERVED_COLUMNS, next_hop
 from scribe_spark.pastry.overlay import PastryOverlay

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
+from scribe_spark.core.registry import Registry
 from scribe_spark.errors import named
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.arrivals.overlay import arrivals
@@ -28,7 +29,6 @@ __all__ = [
     "arrival_rules",
     "build_overlay",
     "check_overlay",
-    "overlay_kinds",
     "register_overlay",
     "unregister_overlay",
 ]
@@ -87,28 +87,27 @@ def arrival_rules(config: OverlayConfig, seed: int) -> ArrivalRules:
     )
 
 
-_KINDS: dict[str, OverlayKind] = {
-    kind.name: kind
-    for kind in (
-        OverlayKind("perfect", _perfect, randomised=True),
-        OverlayKind("arrivals", _arrivals, randomised=True, drawn=True),
-    )
-}
+_KINDS: Registry[OverlayKind] = Registry(
+    "kind of overlay",
+    OverlayKind("perfect", _perfect, randomised=True),
+    OverlayKind("arrivals", _arrivals, randomised=True, drawn=True),
+)
 
 
-def overlay_kinds() -> dict[str, OverlayKind]:
-    """Every kind of overlay, by its name."""
-    return dict(_KINDS)
+def register_overlay(kind: OverlayKind) -> OverlayKind:
+    """Add a kind of overlay to this process.
 
-
-def register_overlay(kind: OverlayKind) -> None:
-    """Add a kind of overlay to this process, or replace the one of that name."""
-    _KINDS[kind.name] = kind
+    Raises
+    ------
+    ValueError
+        The package has one of that name.
+    """
+    return _KINDS.register(kind)
 
 
 def unregister_overlay(name: str) -> None:
-    """Take a kind away again."""
-    del _KINDS[name]
+    """Take a kind out again; nothing happens if there is none of that name."""
+    _KINDS.unregister(name)
 
 
 def check_overlay(config: OverlayConfig) -> OverlayKind:

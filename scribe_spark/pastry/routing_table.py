@@ -13,7 +13,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.pastry.ragged import kept_offsets, offsets_of, row_numbers, row_values
+from scribe_spark.core.arrays import kept_offsets, offsets_of, row_numbers, row_values
 
 __all__ = ["RoutingTables", "routing_table", "table_entries"]
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from scribe_spark.core.u128 import Numbers, halves_of
 from scribe_spark.reference_tree.buckets import Buckets, bucket_of_key
 from scribe_spark.reference_tree.climb import climb
 from scribe_spark.reference_tree.explore import explore
@@ -27,7 +28,6 @@ from scribe_spark.reference_tree.searches import (
     first_branches,
 )
 from scribe_spark.reference_tree.topmost import topmost_keys
-from scribe_spark.reference_tree.wide import Numbers, halves
 
 __all__ = [
     "ANSWER",
@@ -95,7 +95,7 @@ def places_of(rings: Rings, node: np.ndarray) -> np.ndarray:
 
 
 def _topmost(rings: Rings, rows: np.ndarray) -> dict[str, np.ndarray]:
-    hi, lo = (half[rows].view(np.int64) for half in halves(rings.topmost))
+    hi, lo = (half[rows].view(np.int64) for half in halves_of(rings.topmost))
     return {
         "node": rings.node[rows],
         "topmost_hi": hi,
@@ -183,7 +183,7 @@ def _lookups(
     """Rows of look-ups; `node` has the numbers of askers that are known by their places in it."""
     if asked:
         each = Asked.join(asked)
-        hi, lo = (half.view(np.int64) for half in halves(each.key))
+        hi, lo = (half.view(np.int64) for half in halves_of(each.key))
         yield _rows(
             LOOKUP,
             node=each.asker if node is None else node[each.asker],

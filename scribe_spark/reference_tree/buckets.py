@@ -18,11 +18,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.core.u128 import Numbers, Wide, from_halves, halves
 from scribe_spark.errors import InputError
-from scribe_spark.ids import halves
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.reference_tree.wide import Numbers, Wide, from_halves
 from scribe_spark.runtime.blocks import read_partition
 
 __all__ = [

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.ids import halves
+from scribe_spark.core.u128 import from_halves, halves
 from scribe_spark.overlay import Application, Overlay, start_path
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree.bucket_searches import (
@@ -38,7 +38,6 @@ from scribe_spark.reference_tree.buckets import Buckets, bucket_column
 from scribe_spark.reference_tree.rings import CHORD
 from scribe_spark.reference_tree.rows import LOOKUPS
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.reference_tree.wide import from_halves
 from scribe_spark.runtime.blocks import materialise, release, union_tables
 from scribe_spark.underlay.protocol import Underlay
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import expand
+from scribe_spark.core.u128 import Numbers, maximum, minimum, where
 from scribe_spark.reference_tree.rings import Rings, contains
 from scribe_spark.reference_tree.searches import Asked, Branches
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.reference_tree.wide import Numbers, maximum, minimum, where
 
 __all__ = ["Found", "explore"]
 
@@ -142,10 +143,8 @@ def _parts(
     unknown = unknown[0][rows], unknown[1][rows]
     first = part.index(maximum(part.first, unknown[0]))
     last = part.index(minimum(part.last, unknown[1]))
-    count = np.maximum(last - first + 1, 0)
-    repeated = np.repeat(np.arange(len(rows)), count)
-    place = np.arange(len(repeated)) - np.repeat(np.cumsum(count) - count, count)
-    subtree = part[repeated].subtree(first[repeated] + place)
+    repeated, index = expand(first, np.maximum(first, last + 1))
+    subtree = part[repeated].subtree(index)
     own_first, own_last = branches.own_first[repeated], branches.own_last[repeated]
     onward = Branches(
         branches.asker[repeated],

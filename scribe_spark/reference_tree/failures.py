@@ -12,6 +12,8 @@ import dataclasses
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.core.arrays import index_in_run
+from scribe_spark.core.u128 import Numbers, number
 from scribe_spark.reference_tree.area import depths
 from scribe_spark.reference_tree.reconfiguration import (
     Links,
@@ -22,7 +24,6 @@ from scribe_spark.reference_tree.reconfiguration import (
 from scribe_spark.reference_tree.rings import CHORD, Rings, last_keys
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.reference_tree.wide import Numbers, number
 
 __all__ = ["failures_by_depth"]
 
@@ -56,7 +57,7 @@ def failures_by_depth(
     depth, links = depths(parent, np.ones(n, dtype=bool)), Links.of_parents(parent)
     drawn = draws.uniform(draws.stream(0, "failing hosts"), n)
     order = np.lexsort((drawn, depth))
-    place_in_depth = everybody - np.searchsorted(depth[order], depth[order])
+    place_in_depth = index_in_run(depth[order])
     rows = []
     for host in order[place_in_depth < sample].tolist():
         if n == 1:

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from scribe_spark.core.u128 import halves_of
 from scribe_spark.reference_tree.bucket_searches import places_of
 from scribe_spark.reference_tree.bucket_steps import cut_ring, each_bucket
 from scribe_spark.reference_tree.buckets import Buckets
 from scribe_spark.reference_tree.rings import CHORD
 from scribe_spark.reference_tree.rows import KEYSETS
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.reference_tree.wide import halves
 
 __all__ = ["keysets"]
 
@@ -49,7 +49,7 @@ def _keysets(
     rings = buckets.rings(bucket, hi, lo, node)
     rows = places_of(rings, node)
     columns = [
-        half[rows].view(np.int64) for key in (rings.first, rings.last) for half in halves(key)
+        half[rows].view(np.int64) for key in (rings.first, rings.last) for half in halves_of(key)
     ]
     yield pa.RecordBatch.from_arrays(
         [pa.array(column) for column in (rings.node[rows], *columns)], KEYSETS.names

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from scribe_spark.core.arrays import offsets_of
 from scribe_spark.runtime.blocks import read_partition
 
 __all__ = ["host_depths", "lineages", "ways_up"]
@@ -89,7 +90,7 @@ def ways_up(above: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray
         steps.append((row, at))
         length[row] += 1
         at = above[at]
-    offsets = np.r_[0, np.cumsum(length)]
+    offsets = offsets_of(length)
     way = np.empty(offsets[-1], dtype=np.int64)
     for hop, (row, at) in enumerate(steps):
         way[offsets[row] + hop] = at

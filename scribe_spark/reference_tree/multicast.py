@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.core.arrays import offsets_of
 from scribe_spark.multicast import Multicast
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree.lineages import lineages
@@ -128,7 +129,7 @@ def _subscribers(rows: pa.Table) -> Subscribers:
     )
     lengths, ancestors = _flat(rows.column("ancestors"))
     _, routers = _flat(rows.column("routers"))
-    offsets = np.r_[0, np.cumsum(lengths, dtype=np.int64)]
+    offsets = offsets_of(lengths)
     return Subscribers(group, node, router, is_source, offsets, ancestors, routers)
 
 

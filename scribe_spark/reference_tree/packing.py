@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from scribe_spark.core.u128 import Numbers, from_halves, halves_of
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Branches, Climbs
 from scribe_spark.reference_tree.tree import Subtrees
-from scribe_spark.reference_tree.wide import Numbers, from_halves, halves
 
 __all__ = ["pack", "pack_rings", "unpack", "unpack_rings"]
 
@@ -34,7 +34,7 @@ def _flat(name: str, column: Any) -> list[np.ndarray]:
 
 
 def _halves(column: Numbers) -> list[np.ndarray]:
-    return [half.view(np.int64) for half in halves(column)]
+    return [half.view(np.int64) for half in halves_of(column)]
 
 
 def _read(name: str, columns: list[np.ndarray], bits: int) -> Any:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import numbered
+
 __all__ = ["PrunedTrees", "Subscribers"]
 
 
@@ -180,13 +182,10 @@ class _Level:
             to_source = np.concatenate([below.to_source[climbing], to_source])
             is_member = np.concatenate([np.zeros(len(climbing), dtype=bool), is_member])
         node, router = subscribers.at_level(row, level)
-        order = np.lexsort((node, group[row]))
-        first = np.ones(len(order), dtype=bool)
-        first[1:] = (np.diff(group[row][order]) != 0) | (np.diff(node[order]) != 0)
-        number = np.empty(len(order), dtype=np.int64)
-        number[order] = np.cumsum(first) - 1
-        chosen = order[first]
-        hosts = len(chosen)
+        number = numbered(group[row], node)
+        hosts = int(number.max(initial=-1)) + 1
+        chosen = np.empty(hosts, dtype=np.int64)
+        chosen[number[::-1]] = np.arange(len(number))[::-1]  # the first row of each host
         if below is not None:
             below.above[climbing] = count + number[: len(climbing)]
         return cls(

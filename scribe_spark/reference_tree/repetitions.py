@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.core.u128 import Numbers, from_halves, halves_of
 from scribe_spark.reference_tree.area import areas, depths, links_changed
 from scribe_spark.reference_tree.reconfiguration import (
     Links,
@@ -26,7 +27,6 @@ from scribe_spark.reference_tree.reconfiguration import (
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import NOBODY
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.reference_tree.wide import Numbers, from_halves, halves
 
 __all__ = ["CONNECTION", "DISCONNECTION", "Histograms", "repeat_events"]
 
@@ -165,7 +165,7 @@ class _World:
     def _matrix(self) -> tuple[np.ndarray, np.ndarray]:
         """The ids of each ring, ascending: halves of shape (R, hosts)."""
         there = np.flatnonzero(self.here)
-        hi, lo = (half[there].reshape(len(self.raw), -1) for half in halves(self.ids))
+        hi, lo = (half[there].reshape(len(self.raw), -1) for half in halves_of(self.ids))
         order = np.lexsort((lo, hi), axis=1)
         return np.take_along_axis(hi, order, 1), np.take_along_axis(lo, order, 1)
 

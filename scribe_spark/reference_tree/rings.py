@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.u128 import Numbers, Wide, divide, lexsort, number, where
 from scribe_spark.errors import InputError
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.reference_tree.wide import Numbers, Wide, divide, lexsort, number, where
 
 __all__ = ["ASSIGNMENTS", "CHORD", "PASTRY", "Rings", "check_assignment", "contains", "last_keys"]
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from scribe_spark.core.u128 import Numbers, concatenate
 from scribe_spark.reference_tree.tree import Subtrees
-from scribe_spark.reference_tree.wide import Numbers, concatenate
 
 __all__ = ["NOBODY", "Asked", "Branches", "Climbs", "Parents", "first_branches"]
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.u128 import Numbers, where
 from scribe_spark.reference_tree.tree import ReferenceTree, Subtrees
-from scribe_spark.reference_tree.wide import Numbers, where
 
 __all__ = ["Topmost", "topmost_keys"]
 

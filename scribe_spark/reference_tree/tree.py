@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.errors import InputError
-from scribe_spark.reference_tree.wide import (
+from scribe_spark.core.u128 import (
     Numbers,
     concatenate,
     constant,
@@ -25,6 +24,7 @@ from scribe_spark.reference_tree.wide import (
     to_float,
     where,
 )
+from scribe_spark.errors import InputError
 
 __all__ = ["Part", "ReferenceTree", "Subtrees"]
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark import draws, ids, schemas
+from scribe_spark import draws, schemas
+from scribe_spark.core import u128
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.pastry.nodes import node_name
@@ -122,10 +123,10 @@ def make_groups(members: DataFrame, nodes: DataFrame, config: RunConfig) -> Data
     by = nodes.select(F.col("node").alias("creator"), "id_hi", F.col("router"))
     named = F.broadcast(sizes).join(by, "creator", "inner")
     if config.groups.ids == "creator":
-        key_hi, key_lo = F.col("id_hi"), ids.half_of_digest(F.sha1(name), 0)
+        key_hi, key_lo = F.col("id_hi"), u128.half_of_digest(F.sha1(name), 0)
     else:
         digest = F.sha1(F.concat(name, node_name(F.col("creator"))))
-        key_hi, key_lo = ids.half_of_digest(digest, 0), ids.half_of_digest(digest, 1)
+        key_hi, key_lo = u128.half_of_digest(digest, 0), u128.half_of_digest(digest, 1)
     return named.select(
         "group",
         key_hi.alias("key_hi"),

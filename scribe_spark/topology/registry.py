@@ -13,6 +13,7 @@ from typing_extensions import TypeIs
 
 from scribe_spark.config import RunConfig, TopologyConfig
 from scribe_spark.config.given_graph import GivenGraph
+from scribe_spark.core.registry import Registry
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import exists, is_local
 from scribe_spark.topology import power_law, topohub, transit_stub
@@ -29,33 +30,28 @@ __all__ = [
     "load",
     "needs_spark",
     "register_topology",
-    "kinds",
     "unregister_topology",
 ]
 
-_KINDS: dict[str, TopologyKind] = {
-    kind.name: kind
-    for kind in (
-        transit_stub.KIND,
-        power_law.KIND,
-        topohub.KIND,
-    )
-}
+_KINDS: Registry[TopologyKind] = Registry(
+    "kind of topology", transit_stub.KIND, power_law.KIND, topohub.KIND
+)
 
 
-def kinds() -> dict[str, TopologyKind]:
-    """Every kind of topology, by its name."""
-    return dict(_KINDS)
+def register_topology(kind: TopologyKind) -> TopologyKind:
+    """Add a kind of topology to this process.
 
-
-def register_topology(kind: TopologyKind) -> None:
-    """Add a kind of topology to this process, or replace the one of that name."""
-    _KINDS[kind.name] = kind
+    Raises
+    ------
+    ValueError
+        The package has one of that name.
+    """
+    return _KINDS.register(kind)
 
 
 def unregister_topology(name: str) -> None:
-    """Take a kind away again."""
-    del _KINDS[name]
+    """Take a kind out again; nothing happens if there is none of that name."""
+    _KINDS.unregister(name)
 
 
 def find(topology: str | GivenGraph) -> tuple[TopologyKind, str] | None:
@@ -83,7 +79,7 @@ def load(config: RunConfig, spark: SparkSession | None = None) -> Graph:
     Parameters
     ----------
     config : RunConfig
-        ``topology.kind`` is the name of a kind (:func:`kinds`), an edge list's path or
+        ``topology.kind`` is the name of a kind, an edge list's path or
         URL, or a graph that was given in Python.
     spark : SparkSession, optional
         Reads URLs that are not of this machine (``s3a:``, ``hdfs:``, ``dbfs:``); unused otherwise.

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from scribe_spark.core.arrays import expand
 from scribe_spark.underlay.pendant import NO_COMPONENT
 
 __all__ = ["nearest"]
@@ -83,9 +84,8 @@ def _same_component(
     inside = np.where(of_query == NO_COMPONENT, 0, high - low)
     cuts = np.flatnonzero(np.diff(np.cumsum(inside) // _PAIRS)) + 1
     for some in np.split(np.arange(len(of_query)), cuts):
-        query = np.repeat(some, inside[some])
-        before = np.cumsum(inside[some]) - inside[some]
-        yield query, order[low[query] + np.arange(len(query)) - np.repeat(before, inside[some])]
+        pair, place = expand(low[some], low[some] + inside[some])
+        yield some[pair], order[place]
 
 
 def _first_and_second(

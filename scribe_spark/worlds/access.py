@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
+from scribe_spark.core.arrays import NONE, look_up
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, read_table, typed
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
@@ -59,13 +60,10 @@ class AccessLists:
     def permits(self, right: int, groups: np.ndarray, nodes: np.ndarray) -> np.ndarray:
         """Whether each of `nodes` has a right to its group: bool, shape as `nodes`."""
         listed = self.listed(right)
-        if not len(listed):
-            return np.ones(len(nodes), dtype=bool)
-        place = np.minimum(np.searchsorted(listed, groups), len(listed) - 1)
-        is_open = listed[place] != groups
+        place = look_up(listed, groups)
         rows = self.rights == right
-        named = np.searchsorted(listed, self.groups[rows]) * 2**31 + self.nodes[rows]
-        return is_open | np.isin(place * 2**31 + nodes, named)
+        named = look_up(listed, self.groups[rows]) * 2**31 + self.nodes[rows]
+        return (place == NONE) | np.isin(place * 2**31 + nodes, named)
 
 
 def read_access(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.core.arrays import NONE, look_up
 from scribe_spark.errors import InputError
 from scribe_spark.worlds.access import MAY_JOIN
 from scribe_spark.worlds.churn import MOST_EVENTS
@@ -145,7 +146,7 @@ class _Churn:
             keys = places * 2**31 + live[(raw % np.uint64(len(live))).astype(np.int64)]
             takes = np.zeros(len(keys), dtype=bool)
             takes[np.unique(keys, return_index=True)[1]] = True
-            takes &= ~_among(keys, taken) & ~np.isin(keys, np.concatenate(found))
+            takes &= (look_up(taken, keys) == NONE) & ~np.isin(keys, np.concatenate(found))
             found.append(keys[takes])
             places, slots = places[~takes], slots[~takes]
         listed += np.bincount(places, minlength=len(missing))
@@ -163,14 +164,6 @@ class _Churn:
         if self._is_listed[place]:
             live = np.intersect1d(live, self._groups.access.permitted(MAY_JOIN, number))
         keys = place * 2**31 + live
-        keys = keys[~_among(keys, taken)]
+        keys = keys[look_up(taken, keys) == NONE]
         raw = draws.bits_np(self._seed, "group churn of few", at, number, keys % 2**31)
         return keys[np.argsort(raw, kind="stable")[:count]]
-
-
-def _among(keys: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """Which keys are in `among`, which is ascending."""
-    place = np.searchsorted(among, keys)
-    found = place < len(among)
-    found[found] = among[place[found]] == keys[found]
-    return found

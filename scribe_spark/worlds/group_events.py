@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.core.arrays import NONE, distinct, expand, look_up
 from scribe_spark.errors import InputError
 from scribe_spark.worlds.churn import MOST_EVENTS
 from scribe_spark.worlds.generators import refuse_no_round
@@ -75,26 +76,24 @@ def joined_again(setting: Setting) -> EventRows:
     enters = enters.take(ALIVE_AFTER[enters.events])
     key = np.sort(enters.nodes * np.int64(extent.rounds) + enters.rounds)
     first = np.searchsorted(key, joins.nodes * np.int64(extent.rounds) + joins.rounds, "right")
-    counts = np.searchsorted(key, (joins.nodes + 1) * np.int64(extent.rounds)) - first
-    if counts.sum() > MOST_EVENTS:
+    last = np.searchsorted(key, (joins.nodes + 1) * np.int64(extent.rounds))
+    count = int((last - first).sum())
+    if count > MOST_EVENTS:
         remedy = (
-            f"makes {counts.sum():,} joins of nodes that come back; must be at most "
+            f"makes {count:,} joins of nodes that come back; must be at most "
             f"{MOST_EVENTS:,}: give fewer members, or no rejoin"
         )
         raise InputError("rejoin", True, remedy)
-    places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    rounds = key[np.repeat(first, counts) + places] % extent.rounds
-    nodes, numbers = (np.repeat(column, counts) for column in (joins.nodes, joins.groups))
-    return EventRows.of_groups(rounds, nodes, JOIN, numbers)
+    of, row = expand(first, last)
+    return EventRows.of_groups(key[row] % extent.rounds, joins.nodes[of], JOIN, joins.groups[of])
 
 
 def _have_quit(joins: EventRows, rows: EventRows) -> np.ndarray:
     """Which joins are of a node and group that has a quit: bool."""
     quits = rows.take(rows.events == QUIT)
-    if not len(quits):
-        return np.zeros(len(joins), dtype=bool)
-    numbers = np.unique(quits.groups)
-    place = np.minimum(np.searchsorted(numbers, joins.groups), len(numbers) - 1)
-    pairs = place * 2**31 + joins.nodes
-    gone = np.isin(pairs, np.searchsorted(numbers, quits.groups) * 2**31 + quits.nodes)
-    return gone & (numbers[place] == joins.groups)
+    numbers = distinct(quits.groups)
+    place = look_up(numbers, joins.groups)
+    gone = np.isin(
+        place * 2**31 + joins.nodes, look_up(numbers, quits.groups) * 2**31 + quits.nodes
+    )
+    return gone & (place != NONE)

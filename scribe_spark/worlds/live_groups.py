@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.living.events import Events, ImpossibleRound
 from scribe_spark.pastry.living.overlay_state import OverlayState
@@ -27,7 +28,6 @@ from scribe_spark.scribe.living.measures import PublicationResults, publications
 from scribe_spark.scribe.living.round import application_of, play_round
 from scribe_spark.scribe.living.rows import from_tables, to_tables
 from scribe_spark.scribe.living.rules import ScribeRules
-from scribe_spark.scribe.living.sorted_table import whole_numbers
 from scribe_spark.scribe.living.state import ScribeState
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import group_measures

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.u128 import from_halves
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.area import depths
@@ -28,7 +29,6 @@ from scribe_spark.reference_tree.reconfiguration import (
 )
 from scribe_spark.reference_tree.rings import PASTRY, Rings
 from scribe_spark.reference_tree.searches import NOBODY
-from scribe_spark.reference_tree.wide import from_halves
 
 __all__ = ["LIVE_TREE_MEASURES", "PREFIX", "LiveTree", "live_tree_measures"]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.core.arrays import expand
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.arrivals.closeness import Keys, roots
 from scribe_spark.pastry.ring import Ring
@@ -60,8 +61,7 @@ def publications(
         if not turns:
             raw = draws.bits_np(seed, "publication source", at, numbers)
             first = (raw >> np.uint64(1)).astype(np.int64)
-        place = np.repeat(np.arange(len(numbers)), due)
-        nth = np.arange(due.sum()) - np.repeat(np.cumsum(due) - due, due)
+        place, nth = expand(np.zeros_like(due), due)
         column = (first[place] % counts[place] + nth) % counts[place]
         chosen = sources[begins[place] + column]
         made.append(EventRows.of_groups(at, chosen, PUBLISH, numbers[place]))

@@ -6,13 +6,14 @@ A new generator is a function, and one line below; from outside of the package, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pyspark.sql import DataFrame
 
+from scribe_spark.core.registry import Registry
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.worlds.churn import churn
 from scribe_spark.worlds.generators import (
@@ -186,44 +187,48 @@ def _publications(config: WorldConfig, extent: Extent, setting: Setting) -> Even
     return publications(setting, world.publish_rate, pool, world.publishers > 0, seed)
 
 
-_GENERATORS: dict[str, Generator] = {
-    generator.name: generator
-    for generator in (
-        Generator("mass-failure", _mass_failure, needs_setting=True, step="failures"),
-        Generator(
-            "adjacent-failure", _adjacent_failure, needs_ids=True, needs_setting=True,
-            step="failures",
-        ),
-        Generator("churn", _churn, initial=_nine_tenths),
-        Generator("flash-crowd", _flash_crowd, initial=_all_but_the_crowd, sets_initial=True),
-        Generator(
-            "root-failure", _root_failure, needs_ids=True, needs_setting=True, needs_groups=True,
-            step="failures",
-        ),
-        Generator(
-            "group-crowd", _group_crowd, needs_setting=True, needs_groups=True, step="members"
-        ),
-        Generator(
-            "group-churn", _group_churn, needs_setting=True, needs_groups=True, step="members"
-        ),
-        Generator(
-            "publications", _publications, needs_ids=_by_root, needs_setting=True,
-            needs_groups=True, step="publications",
-        ),
-    )
-}  # fmt: skip
+_GENERATORS: Registry[Generator] = Registry(
+    "generator of events",
+    Generator("mass-failure", _mass_failure, needs_setting=True, step="failures"),
+    Generator(
+        "adjacent-failure", _adjacent_failure, needs_ids=True, needs_setting=True,
+        step="failures",
+    ),
+    Generator("churn", _churn, initial=_nine_tenths),
+    Generator("flash-crowd", _flash_crowd, initial=_all_but_the_crowd, sets_initial=True),
+    Generator(
+        "root-failure", _root_failure, needs_ids=True, needs_setting=True, needs_groups=True,
+        step="failures",
+    ),
+    Generator(
+        "group-crowd", _group_crowd, needs_setting=True, needs_groups=True, step="members"
+    ),
+    Generator(
+        "group-churn", _group_churn, needs_setting=True, needs_groups=True, step="members"
+    ),
+    Generator(
+        "publications", _publications, needs_ids=_by_root, needs_setting=True,
+        needs_groups=True, step="publications",
+    ),
+)  # fmt: skip
 
 
-def generators() -> dict[str, Generator]:
+def generators() -> Mapping[str, Generator]:
     """Every generator, by its name."""
-    return dict(_GENERATORS)
+    return _GENERATORS
 
 
-def register_generator(generator: Generator) -> None:
-    """Add a generator to this process, or replace the one of that name."""
-    _GENERATORS[generator.name] = generator
+def register_generator(generator: Generator) -> Generator:
+    """Add a generator to this process.
+
+    Raises
+    ------
+    ValueError
+        The package has one of that name.
+    """
+    return _GENERATORS.register(generator)
 
 
 def unregister_generator(name: str) -> None:
-    """Take a generator away again."""
-    del _GENERATORS[name]
+    """Take a generator out again; nothing happens if there is none of that name."""
+    _GENERATORS.unregister(name)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark import draws, ids
+from scribe_spark import draws
+from scribe_spark.core import u128
 from scribe_spark.pastry.living.leaf_sets import ring_leaves, same_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult
@@ -129,10 +130,10 @@ def cell_delays(
     known, nearest = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for node in nodes:
         own = states.known.take(np.full(len(live), node))
-        row = ids.shared_digits_np(ring.hi, ring.lo, own.hi, own.lo, b)
+        row = u128.shared_digits_np(ring.hi, ring.lo, own.hi, own.lo, b)
         inside = row < states.cells.shape[1]  # not the node itself
         row, others = row[inside], ring.take(np.flatnonzero(inside))
-        column = ids.digit_at_np(others.hi, others.lo, row, b)
+        column = u128.digit_at_np(others.hi, others.lo, row, b)
         # those of a cell are neighbours in the order of nodeIds
         begins = np.flatnonzero(np.r_[True, (np.diff(row) != 0) | (np.diff(column) != 0)])
         if not len(others):
@@ -159,7 +160,7 @@ def cells_with_nodes(live: Ring, b: int) -> int:
     """
     if len(live) < 2:
         return 0
-    shared = ids.shared_digits_np(live.hi[1:], live.lo[1:], live.hi[:-1], live.lo[:-1], b)
+    shared = u128.shared_digits_np(live.hi[1:], live.lo[1:], live.hi[:-1], live.lo[:-1], b)
     cells = 0
     for row in range(int(shared.max()) + 1):
         # classes of nodes that share `row` digits; in each, the different next digits

@@ -150,8 +150,9 @@ def test_a_measure_of_ones_own_is_among_the_numbers(own):
     assert (row["value"], row["unit"], row["figure"], row["paper"]) == (18, "nodes", None, None)
 
 
-def test_a_name_is_registered_once(own):
-    with pytest.raises(ValueError, match="'own' is registered already"):
-        register_measure(own)
+def test_a_number_has_one_measure(own):
+    assert register_measure(own) is own
+    with pytest.raises(ValueError, match="'delay' is a measure of the package"):
+        register_measure(Measure("delay", ()))
     with pytest.raises(ValueError, match="'nodes_twice' is of the measure 'own' already"):
         register_measure(Measure("other", own.metrics))

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from reference_tree.test_places import at_once, random_ids
+from scribe_spark.core.u128 import from_halves
 from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.bucket_searches import (
     ANSWER,
@@ -24,7 +25,6 @@ from scribe_spark.reference_tree.buckets import (
     bucket_bits,
     bucket_of_key,
 )
-from scribe_spark.reference_tree.wide import from_halves
 
 LETTERS = {
     "what": pa.int32(),

@@ -9,11 +9,11 @@ import numpy as np
 import plain_places
 import pytest
 
+from scribe_spark.core.u128 import from_halves
 from scribe_spark.measures.failures import costs_of_rejoining
 from scribe_spark.reference_tree import failures
 from scribe_spark.reference_tree.failures import failures_by_depth
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.reference_tree.wide import from_halves
 
 
 def links(parent: dict[int, int | None]) -> set[frozenset[int]]:

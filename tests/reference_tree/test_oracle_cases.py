@@ -10,6 +10,7 @@ from oracle.reference_tree.host_tree import tree_from_nothing
 from oracle.reference_tree.reconfiguration import reconfigure as reconfigure_plainly
 from oracle.reference_tree.search import find_neighbours
 
+from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.reconfiguration import (
     Links,
@@ -18,7 +19,6 @@ from scribe_spark.reference_tree.reconfiguration import (
     reconfigure,
 )
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.wide import from_halves, halves
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
 SEEDS = [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 300))]
@@ -45,7 +45,7 @@ def check_places(case: Case, dht: Dht, rings: Rings, number: dict[int, int]) -> 
     """Topmost keys, depths, parents, children and look-ups of all hosts; their links."""
     tree, expected = ReferenceTree(case.bits, case.children), tree_from_nothing(dht)
     host_of = {node: host for host, node in number.items()}
-    for place, (hi, lo) in enumerate(zip(*halves(rings.topmost), strict=True)):
+    for place, (hi, lo) in enumerate(zip(*halves_of(rings.topmost), strict=True)):
         host = host_of[int(rings.node[place])]
         assert (int(hi) << 64 | int(lo), rings.depth[place]) == (
             expected.topmost[host],

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.errors import InputError
 from scribe_spark.reference_tree import ReferenceTree, keysets, places
 from scribe_spark.reference_tree.climb import climb
@@ -14,7 +15,6 @@ from scribe_spark.reference_tree.explore import explore
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Climbs, first_branches
 from scribe_spark.reference_tree.topmost import topmost_keys
-from scribe_spark.reference_tree.wide import from_halves, halves
 from scribe_spark.runtime.blocks import release
 
 
@@ -41,7 +41,7 @@ def at_once(ids: list[int], bits: int, children: int, assignment: str) -> list[t
     begun = first_branches(rings.node, rings.ring, rings.first, rings.last, subtree)
     children_found, _ = explore(tree, rings, begun)
     asked = np.bincount(children_found.lookups, minlength=n)
-    high, low = halves(rings.topmost)
+    high, low = halves_of(rings.topmost)
     rows = []
     for place in range(n):
         node, parent = int(rings.node[place]), int(found.parent[place])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from reference_tree.brute import Place, Tree, place_of_hosts
-from scribe_spark.reference_tree import ReferenceTree, wide
+from scribe_spark.core import u128
+from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.climb import climb
 from scribe_spark.reference_tree.explore import explore
 from scribe_spark.reference_tree.rings import ASSIGNMENTS, Rings
@@ -20,18 +21,18 @@ from scribe_spark.reference_tree.topmost import topmost_keys
 def width(request, monkeypatch):
     """Small keys as one number, and as two halves like long ones."""
     if request.param == "128 bits":
-        monkeypatch.setattr(wide, "NARROW_BITS", 3)
+        monkeypatch.setattr(u128, "NARROW_BITS", 3)
 
 
 def low_halves(numbers) -> list[int]:
-    return wide.halves(numbers)[1].tolist()
+    return u128.halves_of(numbers)[1].tolist()
 
 
 @pytest.mark.parametrize("children", [2, 3, 4, 5, 7, 15, 16, 40, 2000])
 @pytest.mark.parametrize("bits", [4, 5, 8, 10])
 def test_paths_and_topmost_keys(width, bits, children):
     plain, tree, size = Tree.of(bits, children), ReferenceTree(bits, children), 2**bits
-    keys = tree.rows(0, size) + wide.number(np.arange(size), tree.root)
+    keys = tree.rows(0, size) + u128.number(np.arange(size), tree.root)
     paths, depth = tree.paths(keys)
     assert depth.tolist() == [plain.depth[key] for key in range(size)]
     levels = np.array(low_halves(paths)).reshape(-1, size)
@@ -40,7 +41,7 @@ def test_paths_and_topmost_keys(width, bits, children):
         assert (levels[depth[key], key], parent) == (key, plain.parent[key])
     rng = random.Random(bits * children)
     ends = [(rng.randrange(size), rng.randrange(size)) for _ in range(300)]
-    first, last = (wide.number(np.array(end), tree.root) for end in zip(*ends, strict=True))
+    first, last = (u128.number(np.array(end), tree.root) for end in zip(*ends, strict=True))
     found = topmost_keys(tree, first, last)
     for (start, end), key in zip(ends, low_halves(found.key), strict=True):
         inside = range(start, end + 1) if start <= end else [*range(start, size), *range(end + 1)]
@@ -56,7 +57,7 @@ def test_places_on_several_rings_at_once(width, seed):
     rings = [rng.sample(range(2**bits), rng.randint(1, min(2**bits, 60))) for _ in range(3)]
     tree = ReferenceTree(bits, children)
     ids = [key for ring in rings for key in ring]
-    numbers = wide.number(np.array(ids), tree.root)
+    numbers = u128.number(np.array(ids), tree.root)
     ring = np.repeat(np.arange(len(rings)), [len(one) for one in rings])
     known = Rings.of(tree, assignment, numbers, ring, np.arange(len(ids)), len(rings))
 

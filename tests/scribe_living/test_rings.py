@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.scribe.living.rings import SharedRings
-from scribe_spark.scribe.living.sorted_table import NONE
 
 ROWS = 12
 

@@ -45,7 +45,7 @@ def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
             for line in text.splitlines()
             if line.startswith("from scribe_spark")
         }
-        assert imported <= {"upcalls", "sorted_table", "memory", "rings"}
+        assert imported <= {"upcalls", "arrays", "memory", "rings"}
     assert len((HERE / "reliable.py").read_text().splitlines()) <= 150
 
 

@@ -12,8 +12,9 @@ from killed import killed_then_gone_on
 from pyspark.sql import functions as F
 from stopping import Stops
 
-from scribe_spark import experiments, ids
+from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.core import u128
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.world_setup import rules_of
@@ -260,7 +261,7 @@ def test_measures_by_looking_at_all(simulation):
             for other in range(count):
                 if one != other:
                     pair = [np.array([a[i]]) for i in (one, other) for a in (there.hi, there.lo)]
-                    row = int(ids.shared_digits_np(*pair, b)[0])
+                    row = int(u128.shared_digits_np(*pair, b)[0])
                     shift = 128 - b * (row + 1)
                     ident = int(there.hi[other]) << 64 | int(there.lo[other])
                     cells.add((one, row, ident >> shift & (2**b - 1)))

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark import ids
+from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import distinct
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.ragged import distinct
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["Told", "announced_rows", "tell_tables", "told_nodes"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.core.arrays import offsets_of
 from scribe_spark.pastry.arrivals.bucket_steps import Step, state_letters
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.letters import Content, Letters, said, write_letters
@@ -16,7 +17,6 @@ from scribe_spark.pastry.arrivals.maintenance import maintenance_draws, question
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.post import bucket_of, index_of, no_leaf_sets
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.ragged import offsets_of
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 

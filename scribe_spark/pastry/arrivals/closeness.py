@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark import ids
+from scribe_spark.core import u128 as ids
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.ring import Ring
 

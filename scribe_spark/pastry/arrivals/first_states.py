@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark import ids
+from scribe_spark.core import u128 as ids
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
 from scribe_spark.pastry.arrivals.states import IsAlive, States, live_only

@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import superstep
+from scribe_spark.core.arrays import offsets_of
 from scribe_spark.pastry.arrivals.join_answers import request_letters
 from scribe_spark.pastry.arrivals.letters import LETTER
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.next_hop import next_hop
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.ragged import offsets_of
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.progress import Progress
 from scribe_spark.superstep import Finished, Round, Step, Table

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.core.arrays import distinct, offsets_of
 from scribe_spark.pastry.arrivals.states import NONE, States
-from scribe_spark.pastry.ragged import distinct, offsets_of
 
 __all__ = ["SIDES", "holds_leaf", "places_out", "side_columns", "take_leaves"]
 

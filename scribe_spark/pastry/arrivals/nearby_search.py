@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from scribe_spark.core.arrays import distinct
 from scribe_spark.pastry.arrivals.cell_offers import NOBODY, scored, scores
 from scribe_spark.pastry.arrivals.states import NONE, States
-from scribe_spark.pastry.ragged import distinct
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["discover"]

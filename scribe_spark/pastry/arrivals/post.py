@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.core.arrays import offsets_of
 from scribe_spark.pastry.arrivals.announcements import told_nodes
 from scribe_spark.pastry.arrivals.letters import Content, Letters, lists, said, write_letters
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.leaf_set import LeafSets
-from scribe_spark.pastry.ragged import offsets_of
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark import ids
+from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import distinct
 from scribe_spark.pastry.arrivals.closeness import Distances, Keys, clockwise, distances, le
 from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
-from scribe_spark.pastry.ragged import distinct
 from scribe_spark.pastry.ring import Ring
 
 __all__ = ["Found", "Met", "Routes", "hop", "route"]

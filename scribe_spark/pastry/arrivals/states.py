@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark import ids
+from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import offsets_of
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets
-from scribe_spark.pastry.ragged import offsets_of
 from scribe_spark.pastry.ring import Ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel

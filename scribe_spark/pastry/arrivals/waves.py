@@ -12,7 +12,8 @@ import numpy as np
 from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 
-from scribe_spark import draws, ids
+from scribe_spark import draws
+from scribe_spark.core import u128 as ids
 
 __all__ = ["arrival_rank", "wave_ends", "wave_size"]
 

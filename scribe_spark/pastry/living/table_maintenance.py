@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scribe_spark import ids
+from scribe_spark.core import u128 as ids
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
 from scribe_spark.pastry.arrivals.maintenance import questions, row_bits
 from scribe_spark.pastry.arrivals.routes import Found

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.core.arrays import distinct
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
 from scribe_spark.pastry.arrivals.routes import Found
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.pastry.living.traffic import both_ways
-from scribe_spark.pastry.ragged import distinct
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["drop_and_repair", "find_all_dead"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.scribe.living.nearness import nearness_order
 from scribe_spark.scribe.living.scribe import Scribe
-from scribe_spark.scribe.living.sorted_table import NONE
 from scribe_spark.scribe.living.state import cause
 
 __all__ = ["break_cycles", "on_chain", "under_root"]

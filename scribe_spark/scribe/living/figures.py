@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from scribe_spark.core.arrays import expand
 from scribe_spark.scribe.living.scribe import Joins, Scribe
-from scribe_spark.scribe.living.sorted_table import expand
 
 __all__ = ["deliver_create", "deliver_join", "deliver_leave", "deliver_multicast", "forward"]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scribe_spark.core.arrays import look_up
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.ring import Ring
-from scribe_spark.scribe.living.sorted_table import places
 
 __all__ = ["OPERATIONS", "Groups"]
 
@@ -79,4 +79,4 @@ class Groups:
         if operation not in self.allowed:
             return np.ones(len(group), dtype=bool)
         has_list, pairs = self.allowed[operation]
-        return ~has_list[group] | (places(pairs, group * self.size + node) >= 0)
+        return ~has_list[group] | (look_up(pairs, group * self.size + node) >= 0)

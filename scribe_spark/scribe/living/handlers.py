@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core.arrays import expand
 from scribe_spark.scribe.living.scribe import Joins, Scribe
-from scribe_spark.scribe.living.sorted_table import expand
 from scribe_spark.scribe.living.state import NOTHING
 from scribe_spark.scribe.living.upcalls import Calls
 

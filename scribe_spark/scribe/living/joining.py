@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.scribe.living.chains import on_chain
 from scribe_spark.scribe.living.figures import deliver_join, forward
 from scribe_spark.scribe.living.handlers import call_fault_handler
 from scribe_spark.scribe.living.roots import become_root
 from scribe_spark.scribe.living.scribe import Joins, Scribe
-from scribe_spark.scribe.living.sorted_table import NONE
 from scribe_spark.scribe.living.state import FAILED, cause
 
 __all__ = ["send_joins"]

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from scribe_spark.core.arrays import SortedTable
 from scribe_spark.scribe.living.figures import deliver_leave
 from scribe_spark.scribe.living.scribe import Scribe
-from scribe_spark.scribe.living.sorted_table import SortedTable
 from scribe_spark.scribe.living.state import Children, Copies, Entries, Got, cause
 
 __all__ = ["Gone", "leave_up", "lose_parent", "send_leave", "take_away"]

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from scribe_spark.scribe.living.rings import SharedRings
-from scribe_spark.scribe.living.sorted_table import (
+from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
     key_of,
-    places,
+    look_up,
     whole_numbers,
 )
+from scribe_spark.scribe.living.rings import SharedRings
 from scribe_spark.scribe.living.upcalls import Application, Calls, columns_of, frame
 
 __all__ = ["AtNodes", "Remembering"]
@@ -100,7 +100,7 @@ class Remembering(Application):
     def _forget(self, which: np.ndarray) -> None:
         gone = self.at_nodes.key[which]
         self.at_nodes.keep(~which)
-        self.at_edges.keep(places(gone, self.at_edges.key // self.nodes) < 0)
+        self.at_edges.keep(look_up(gone, self.at_edges.key // self.nodes) < 0)
 
     def nodes_died(self, nodes: np.ndarray) -> None:
         """What the nodes' processes knew is gone, and what others knew of them as children."""

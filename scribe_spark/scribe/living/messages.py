@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from scribe_spark.pastry.ragged import offsets_of
-from scribe_spark.scribe.living.sorted_table import expand, whole_numbers
+from scribe_spark.core.arrays import expand, offsets_of, whole_numbers
 from scribe_spark.scribe.living.upcalls import NOTHING
 
 __all__ = ["MessageStore"]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.scribe.living.figures import deliver_multicast
 from scribe_spark.scribe.living.scribe import Scribe
-from scribe_spark.scribe.living.sorted_table import whole_numbers
 
 __all__ = ["Parcels", "accepted", "disseminate", "drop_children"]
 

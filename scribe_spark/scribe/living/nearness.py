@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.pastry.arrivals.closeness import Distances, distances
 from scribe_spark.scribe.living.scribe import Scribe
-from scribe_spark.scribe.living.sorted_table import NONE
 
 __all__ = ["leaves_by_nearness", "nearness_order", "rank"]
 

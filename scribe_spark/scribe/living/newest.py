@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from scribe_spark.core.arrays import NONE, SortedTable, whole_numbers
 from scribe_spark.scribe.living.memory import AtNodes, Remembering
-from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, whole_numbers
 from scribe_spark.scribe.living.upcalls import NOTHING, Calls, Emitted
 
 __all__ = ["Newest"]

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.scribe.living.duplicates import SOURCE, SOURCE_BITS, publication_ids
 from scribe_spark.scribe.living.scribe import Scribe
-from scribe_spark.scribe.living.sorted_table import NONE
 from scribe_spark.scribe.living.sources import FATES, Sent
 
 __all__ = ["out_of_order"]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from pandas import DataFrame
 
+from scribe_spark.core.arrays import NONE, SortedTable, index_in_run, whole_numbers
 from scribe_spark.scribe.living.memory import AtNodes, Remembering
-from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, whole_numbers
 from scribe_spark.scribe.living.upcalls import NOTHING, Calls, Emitted, columns_of, frame
 
 __all__ = ["Reliable"]
@@ -110,7 +110,7 @@ class Reliable(Remembering):
         root, end = calls.here["root"].to_numpy() & some, self.records.last[rows]
         end[root] = calls.here["epoch"].to_numpy()[root] << 32
         call, value = (one[root[calls.values["call"]]] for one in columns_of(calls.values).values())
-        place = np.arange(len(call)) - np.searchsorted(call, call)
+        place = index_in_run(call)
         end[call[place == 0]] = value[place == 0]
         number = end[call] + 1 + place - np.bincount(call, minlength=len(rows))[call]
         kept = place > 0

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from scribe_spark.scribe.living.sorted_table import NONE, expand
+from scribe_spark.core.arrays import NONE, expand, index_in_run
 
 __all__ = ["HasRings", "SharedRings"]
 
@@ -110,7 +110,7 @@ class SharedRings:
         """
         order = np.argsort(rows, kind="stable")
         turn = np.empty(len(rows), dtype=np.int64)  # which of its row's names it is
-        turn[order] = np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
+        turn[order] = index_in_run(rows[order])
         ends = np.cumsum(np.bincount(turn))
         for part in np.split(np.argsort(turn, kind="stable"), ends[:-1]):
             self._write_one(rows[part], number[part], name[part])

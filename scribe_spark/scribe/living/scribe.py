@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from scribe_spark.core.arrays import codes, whole_numbers
 from scribe_spark.pastry.arrivals.routes import Found, Routes, hop, route
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
@@ -16,7 +17,6 @@ from scribe_spark.scribe.living.deliveries import Deliveries
 from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.messages import MessageStore
 from scribe_spark.scribe.living.rules import ScribeRules
-from scribe_spark.scribe.living.sorted_table import codes, whole_numbers
 from scribe_spark.scribe.living.state import NOTHING, ScribeState
 from scribe_spark.scribe.living.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE, SortedTable, codes, flags, whole_numbers
 from scribe_spark.pastry.living.overlay_state import NEVER
-from scribe_spark.scribe.living.sorted_table import NONE, SortedTable, codes, flags, whole_numbers
 from scribe_spark.scribe.living.upcalls import NOTHING
 
 __all__ = [

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, superstep
+from scribe_spark.core.arrays import offsets_of
 from scribe_spark.runtime.blocks import materialise, read_partition
 from scribe_spark.scribe.variants.context import EDGE, Variant, VariantContext
 from scribe_spark.scribe.variants.cycle_rule import Refusals, rejoin
@@ -196,7 +197,7 @@ def _join_siblings(
     probed = kernel.delays(router[child], router[sibling]) + 2 * lan_us
     total = probed + columns["delay_us"][sibling]
     # (iii) a join message to the node that provides the smallest combined delay
-    starts = np.r_[0, np.cumsum([len(s) for s in drops.sent])].astype(np.int64)
+    starts = offsets_of(np.array([len(s) for s in drops.sent]))
     best = [at + int(np.argmin(total[at:end])) for at, end in itertools.pairwise(starts)]
     return _deltas(columns, drops, sibling[best], probed[best])
 

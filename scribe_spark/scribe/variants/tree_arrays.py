@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from scribe_spark.core.arrays import numbered
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.scribe.variants.context import EDGE
 
@@ -67,7 +68,7 @@ class Trees:
         lower = np.array([group, child, child_router])
         upper = np.array([group, parent, parent_router])[:, edge]
         ends = np.concatenate([lower, upper], axis=1)
-        number = _numbered(ends[0], ends[1])
+        number = numbered(ends[0], ends[1])
         names = np.empty((3, int(number.max()) + 1), dtype=np.int64)
         names[:, number] = ends
         low, high = np.split(number, [len(group)])
@@ -75,12 +76,3 @@ class Trees:
         above[low[edge]] = high
         member = low[~edge]
         return cls(names[0], names[1], names[2], above, member, rows.filter(pa.array(~edge)))
-
-
-def _numbered(group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """A number for each row, the same where both are; from 0 on without gaps."""
-    order = np.lexsort((node, group))
-    new = (np.diff(group[order]) != 0) | (np.diff(node[order]) != 0)
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.r_[0, np.cumsum(new)]
-    return number

@@ -1,4 +1,8 @@
-"""Tables of arrays that are sorted by a key of one number, which rows are found by."""
+"""Arrays that kernels share: sorted keys and tables, ranges, lists of different lengths.
+
+A *ragged* array is lists of different lengths in flat arrays: row i of one with ``offsets`` (n + 1
+positions, ascending, the first is 0) is ``values[offsets[i]:offsets[i + 1]]``.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,130 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 __all__ = [
     "NONE",
     "SortedTable",
     "codes",
+    "distinct",
     "expand",
     "flags",
+    "index_in_run",
+    "kept_offsets",
     "key_of",
     "key_parts",
-    "places",
+    "list_array",
+    "look_up",
+    "numbered",
+    "offsets_of",
+    "row_max",
+    "row_numbers",
+    "row_values",
+    "struct_lists",
     "whole_numbers",
 ]
 
 #: No row, no node, no round.
 NONE = -1
+
+
+# --- sorted keys
+
+
+def distinct(keys: np.ndarray) -> np.ndarray:
+    """The different values of `keys`, ascending; of whole numbers in less time than `np.unique`."""
+    keys = np.sort(keys)
+    return keys[np.r_[True, keys[1:] != keys[:-1]]] if len(keys) else keys
+
+
+def look_up(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Where keys are among sorted ones, :data:`NONE` where they are not: int64."""
+    if not len(sorted_keys):
+        return np.full(len(keys), NONE, dtype=np.int64)
+    index = np.searchsorted(sorted_keys, keys)
+    index[index == len(sorted_keys)] = 0
+    return np.where(sorted_keys[index] == keys, index, NONE)
+
+
+def numbered(*columns: np.ndarray) -> np.ndarray:
+    """A number for each row, the same where all columns are: int64, from 0 on in sorted order."""
+    order = np.lexsort(columns[::-1])
+    starts = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.cumsum(np.r_[False, starts][: len(order)])
+    return number
+
+
+def index_in_run(keys: np.ndarray) -> np.ndarray:
+    """How many equal keys stand before each, where `keys` are ascending: int64."""
+    return np.arange(len(keys)) - np.searchsorted(keys, keys)
+
+
+# --- ranges
+
+
+def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All numbers from `first` up to but without `last`, for each pair; and whose they are.
+
+    Returns
+    -------
+    pair, number : ndarray of int64
+    """
+    lengths = last - first
+    pair = np.repeat(np.arange(len(first)), lengths)
+    ends = np.cumsum(lengths)
+    return pair, np.arange(len(pair)) - np.repeat(ends - lengths - first, lengths)
+
+
+# --- ragged arrays
+
+
+def offsets_of(lengths: np.ndarray) -> np.ndarray:
+    """Offsets (n + 1,) of rows of such lengths (n,)."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def row_numbers(offsets: np.ndarray) -> np.ndarray:
+    """The row of each value."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def kept_offsets(offsets: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """Offsets of what is left of the rows when only the values marked in `keep` are kept."""
+    return offsets_of(keep)[offsets]
+
+
+def row_max(offsets: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The greatest value of each row, 0 where that is less or the row is empty: int64, (n,)."""
+    greatest = np.zeros(len(offsets) - 1, dtype=np.int64)
+    filled = np.diff(offsets) > 0
+    if len(values):
+        greatest[filled] = np.maximum.reduceat(values, offsets[:-1][filled])
+    return np.maximum(greatest, 0)
+
+
+def row_values(offsets: np.ndarray, rows: slice) -> tuple[np.ndarray, slice]:
+    """Offsets of a slice of the rows alone, and where their values are."""
+    start, stop, _ = rows.indices(len(offsets) - 1)
+    own = offsets[start : stop + 1]
+    return own - own[0], slice(own[0], own[-1])
+
+
+def list_array(offsets: np.ndarray, values: np.ndarray | pa.Array) -> pa.ListArray:
+    """A ragged array as Arrow lists."""
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
+
+
+def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListArray:
+    """Ragged arrays of the same offsets as Arrow lists of structs."""
+    columns = [pa.array(values) for values in fields.values()]
+    return list_array(offsets, pa.StructArray.from_arrays(columns, names=list(fields)))
+
+
+# --- tables that are sorted by a key of one number
 
 
 def whole_numbers() -> np.ndarray:
@@ -60,7 +173,7 @@ class SortedTable:
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """The row of each key, :data:`NONE` where there is none: int64."""
-        return places(self.key, keys)
+        return look_up(self.key, keys)
 
     def has(self, keys: np.ndarray) -> np.ndarray:
         """Whether there is a row of each key: bool."""
@@ -151,25 +264,3 @@ def key_of(numbers: list[np.ndarray], size: int) -> np.ndarray:
     for number in numbers[1:]:
         key = key * size + number
     return key
-
-
-def places(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Where keys are among sorted ones, :data:`NONE` where they are not: int64."""
-    if not len(sorted_keys):
-        return np.full(len(keys), NONE, dtype=np.int64)
-    index = np.searchsorted(sorted_keys, keys)
-    index[index == len(sorted_keys)] = 0
-    return np.where(sorted_keys[index] == keys, index, NONE)
-
-
-def expand(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All numbers from `first` up to but without `last`, for each pair; and whose they are.
-
-    Returns
-    -------
-    pair, number : ndarray of int64
-    """
-    lengths = last - first
-    pair = np.repeat(np.arange(len(first)), lengths)
-    ends = np.cumsum(lengths)
-    return pair, np.arange(len(pair)) - np.repeat(ends - lengths - first, lengths)

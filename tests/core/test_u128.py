@@ -13,7 +13,7 @@ from oracle.pastry import RING, closest, digits, shared_prefix
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from scribe_spark import ids
+from scribe_spark.core import u128
 
 BS = (1, 2, 4, 8)
 EDGES = [0, 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**64 + 1, 2**127 - 1, 2**127, RING - 1]
@@ -79,12 +79,12 @@ def side(name: str) -> tuple[Column, Column]:
 
 
 def test_comparisons_as_columns(frame):
-    found = answers(frame, lt=ids.lt(*side("a"), *side("b")), le=ids.le(*side("a"), *side("b")))
+    found = answers(frame, lt=u128.lt(*side("a"), *side("b")), le=u128.le(*side("a"), *side("b")))
     assert found == [(a < b, a <= b) for a, b in PAIRS]
 
 
 def test_unsigned_keeps_the_order_of_halves(frame):
-    found = answers(frame, u=ids.unsigned(F.col("a_lo")), v=ids.unsigned(F.col("b_lo")))
+    found = answers(frame, u=u128.unsigned(F.col("a_lo")), v=u128.unsigned(F.col("b_lo")))
     assert [u < v for u, v in found] == [a % 2**64 < b % 2**64 for a, b in PAIRS]
     assert [u for u, _ in found] == [a % 2**64 - 2**63 for a in A]
 
@@ -92,8 +92,8 @@ def test_unsigned_keeps_the_order_of_halves(frame):
 @pytest.mark.parametrize("b", BS)
 def test_digits_as_columns(frame, b):
     places = (0, 1, 64 // b - 1, 64 // b, 128 // b - 1)
-    columns = {str(p): ids.digit(*side("a"), F.lit(p), b) for p in places}
-    moving = ids.digit(*side("a"), F.col("n") % (128 // b), b)
+    columns = {str(p): u128.digit(*side("a"), F.lit(p), b) for p in places}
+    moving = u128.digit(*side("a"), F.col("n") % (128 // b), b)
     found = answers(frame, **columns, moving=moving)
     for n, (a, row) in enumerate(zip(A, found, strict=True)):
         expected = digits(a, b)
@@ -102,7 +102,7 @@ def test_digits_as_columns(frame, b):
 
 @pytest.mark.parametrize("b", BS)
 def test_shared_prefix_as_a_column(frame, b):
-    found = answers(frame, shared=ids.prefix_digits(*side("a"), *side("b"), b))
+    found = answers(frame, shared=u128.prefix_digits(*side("a"), *side("b"), b))
     most = 128 // b - 1  # equal ids share all digits but, by definition, the last
     assert [n for (n,) in found] == [min(shared_prefix(a, c, b), most) for a, c in PAIRS]
 
@@ -112,7 +112,7 @@ def test_halves_of_digests(spark):
     digests = [hashlib.sha1(text.encode()).hexdigest() for text in texts]
     digests += ["f" * 40, "0" * 40, "7" + "f" * 39, "8" + "0" * 39, "0" * 16 + "8" + "0" * 23]
     rows = spark.createDataFrame(list(enumerate(digests)), "n int, hex string")
-    halves = [ids.half_of_digest(F.col("hex"), half) for half in (0, 1)]
+    halves = [u128.half_of_digest(F.col("hex"), half) for half in (0, 1)]
     found = rows.select("n", *halves).orderBy("n").collect()
     assert [tuple(row)[1:] for row in found] == [worlds.halves(int(d[:32], 16)) for d in digests]
 
@@ -125,27 +125,27 @@ def test_digits_in_numpy(b):
     hi, lo = parts(A)
     expected = np.array([digits(a, b) for a in A])
     for position in range(128 // b):
-        assert np.array_equal(ids.digit_np(hi, lo, position, b), expected[:, position])
+        assert np.array_equal(u128.digit_np(hi, lo, position, b), expected[:, position])
     position = np.arange(len(A)) % (128 // b)
-    found = ids.digit_at_np(hi, lo, position, b)
+    found = u128.digit_at_np(hi, lo, position, b)
     assert np.array_equal(found, expected[np.arange(len(A)), position])
 
 
 @pytest.mark.parametrize("b", BS)
 def test_shared_prefix_in_numpy(b):
-    found = ids.shared_digits_np(*parts(A), *parts(B), b)
+    found = u128.shared_digits_np(*parts(A), *parts(B), b)
     assert found.tolist() == [shared_prefix(a, c, b) for a, c in PAIRS]
 
 
 def test_less_than_in_numpy():
-    assert ids.lt_np(*parts(A), *parts(B)).tolist() == [a < b for a, b in PAIRS]
+    assert u128.lt_np(*parts(A), *parts(B)).tolist() == [a < b for a, b in PAIRS]
 
 
 @settings(max_examples=500, deadline=None, derandomize=True, database=None)
 @given(pairs())
 def test_the_midpoint_is_the_last_key_of_the_first_of_two(pair):
     a, b = pair
-    hi, lo = ids.midpoint_np(*parts([a]), *parts([b]))
+    hi, lo = u128.midpoint_np(*parts([a]), *parts([b]))
     last = int(hi[0]) << 64 | int(lo[0])
     if a == b:
         assert last == (a - 1) % RING
@@ -165,6 +165,6 @@ def test_the_midpoint_by_hand():
         (0, 2**127, 2**126),
     ]
     first, second, expected = (list(column) for column in zip(*cases, strict=True))
-    hi, lo = ids.midpoint_np(*parts(first), *parts(second))
+    hi, lo = u128.midpoint_np(*parts(first), *parts(second))
     found = [int(h) << 64 | int(low) for h, low in zip(hi, lo, strict=True)]
     assert found == expected

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scribe_spark.reference_tree import ReferenceTree, wide
+from scribe_spark.core import u128
+from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.rings import ASSIGNMENTS, Rings, contains, last_keys
 
 RING = 2**128
@@ -23,11 +24,11 @@ def made(*values: int, bits: int = 128):
     hi, lo = (
         np.array(half, np.uint64) for half in zip(*[divmod(v, 2**64) for v in values], strict=True)
     )
-    return wide.from_halves(hi, lo, bits)
+    return u128.from_halves(hi, lo, bits)
 
 
 def values(numbers) -> list[int]:
-    hi, lo = wide.halves(numbers)
+    hi, lo = u128.halves_of(numbers)
     return [int(high) << 64 | int(low) for high, low in zip(hi, lo, strict=True)]
 
 
@@ -47,8 +48,8 @@ def test_sums_differences_and_comparisons(a, b):
         (x != y, [a != b] * 2),
     ):
         assert found.tolist() == expected
-    assert values(wide.minimum(x, y)) == [min(a, b)] * 2
-    assert values(wide.maximum(x, y)) == [max(a, b)] * 2
+    assert values(u128.minimum(x, y)) == [min(a, b)] * 2
+    assert values(u128.maximum(x, y)) == [max(a, b)] * 2
 
 
 @quick
@@ -60,11 +61,11 @@ def test_sums_differences_and_comparisons(a, b):
 def test_divisions_products_and_shifts(a, by, shift):
     x = made(a)
     for divisor in (by, np.array([by])):
-        quotient, rest = wide.divide(x, divisor)
+        quotient, rest = u128.divide(x, divisor)
         assert (values(quotient), rest.tolist()) == ([a // by], [a % by])
-    assert values(wide.times(x, np.array([by]))) == [a * by % RING]
+    assert values(u128.times(x, np.array([by]))) == [a * by % RING]
     assert values(x >> shift) == [a >> shift]
-    assert wide.to_float(x)[0] == pytest.approx(float(a), rel=1e-15)
+    assert u128.to_float(x)[0] == pytest.approx(float(a), rel=1e-15)
 
 
 @quick

@@ -1,0 +1,46 @@
+"""Sorted keys, ranges and runs, against plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scribe_spark.core.arrays import NONE, distinct, expand, index_in_run, look_up, numbered
+
+EMPTY = np.empty(0, dtype=np.int64)
+
+
+def test_look_up_is_a_search_or_none():
+    table, keys = np.array([2, 5, 9]), np.array([5, 1, 9, 10, 2, 4])
+    assert look_up(table, keys).tolist() == [1, NONE, 2, NONE, 0, NONE]
+    assert look_up(EMPTY, keys).tolist() == [NONE] * 6
+    assert look_up(table, EMPTY).tolist() == []
+
+
+def test_expand_is_a_range_for_each_pair():
+    pair, number = expand(np.array([3, 7, 0]), np.array([5, 7, 3]))
+    assert list(zip(pair.tolist(), number.tolist(), strict=True)) == [
+        *((0, 3), (0, 4)),
+        *((2, 0), (2, 1), (2, 2)),
+    ]
+    assert [part.tolist() for part in expand(EMPTY, EMPTY)] == [[], []]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 50])
+def test_numbered_tells_equal_rows_in_sorted_order(rows):
+    random = np.random.default_rng(rows)
+    a, b = random.integers(0, 4, (2, rows))
+    pairs = list(zip(a.tolist(), b.tolist(), strict=True))
+    order = sorted(set(pairs))
+    assert numbered(a, b).tolist() == [order.index(pair) for pair in pairs]
+
+
+def test_index_in_run_counts_equal_keys_before():
+    keys = [1, 1, 1, 4, 6, 6]
+    assert index_in_run(np.array(keys)).tolist() == [0, 1, 2, 0, 0, 1]
+    assert index_in_run(EMPTY).tolist() == []
+
+
+def test_distinct_is_sorted_and_without_repetitions():
+    assert distinct(np.array([3, 1, 3, 2, 1])).tolist() == [1, 2, 3]
+    assert distinct(EMPTY).tolist() == []
