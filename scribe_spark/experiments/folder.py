@@ -6,7 +6,7 @@ Texts go through `runtime.filesystem`, tables through Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -19,19 +19,12 @@ from scribe_spark.experiments import digests
 from scribe_spark.experiments.locations import join, refuse_long_names
 from scribe_spark.experiments.lock import LOCK, Lock
 from scribe_spark.experiments.manifest import MANIFEST
+from scribe_spark.experiments.owner import Owner, others_contents, owner_of, read_manifest
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.report import Report
 from scribe_spark.runtime.filesystem import CorruptFileError, open_files
 
-__all__ = ["CONTENTS", "Folder"]
-
-#: All that a run, a sweep, a world or the experiments on the reference tree ever put into their
-#: folder, but a sweep's runs: what --overwrite may delete.
-CONTENTS = (
-    *(MANIFEST, "metrics.json", "report.html", "figures", "tables", "sweep", "sweep.html"),
-    "points",
-    *("measures_even.json", "measures_odd.json"),
-)
+__all__ = ["Folder"]
 
 #: Spark takes a path to read for a pattern, unless it is told not to.
 _NO_PATTERN = {"__globPaths__": "false"}
@@ -107,24 +100,25 @@ class Folder:
             self._files.write(self._location(".writable"), b"")
             self._files.delete(self._location(".writable"))
 
-    def clear(self, more: Iterable[str] = ()) -> None:
-        """Delete what a run left but its manifest, which says that the folder is a run's.
-
-        Parameters
-        ----------
-        more : iterable of str
-            What else it left.
-        """
+    def clear(self, owner: Owner) -> None:
+        """Delete what a command left but its manifest, which says whose the folder is."""
         with self.usable():
-            for name in (*CONTENTS, *more):
-                if name != MANIFEST:
-                    self._files.delete(self._location(name))
+            for name in owner.contents:
+                self._files.delete(self._location(name))
 
-    def remove(self) -> None:
-        """Delete what a run left, and the folder if nothing else is in it."""
-        if MANIFEST not in self.names():
+    def remove(self, owner: Owner) -> None:
+        """Delete what a command left, and the folder if nothing else is in it.
+
+        What is not that command's stays as it is.
+        """
+        names = self.names()
+        if MANIFEST not in names:
             return
-        self.clear()
+        manifest = read_manifest(self.out, self.read_text)
+        unknown = manifest is None and not others_contents(names, owner)
+        if not unknown and owner_of(manifest) is not owner:
+            return
+        self.clear(owner)
         with self.usable():
             self._files.delete(self._location(MANIFEST))
             if not set(self.names()) - {LOCK}:

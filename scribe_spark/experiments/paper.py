@@ -16,13 +16,14 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
-from scribe_spark.config import EXPERIMENTS, Execution, Paper, RunConfig
+from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_previous, refuse_local_lock
 from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import inside, local_contents, probe_local
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
+from scribe_spark.experiments.owner import PAPER
 from scribe_spark.experiments.previous import (
     refuse_contents,
     refuse_other_config,
@@ -96,7 +97,7 @@ def _run(
 ) -> str:
     folder.make()
     if execution.overwrite:
-        folder.clear(EXPERIMENTS)
+        folder.clear(PAPER)
     manifest = _manifest(paper, execution, spark)
     folder.write_json(MANIFEST, manifest)
     measured = {name: _Measured() for name in paper.experiments}
@@ -147,7 +148,7 @@ def _refuse_previous(
     InputError
     """
     out = execution.out
-    previous = refuse_contents(out, names, read, execution.resume, execution.overwrite, "runs")
+    previous = refuse_contents(out, names, read, execution.resume, execution.overwrite, PAPER)
     if previous is None:
         return
     try:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.errors import InputError, one_line
+from scribe_spark.errors import InputError
 from scribe_spark.experiments.manifest import MANIFEST, check_shape, input_digests, version_of
-from scribe_spark.runtime.filesystem import CorruptFileError
+from scribe_spark.experiments.owner import RUN, Owner, others_contents, owner_of, read_manifest
 
 __all__ = [
     "previous_manifest",
@@ -58,15 +58,15 @@ def previous_manifest(
     read: Callable[[str], str],
     resolved: Mapping[str, Any],
     execution: Execution,
-    done: str = "phases",
+    owner: Owner = RUN,
     check: Callable[[Mapping[str, Any]], None] = check_shape,
 ) -> dict[str, Any] | None:
     """The manifest to go on with, of a run, sweep or world whose fields are `resolved`; or None.
 
     Parameters
     ----------
-    done : str
-        The key under which a manifest of this kind lists what is done.
+    owner : Owner
+        The command that asks.
     check : callable
         Raises unless all that is read of the manifest later has the form it needs.
 
@@ -76,7 +76,7 @@ def previous_manifest(
         The folder is somebody else's, or was made with other fields or another version.
     """
     out = execution.out
-    manifest = refuse_contents(out, names, read, execution.resume, execution.overwrite, done)
+    manifest = refuse_contents(out, names, read, execution.resume, execution.overwrite, owner)
     if manifest is None:
         return None
     try:
@@ -97,9 +97,9 @@ def refuse_contents(
     read: Callable[[str], str],
     resume: bool,
     overwrite: bool,
-    done: str = "phases",
+    owner: Owner = RUN,
 ) -> dict[str, Any] | None:
-    """Refuse a folder that is somebody else's, or a run's without leave to go on or replace.
+    """Refuse a folder that is somebody else's, or the owner's without leave to go on or replace.
 
     Parameters
     ----------
@@ -107,13 +107,13 @@ def refuse_contents(
         What is in the folder.
     read : callable
         A text of the folder by its name.
-    done : str
-        The key under which a manifest of this kind lists what is done.
+    owner : Owner
+        The command that asks.
 
     Returns
     -------
     dict or None
-        The manifest of the run to go on with, if there is one.
+        The manifest to go on with, if there is one.
 
     Raises
     ------
@@ -125,24 +125,34 @@ def refuse_contents(
     if MANIFEST not in visible:
         remedy = f"holds other things ({visible[0]}); name a new folder"
         raise InputError("out", out, remedy)
-    try:
-        manifest = json.loads(read(MANIFEST))
-    except InputError:  # the storage does not answer
-        raise
-    except (ValueError, RecursionError, CorruptFileError):  # not JSON, or not even text
-        manifest = None
-    except OSError as error:
-        raise InputError("out", out, f"its {MANIFEST} cannot be read ({one_line(error)})") from None
-    readable = manifest is not None
-    if readable and not (isinstance(manifest, dict) and {"resolved", done} <= set(manifest)):
-        raise InputError("out", out, f"holds a {MANIFEST} of something else; name a new folder")
+    manifest = read_manifest(out, read)
+    _refuse_others(out, visible, manifest, owner)
     if not resume and not overwrite:
         raise InputError("out", out, "exists; use --resume to go on or --overwrite to replace it")
     if overwrite:
         return None
-    if not readable:
+    if manifest is None:
         raise InputError("out", out, _UNREADABLE)
     return manifest
+
+
+def _refuse_others(out: str, names: list[str], manifest: Any, owner: Owner) -> None:
+    """Refuse a folder that another command has left; by its contents if its manifest is damaged."""
+    if manifest is None:
+        others = others_contents(names, owner)
+        if others:
+            remedy = (
+                f"its {MANIFEST} cannot be read, and {others[0]} is not of {owner.noun}; name a "
+                "new folder"
+            )
+            raise InputError("out", out, remedy)
+        return
+    found = owner_of(manifest)
+    if found is None:
+        raise InputError("out", out, f"holds a {MANIFEST} of something else; name a new folder")
+    if found is not owner:
+        remedy = f"holds {found.noun}, not {owner.noun}; name a new folder"
+        raise InputError("out", out, remedy)
 
 
 def refuse_other_version(library: str, version: str | None, out: str) -> None:

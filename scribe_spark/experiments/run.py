@@ -28,6 +28,7 @@ from scribe_spark.experiments.manifest import (
     put_entry,
     without_entries_from,
 )
+from scribe_spark.experiments.owner import RUN
 from scribe_spark.experiments.phases import PHASES, REPORT, TABLE_PHASES, Phase
 from scribe_spark.experiments.previous import previous_run_manifest
 from scribe_spark.experiments.reporting import report
@@ -137,7 +138,7 @@ class _Work:
             self._manifest = previous
             return
         self._folder.make()
-        self._folder.clear()
+        self._folder.clear(RUN)
         self._save(new_manifest(config, execution, self._simulation.spark))
 
     def _save(self, manifest: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
+from scribe_spark.experiments.owner import REFERENCE_TREE
 from scribe_spark.experiments.previous import (
     refuse_contents,
     refuse_other_config,
@@ -87,7 +88,7 @@ def run_reference_tree(
         manifest = _previous(folder.names(), folder.read_text, config, execution)
         if manifest is None:
             folder.make()
-            folder.clear()
+            folder.clear(REFERENCE_TREE)
             manifest = _new_manifest(spark, config, execution)
             folder.write_json(MANIFEST, manifest)
         partitions = execution.partitions or default_partitions(spark, most)
@@ -129,7 +130,9 @@ def _previous(
 ) -> dict[str, Any] | None:
     """The manifest to go on with; None where there is none or it is to be replaced."""
     out = execution.out
-    manifest = refuse_contents(out, names, read, execution.resume, execution.overwrite, done=_DONE)
+    manifest = refuse_contents(
+        out, names, read, execution.resume, execution.overwrite, REFERENCE_TREE
+    )
     if manifest is None:
         return None
     try:

@@ -65,7 +65,9 @@ def check_sweep(sweep: Sweep, execution: Execution) -> None:
     InputError
     """
     if is_local(execution.out):
-        previous_manifest(*local_contents(execution.out), sweep.as_dict(), execution)
+        previous_manifest(
+            *local_contents(execution.out), sweep.as_dict(), execution, sweep.kind.owner
+        )
         refuse_local_lock(execution.out)
         probe_local(execution.out)
     for point in sweep.points:
@@ -93,7 +95,9 @@ def run_sweep(
     """
     progress = progress or Silent()
     with Folder(spark, execution.out) as folder:
-        previous_manifest(folder.names(), folder.read_text, sweep.as_dict(), execution)
+        previous_manifest(
+            folder.names(), folder.read_text, sweep.as_dict(), execution, sweep.kind.owner
+        )
         with locked(folder, progress) as lock:
             _open(folder, sweep, execution)
             results = _run_points(spark, sweep, execution, progress)
@@ -159,15 +163,17 @@ def _tidy(sweep: Sweep, results: dict[str, PointResult], columns: list[str]) -> 
 
 def _open(folder: Folder, sweep: Sweep, execution: Execution) -> None:
     """Make OUT this sweep's, unless it is already."""
-    previous = previous_manifest(folder.names(), folder.read_text, sweep.as_dict(), execution)
+    previous = previous_manifest(
+        folder.names(), folder.read_text, sweep.as_dict(), execution, sweep.kind.owner
+    )
     if previous is not None:
         return
     folder.make()
     names = [point.name for point in sweep.points]
     for name in {*names, *_previous_points(folder)}:
         with Folder(folder.spark, join(execution.out, name)) as point:
-            point.remove()
-    folder.clear()
+            point.remove(sweep.kind.point_owner)
+    folder.clear(sweep.kind.owner)
     resolved = sweep.as_dict()
     given = non_default(sweep.base.flat(), type(sweep.base)().flat())
     manifest = {

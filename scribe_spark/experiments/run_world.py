@@ -21,6 +21,7 @@ from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import Lock
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
+from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import (
@@ -122,7 +123,7 @@ class _WorldRun:
     def _open(self, execution: Execution) -> None:
         resolved = self.config.flat()
         self.folder.make()
-        self.folder.clear()
+        self.folder.clear(WORLD)
         self._save_manifest(
             {
                 "config": non_default(resolved, WorldConfig().flat()),

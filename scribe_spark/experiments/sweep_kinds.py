@@ -19,6 +19,7 @@ from scribe_spark.config import (
 )
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.owner import RUN, SWEEP, WORLD, WORLD_SWEEP, Owner
 from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
 from scribe_spark.experiments.run import run
 from scribe_spark.experiments.run_world import run_world
@@ -56,6 +57,8 @@ class SweepKind:
     ----------
     noun : str
         What a point is: ``run`` or ``world``.
+    owner, point_owner : Owner
+        Whose the folders of the sweep, and of each point, are.
     config : type
         The config of a point.
     fields : mapping of str to FieldRecord
@@ -74,6 +77,8 @@ class SweepKind:
     """
 
     noun: str
+    owner: Owner
+    point_owner: Owner
     config: type[RunConfig] | type[WorldConfig]
     fields: Mapping[str, FieldRecord]
     show: tuple[str, ...]
@@ -120,6 +125,8 @@ def _run(
 
 _RUNS = SweepKind(
     noun="run",
+    owner=SWEEP,
+    point_owner=RUN,
     config=RunConfig,
     fields=RUN_FIELDS,
     show=(
@@ -162,6 +169,8 @@ def _run_world(
 
 _WORLDS = SweepKind(
     noun="world",
+    owner=WORLD_SWEEP,
+    point_owner=WORLD,
     config=WorldConfig,
     fields=WORLD_FIELDS,
     show=(

@@ -19,6 +19,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import refuse_local_lock
 from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.manifest import check_origin, file_digest
+from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.previous import previous_manifest, refuse_other_inputs
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
@@ -182,7 +183,7 @@ def previous_world(
 ) -> dict[str, Any] | None:
     """The manifest of the world to go on with; None where there is none or it is to be replaced."""
     flat = config.flat()
-    manifest = previous_manifest(names, read, flat, execution, done="world", check=_check_shape)
+    manifest = previous_manifest(names, read, flat, execution, WORLD, check=_check_shape)
     if manifest is not None:
         refuse_other_inputs(world_inputs(config), manifest["inputs"], flat, execution.out)
     return manifest

@@ -130,7 +130,7 @@ def test_what_is_refused(spark, finished, tmp_path):
         play(spark, finished, config=CONFIG.replace(connections=41), resume=True)
     (tmp_path / "things").mkdir()
     (tmp_path / "things" / "manifest.json").write_text('{"resolved": {}, "phases": []}')
-    with pytest.raises(InputError, match=r"manifest\.json of something else"):
+    with pytest.raises(InputError, match=r"holds a run, not experiments"):
         play(spark, tmp_path / "things", resume=True)
     # replaced, not gone on with
     small = ReferenceTreeConfig(hosts=3, connections=5)
