@@ -31,8 +31,6 @@ from scribe_spark.reference_tree.topmost import topmost_keys
 
 __all__ = [
     "ANSWER",
-    "ASK",
-    "CHILD",
     "CHILDREN",
     "KEYSETS",
     "LOOKUP",
@@ -40,15 +38,11 @@ __all__ = [
     "PLACE",
     "answer_letters",
     "first_answers",
-    "keysets_and_places",
-    "places_of",
-    "search_places",
 ]
 
-#: Values of ``what``: a host's place, its part of a search that went on elsewhere, a child that it
-#: has found, a look-up of it, letters with searches for parents and for children, a host that is to
-#: search, the keysets of a bucket.
-PLACE, ANSWER, CHILD, LOOKUP, PARENTS, CHILDREN, ASK, KEYSETS = range(8)
+#: Values of ``what``: a host's place, its part of a search that went on elsewhere, a look-up of it,
+#: letters with searches for parents and for children, the keysets of a bucket.
+PLACE, ANSWER, LOOKUP, PARENTS, CHILDREN, KEYSETS = range(6)
 
 #: What a look-up is for.
 PARENT, CHILDREN_OF = "parent", "children"
@@ -75,21 +69,13 @@ def first_answers(
     """
     rings = buckets.rings(bucket, hi, lo, node)
     yield _rows(KEYSETS, bucket=np.array([bucket]), data=[pack_rings(rings)])
-    yield from search_places(buckets, rings, node)
+    rows = _rows_of(rings, node)
+    for start in range(0, len(rows), _AT_ONCE):
+        yield from _places(buckets, rings, rows[start : start + _AT_ONCE])
 
 
-def keysets_and_places(
-    buckets: Buckets, bucket: int, hi: np.ndarray, lo: np.ndarray, node: np.ndarray
-) -> Iterator[pa.RecordBatch]:
-    """As :func:`first_answers`, without searches: places have topmost keys and depths only."""
-    rings = buckets.rings(bucket, hi, lo, node)
-    yield _rows(KEYSETS, bucket=np.array([bucket]), data=[pack_rings(rings)])
-    home = places_of(rings, node)
-    yield _rows(PLACE, bucket=np.full(len(home), bucket), **_topmost(rings, home))
-
-
-def places_of(rings: Rings, node: np.ndarray) -> np.ndarray:
-    """Where some hosts are, each once: the owner of a bucket's last key may be there twice."""
+def _rows_of(rings: Rings, node: np.ndarray) -> np.ndarray:
+    """The rows of some hosts, each once: the owner of a bucket's last key may be there twice."""
     _, once = np.unique(rings.node, return_index=True)
     return np.sort(once[np.isin(rings.node[once], node)])
 
@@ -104,14 +90,8 @@ def _topmost(rings: Rings, rows: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def search_places(buckets: Buckets, rings: Rings, node: np.ndarray) -> Iterator[pa.RecordBatch]:
-    """The places of some hosts of a bucket, as far as their searches go there, and letters."""
-    rows = places_of(rings, node)
-    for start in range(0, len(rows), _AT_ONCE):
-        yield from _places(buckets, rings, rows[start : start + _AT_ONCE])
-
-
 def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
+    """The places of some hosts of a bucket, as far as their searches go there, and letters."""
     tree, n = buckets.tree, len(rows)
     asker, ring = np.arange(n), np.zeros(n, dtype=np.int64)
     first, last, topmost = rings.first[rows], rings.last[rows], rings.topmost[rows]
@@ -132,8 +112,6 @@ def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[pa.Rec
         child_lookups=np.bincount(found.lookups, minlength=n),
         ended=ended,
     )
-    if buckets.name_children:
-        yield _rows(CHILD, node=node[found.asker], child=found.child)
     for asked, purpose in ((up, PARENT), (down, CHILDREN_OF)):
         yield from _lookups(asked, purpose, node)
     climbing = replace(climbing, asker=node[climbing.asker])
@@ -166,8 +144,6 @@ def answer_letters(
             parent_lookups=np.zeros(len(node), dtype=np.int64),
             child_lookups=asked,
         )
-        if buckets.name_children:
-            yield _rows(CHILD, node=found.asker, child=found.child)
     for asked_keys, purpose in ((up, PARENT), (down, CHILDREN_OF)):
         yield from _lookups(asked_keys, purpose)
     yield from _letters(buckets, climbing, exploring)

@@ -9,18 +9,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from scribe_spark import superstep
 from scribe_spark.errors import InputError
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree.bucket_searches import (
-    ASK,
     CHILDREN,
     KEYSETS,
     PARENTS,
     answer_letters,
-    search_places,
+    first_answers,
 )
 from scribe_spark.reference_tree.buckets import Buckets, bucket_bits, find_ends, in_buckets
 from scribe_spark.reference_tree.packing import unpack, unpack_rings
@@ -31,12 +29,9 @@ from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.superstep import Finished, Round, Step, Table
 
-__all__ = ["bucket_rings", "cut_ring", "each_bucket", "is_letter", "keysets_of", "search"]
+__all__ = ["cut_ring", "each_bucket", "is_letter", "keysets_of", "search"]
 
 _ARROW = to_arrow_schema(SEARCH_ROWS)
-
-#: What a bucket makes of its hosts: bucket, halves of ids, numbers.
-_Kernel = Callable[[Buckets, int, np.ndarray, np.ndarray, np.ndarray], Iterator[pa.RecordBatch]]
 
 
 def cut_ring(
@@ -67,10 +62,8 @@ def cut_ring(
     return Buckets(tree, assignment, bits, find_ends(hosts, tree)), hosts
 
 
-def each_bucket(
-    hosts: DataFrame, buckets: Buckets, kernel: _Kernel, columns: StructType = SEARCH_ROWS
-) -> DataFrame:
-    """Rows that a kernel makes of each bucket that has hosts."""
+def each_bucket(hosts: DataFrame, buckets: Buckets) -> DataFrame:
+    """What each bucket that has hosts answers at first: :data:`SEARCH_ROWS`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
@@ -80,9 +73,9 @@ def each_bucket(
         hi, lo = (rows.column(name).to_numpy().view(np.uint64) for name in ("id_hi", "id_lo"))
         for one in np.unique(bucket):
             here = bucket == one
-            yield from kernel(buckets, int(one), hi[here], lo[here], node[here])
+            yield from first_answers(buckets, int(one), hi[here], lo[here], node[here])
 
-    return hosts.mapInArrow(run, columns)
+    return hosts.mapInArrow(run, SEARCH_ROWS)
 
 
 def keysets_of(found: DataFrame) -> DataFrame:
@@ -92,7 +85,7 @@ def keysets_of(found: DataFrame) -> DataFrame:
 
 def is_letter() -> Column:
     """Whether a row is for a bucket that answers it."""
-    return F.col("what").isin(PARENTS, CHILDREN, ASK)
+    return F.col("what").isin(PARENTS, CHILDREN)
 
 
 def search(
@@ -105,7 +98,7 @@ def search(
     keysets : DataFrame
         Of :func:`keysets_of`.
     letters : DataFrame
-        :data:`SEARCH_ROWS`: searches on their way, and hosts that are to search.
+        :data:`SEARCH_ROWS`: searches on their way.
 
     Returns
     -------
@@ -117,7 +110,7 @@ def search(
         answers = inbox.where(~is_letter())
         if not round.counts["letters"]:
             return Step(outcomes=answers)
-        sent = inbox.where(is_letter()).select("what", "bucket", "data", "node")
+        sent = inbox.where(is_letter()).select("what", "bucket", "data")
         both = sent.groupBy("bucket").cogroup(keysets.groupBy("bucket"))
         return Step(both.applyInArrow(_answer(buckets), SEARCH_ROWS), outcomes=answers)
 
@@ -131,10 +124,8 @@ def _answer(buckets: Buckets) -> Callable[[pa.Table, pa.Table], pa.Table]:
     def run(letters: pa.Table, keysets: pa.Table) -> pa.Table:
         batches: list[pa.RecordBatch] = []
         if letters.num_rows:
-            rings = bucket_rings(buckets, letters.column("bucket")[0].as_py(), keysets)
+            rings = _bucket_rings(buckets, letters.column("bucket")[0].as_py(), keysets)
             what = letters.column("what").to_numpy()
-            asking = letters.column("node").to_numpy()[what == ASK].astype(np.int64)
-            batches.extend(search_places(buckets, rings, asking))
             data = letters.column("data")
             bits = buckets.tree.bits
             up, down = (data.filter(pa.array(what == code)) for code in (PARENTS, CHILDREN))
@@ -146,7 +137,7 @@ def _answer(buckets: Buckets) -> Callable[[pa.Table, pa.Table], pa.Table]:
     return run
 
 
-def bucket_rings(buckets: Buckets, bucket: int, keysets: pa.Table) -> Rings:
+def _bucket_rings(buckets: Buckets, bucket: int, keysets: pa.Table) -> Rings:
     """The keysets of a bucket, from its row of :func:`keysets_of`, if there is one."""
     if keysets.num_rows:
         data = keysets.column("keysets")[0].as_py()

@@ -108,17 +108,14 @@ class Buckets:
     bits : int
         First bits of a key that say which bucket it is in.
     ends : Ends
-    name_children : bool
-        Whether searches tell the children that they find.
     name_lookups : bool
-        Whether they tell what they ask for.
+        Whether searches tell what they ask for.
     """
 
     tree: ReferenceTree
     assignment: str
     bits: int
     ends: Ends
-    name_children: bool = False
     name_lookups: bool = False
 
     def range(self, bucket: int) -> tuple[Numbers, Numbers]:

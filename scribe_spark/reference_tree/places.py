@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.progress import Progress
-from scribe_spark.reference_tree.bucket_searches import ANSWER, PLACE, first_answers
+from scribe_spark.reference_tree.bucket_searches import ANSWER, PLACE
 from scribe_spark.reference_tree.bucket_steps import (
     cut_ring,
     each_bucket,
@@ -71,7 +71,7 @@ def places(
     with describe_jobs(context, "reference tree: keysets"):
         cut, hosts = cut_ring(nodes, tree, assignment, buckets)
         # 1. keysets, and the searches as far as they go in the bucket of the host's id
-        found, _ = materialise(each_bucket(hosts, cut, first_answers))
+        found, _ = materialise(each_bucket(hosts, cut))
     # 2. they go on in other buckets
     finished = search(cut, keysets_of(found), found.where(is_letter()), progress)
     # 3. hosts whose searches went to other buckets put their parts together

@@ -13,7 +13,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-__all__ = ["COUNTS", "KEYSETS", "LOOKUPS", "PLACES", "SEARCH_ROWS", "schema"]
+__all__ = ["COUNTS", "LOOKUPS", "PLACES", "SEARCH_ROWS", "schema"]
 
 
 def schema(**columns: DataType) -> StructType:
@@ -38,19 +38,15 @@ PLACES = schema(
 )
 
 #: Everything that a bucket makes in a superstep, ``what`` says which of it.  ``ended`` says that
-#: all searches of the host have; ``child`` is one of its children; the last four are of a look-up.
+#: all searches of the host have; the last four are of a look-up.
 SEARCH_ROWS = StructType(
     [
         *schema(what=_INT, bucket=_INT, data=BinaryType()).fields,
         *PLACES.fields,
         StructField("ended", BooleanType(), True),
-        StructField("child", _LONG, True),
         *schema(key_hi=_LONG, key_lo=_LONG, owner=_LONG, purpose=StringType()).fields,
     ]
 )
-
-#: A row for each host: the interval of its keys, which may wrap around 0.
-KEYSETS = schema(node=_LONG, first_hi=_LONG, first_lo=_LONG, last_hi=_LONG, last_lo=_LONG)
 
 #: A row for each look-up: who asked for which key, who owns it, and whether the asker was looking
 #: for its ``parent`` or for ``children``.

@@ -9,7 +9,7 @@ import pytest
 
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.errors import InputError
-from scribe_spark.reference_tree import ReferenceTree, keysets, places
+from scribe_spark.reference_tree import ReferenceTree, places
 from scribe_spark.reference_tree.climb import climb
 from scribe_spark.reference_tree.explore import explore
 from scribe_spark.reference_tree.rings import Rings
@@ -76,20 +76,6 @@ def test_buckets_find_what_is_found_with_all_keysets(
     found = places(frame, bits=bits, children=children, assignment=assignment, buckets=buckets)
     assert sorted(map(tuple, found.collect())) == at_once(ids, bits, children, assignment)
     release(found)
-
-
-@pytest.mark.parametrize("assignment", ["chord", "pastry"])
-def test_keysets_are_a_partition_of_the_ring(spark, assignment):
-    ids = random_ids(66, 50, seed=1)
-    rows = keysets(table(spark, ids), bits=66, assignment=assignment, buckets=8).collect()
-    sets = sorted((join(row["last_hi"], row["last_lo"]), row) for row in rows)
-    assert sorted(row["node"] for row in rows) == list(range(len(ids)))
-    for (before, _), (_, row) in zip([sets[-1], *sets], sets, strict=False):
-        assert join(row["first_hi"], row["first_lo"]) == (before + 1) % 2**66
-
-
-def join(hi: int, lo: int) -> int:
-    return (hi % 2**64) << 64 | lo % 2**64
 
 
 @pytest.mark.parametrize(

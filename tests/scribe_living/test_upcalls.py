@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from living_groups import World, world_of
+from newest_value import Newest
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import differences
 from oracle.scribe_living.measures import attached
 
 import scribe_spark.scribe.living as living
-from scribe_spark.scribe.living.newest import Newest
 from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.upcalls import NOTHING, Application, Calls, Emitted
 
@@ -38,8 +38,9 @@ def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
 
     The memory of applications and the ring buffers know of no application.
     """
-    for name in ("reliable", "newest", "memory", "rings"):
-        text = (HERE / f"{name}.py").read_text()
+    own = Path(__file__).with_name("newest_value.py")
+    for path in (*(HERE / f"{name}.py" for name in ("reliable", "memory", "rings")), own):
+        text = path.read_text()
         imported = {
             line.split()[1].rpartition(".")[2]
             for line in text.splitlines()

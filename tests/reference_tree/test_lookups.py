@@ -1,4 +1,4 @@
-"""Look-ups as messages: over the abstract hash table, and over Pastry."""
+"""Look-ups as messages over Pastry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oracle.reference_tree.tree import reference_tree
 
 from scribe_spark import Simulation
 from scribe_spark.config import RunConfig
-from scribe_spark.reference_tree.dht import AbstractDht, lookups, route_lookups
+from scribe_spark.reference_tree.lookups import lookups, route_lookups
 from scribe_spark.runtime.blocks import release
 
 HOSTS = 120
@@ -31,7 +31,7 @@ def simulation(spark):
     made.release()
 
 
-def test_look_ups_are_the_oracle_s_and_both_overlays_find_the_owners(simulation):
+def test_look_ups_are_the_oracle_s_and_pastry_finds_the_owners(simulation):
     nodes = simulation.nodes.select("node", "id_hi", "id_lo", "router")
     asked = lookups(nodes, children=3, assignment="pastry", buckets=8)
     found = Counter((row["node"], row["purpose"], key_of(row, "key")) for row in asked.collect())
@@ -44,17 +44,13 @@ def test_look_ups_are_the_oracle_s_and_both_overlays_find_the_owners(simulation)
         expected.update((node, "children", one) for one in plain.child_asked)
     assert found == expected
 
-    abstract = AbstractDht.of(nodes, simulation.overlay.underlay, assignment="pastry", buckets=8)
-    for overlay in (abstract, simulation.overlay):
-        routed = route_lookups(overlay, asked)
-        rows = routed.collect()
-        assert Counter((r["node"], r["purpose"], key_of(r, "key")) for r in rows) == expected
-        hops = {row["hops"] for row in rows}
-        assert hops == {1} if overlay is abstract else max(hops) > 1
-        assert all(row["delay_us"] >= 0 for row in rows)
-        release(routed)
+    routed = route_lookups(simulation.overlay, asked)
+    rows = routed.collect()
+    assert Counter((r["node"], r["purpose"], key_of(r, "key")) for r in rows) == expected
+    assert max(row["hops"] for row in rows) > 1
+    assert all(row["delay_us"] >= 0 for row in rows)
+    release(routed)
     release(asked)
-    abstract.release()
 
 
 def key_of(row, name: str) -> int:
