@@ -34,7 +34,7 @@ help: ## This list
 	@echo '  NODES=100000    overlay nodes'
 	@echo '  GROUPS=1500     groups'
 	@echo '  SEED=1          key of every draw'
-	@echo '  OUT=out/run     folder or URL to write; report reads it; of paper out/paper'
+	@echo '  OUT=out/run     folder or URL to write; report and verify read it; of paper out/paper'
 	@echo '  MASTER=local[*] Spark master'
 	@echo '  CONFIG=         TOML file with any flag; flags win over it'
 	@echo '  ARGS=           more flags, for example ARGS="--overwrite --leaf-set 32"'
@@ -89,6 +89,10 @@ reference-tree-results: setup ## Measure that tree, larger degrees, up to 1,000,
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables
 	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER,$(call flag,$(v))) $(args)
+
+.PHONY: verify
+verify: setup ## Whether all tables of OUT are as they were written, whatever OUT holds
+	@set -f; $(SCRIBE) verify $(foreach v,OUT MASTER,$(call flag,$(v))) $(args)
 
 .PHONY: test
 test: setup $(VENV)/.test ## Run the tests (ARGS= goes to pytest)

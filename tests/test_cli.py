@@ -382,7 +382,9 @@ def experiments(monkeypatch):
     stand_in.paper = types.SimpleNamespace(
         check=lambda config, execution: calls.append(("check", config, execution)), run=whole
     )
-    stand_in.report = lambda spark, out: calls.append(("report", out)) or f"{out}/report.html"
+    stand_in.report = lambda spark, out, note: (
+        note("verified") or calls.append(("report", out)) or f"{out}/report.html"
+    )
     monkeypatch.setitem(sys.modules, "scribe_spark.experiments", stand_in)
     monkeypatch.setattr("scribe_spark.experiments", stand_in, raising=False)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,12 @@ from scribe_spark.config import (
     write_toml,
 )
 from scribe_spark.config.execution import PAPER_OUT, PHASES, RUN_OUT, WORLD_OUT
-from scribe_spark.errors import check_names
+from scribe_spark.errors import InputError, RunError, check_names
 
-__all__ = ["paper", "reference_tree", "report", "run", "sweep", "topology", "world"]
+__all__ = ["paper", "reference_tree", "report", "run", "sweep", "topology", "verify", "world"]
 
+
+_REMEDY = "the command that made them makes them again with --resume"
 
 # ------------------------------------------------------------------------------------- the calls
 
@@ -109,11 +111,34 @@ def _paper(**given: Any) -> None:
 
 def _report(**given: Any) -> None:
     execution = Execution(**{"out": RUN_OUT} | given_only(given))
-    from scribe_spark import experiments
+    from scribe_spark import experiments, progress
 
     experiments.check_report(execution.out)
     with _session(execution) as spark:
-        click.echo(experiments.report(spark, execution.out))
+        shown = progress.pick(sys.stderr)
+        click.echo(experiments.report(spark, execution.out, shown.note))
+
+
+def _verify(place: str | None = None, **given: Any) -> None:
+    flags = given_only(given)
+    if place is not None and "out" in flags:
+        raise InputError("argument", place, "is not expected beside --out; give one of them")
+    execution = Execution(**{"out": RUN_OUT if place is None else place} | flags)
+    out = execution.out
+    from scribe_spark import experiments
+    from scribe_spark.inputs import is_local
+
+    experiments.check_verify(out)
+    session = nullcontext() if is_local(out) else _session(execution)
+    with session as spark:
+        found = experiments.verify(out, spark)
+    for line in found.damaged:
+        click.echo(line)
+    looked = f"{out}: {found.noun}; tables: {found.tables}, texts: {found.texts}"
+    if found.damaged:
+        raise RunError(f"{looked}, damaged: {len(found.damaged)}; {_REMEDY}")
+    unfinished = "" if found.finished else "; not finished: --resume goes on"
+    click.echo(f"{looked}, all as written{unfinished}")
 
 
 def _world(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> None:
@@ -220,6 +245,20 @@ report = Command(
     ],
     help="Draw report.html and the figures again, from the tables of a run.",
     epilog=_examples("report --out out/small"),
+)
+
+verify = Command(
+    "verify",
+    callback=_verify,
+    params=[
+        click.Argument(["place"], type=TEXT, metavar="OUT", required=False),
+        Flag(["--out"], type=TEXT, help=f"The same as OUT  [default: {RUN_OUT}]"),
+        *options([EXECUTION_FIELDS["master"]]),
+    ],
+    help="Verify that all tables and texts in OUT are as they were written, whatever OUT holds: a "
+    "run, a sweep, a world, the whole paper, or experiments on the reference tree. A line for each "
+    "that is damaged, and exit code 1. Pages and figures are drawn from these and not verified.",
+    epilog=_examples("verify out/small", "verify s3a://bucket/run"),
 )
 
 topology = Command(

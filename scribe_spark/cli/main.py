@@ -26,6 +26,7 @@ _COMMANDS = {
     "run": "Simulate, measure, draw.",
     "sweep": "A grid of runs, one table.",
     "topology": "Statistics of a topology; no Spark needed.",
+    "verify": "Whether all tables of a folder are as they were written.",
     "world": "Nodes come and go, round by round.",
 }
 
@@ -33,6 +34,7 @@ _EXAMPLES = """\b
 Examples:
   scribe-spark run --nodes 2000 --groups 50 --out out/small
   scribe-spark report --out out/small
+  scribe-spark verify out/small
   scribe-spark sweep --set b=1,2,4 --nodes 2000 --out out/b
   scribe-spark topology --seed 2
   scribe-spark paper --seeds 10 --out out/paper

@@ -20,7 +20,8 @@ def refuse_unknown_flags(command: click.Command, ctx: click.Context) -> Iterator
     try:
         yield
     except click.NoSuchOption as error:
-        flags = [name for param in command.get_params(ctx) for name in param.opts]
+        options = [param for param in command.get_params(ctx) if isinstance(param, click.Option)]
+        flags = [name for option in options for name in option.opts]
         check_names([error.option_name], flags, "flag")
         raise
 
@@ -53,7 +54,8 @@ class Command(click.Command):
         def section(param: click.Parameter) -> str:
             return getattr(param, "section", "options")
 
-        for name, params in groupby(self.get_params(ctx), section):
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        for name, params in groupby(options, section):
             rows = [row for param in params if (row := param.get_help_record(ctx))]
             with formatter.section(name.capitalize()):
                 formatter.write_dl(rows)

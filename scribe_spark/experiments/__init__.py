@@ -10,6 +10,7 @@ from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.sweep import Sweep
 from scribe_spark.experiments.tree_graph import TreeGraph
+from scribe_spark.experiments.verifying import check_verify, verify
 from scribe_spark.experiments.world_setup import check_world_run, make_world, network_of
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "check",
     "check_report",
     "check_sweep",
+    "check_verify",
     "check_world_run",
     "make_world",
     "network_of",
@@ -28,4 +30,5 @@ __all__ = [
     "run",
     "run_sweep",
     "run_world",
+    "verify",
 ]

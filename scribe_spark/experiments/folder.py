@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Self
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.types import StructType
@@ -22,16 +22,27 @@ from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import Owner, others_contents, owner_of, read_manifest
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.report import Report
-from scribe_spark.runtime.filesystem import CorruptFileError, open_files
+from scribe_spark.runtime.filesystem import CorruptFileError, LocalFiles, open_files
 
 __all__ = ["Folder"]
 
 #: Spark takes a path to read for a pattern, unless it is told not to.
 _NO_PATTERN = {"__globPaths__": "false"}
 
+#: What is wrong with a text, and not with the storage.
+_OF_CONTENT = (
+    *(FileNotFoundError, NotADirectoryError, IsADirectoryError),
+    *(UnicodeDecodeError, CorruptFileError),
+)
 
-class Folder:
+
+class StoredFolder:
     """A folder (path or URL) and the file system it is on; to be closed.
+
+    Parameters
+    ----------
+    spark : SparkSession, optional
+        Not needed where the folder is on this machine.
 
     Raises
     ------
@@ -39,15 +50,15 @@ class Folder:
         Spark knows no file system for such a URL, or it takes no such name.
     """
 
-    def __init__(self, spark: SparkSession, out: str) -> None:
-        self.spark, self.out = spark, out
+    def __init__(self, spark: SparkSession | None, out: str) -> None:
+        self.out = out
         refuse_long_names(out)
         # a plain path is local whatever the cluster's default file system is
         self.url = f"file://{local_path(out).absolute()}" if is_local(out) else out.rstrip("/")
         with self.usable():
-            self._files = open_files(spark, self.url)
+            self._files = LocalFiles() if spark is None else open_files(spark, self.url)
 
-    def __enter__(self) -> Folder:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -68,13 +79,6 @@ class Folder:
         except Exception as error:
             raise InputError("out", self.out, f"cannot be used ({one_line(error)})") from None
 
-    def _location(self, name: str) -> str:
-        return f"{self.url}/{name}"
-
-    def lock(self, note: Callable[[str], None]) -> Lock:
-        """The lock that a run has while it writes; not acquired yet."""
-        return Lock(self._files, self.url, self.out, note=note)
-
     def names(self) -> list[str]:
         """What is in the folder; empty if there is none.
 
@@ -87,6 +91,86 @@ class Folder:
             if self._files.status(self.url) is None:
                 return []
             return [found.name for found in self._files.list(self.url)]
+
+    def read_text(self, name: str) -> str:
+        """A text of the folder.
+
+        Raises
+        ------
+        FileNotFoundError
+        UnicodeDecodeError
+        CorruptFileError
+        InputError
+            The storage does not answer.
+        """
+        with self._usable_but_for_content():
+            return self._files.read(self._location(name)).decode()
+
+    @contextmanager
+    def _usable_but_for_content(self) -> Iterator[None]:
+        try:
+            yield
+        except _OF_CONTENT:
+            raise
+        except Exception:
+            with self.usable():
+                raise
+
+    def read_json(self, name: str) -> Any:
+        """The value of a JSON file; raises as `read_text` and `json.loads` do."""
+        return json.loads(self.read_text(name))
+
+    def verify_text(self, name: str, digest: str) -> str | None:
+        """What is wrong with a text; None if it is what was written.
+
+        Raises
+        ------
+        InputError
+            The storage does not answer.
+        """
+        try:
+            text = self.read_text(name)
+        except (FileNotFoundError, NotADirectoryError):
+            return "it is missing"
+        except (IsADirectoryError, UnicodeDecodeError, CorruptFileError):
+            return "it is no text any more"
+        return None if digests.text_digest(text) == digest else "it has changed"
+
+    def verify_table(self, name: str, record: Mapping[str, Any]) -> str | None:
+        """What is wrong with a table; None if it is what was written.
+
+        Raises
+        ------
+        InputError
+            The storage does not answer, which says nothing about the table.
+        """
+        return self._find_changed_file(self._table(name), record)
+
+    def verify_rows(self, name: str, record: Mapping[str, Any]) -> str | None:
+        """As `verify_table`, of what `Folder.write_rows` has written."""
+        return self._find_changed_file(self._location(name), record)
+
+    def _find_changed_file(self, url: str, record: Mapping[str, Any]) -> str | None:
+        with self.usable():
+            return digests.find_changed_file(self._files, url, record.get("files", {}))
+
+    def _location(self, name: str) -> str:
+        return f"{self.url}/{name}"
+
+    def _table(self, name: str) -> str:
+        return self._location(f"tables/{name}")
+
+
+class Folder(StoredFolder):
+    """A stored folder that tables are read from and written to."""
+
+    def __init__(self, spark: SparkSession, out: str) -> None:
+        super().__init__(spark, out)
+        self.spark = spark
+
+    def lock(self, note: Callable[[str], None]) -> Lock:
+        """The lock that a run has while it writes; not acquired yet."""
+        return Lock(self._files, self.url, self.out, note=note)
 
     def make(self) -> None:
         """Create the folder.
@@ -126,30 +210,6 @@ class Folder:
 
     # --- texts
 
-    def read_text(self, name: str) -> str:
-        """A text of the folder.
-
-        Raises
-        ------
-        FileNotFoundError
-        UnicodeDecodeError
-        CorruptFileError
-        InputError
-            The storage does not answer.
-        """
-        with self._usable_but_for_content():
-            return self._files.read(self._location(name)).decode()
-
-    @contextmanager
-    def _usable_but_for_content(self) -> Iterator[None]:
-        try:
-            yield
-        except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError, CorruptFileError):
-            raise
-        except Exception:
-            with self.usable():
-                raise
-
     def write_text(self, name: str, text: str) -> None:
         """Write all of a file or nothing."""
         with self.usable():
@@ -162,31 +222,11 @@ class Folder:
         self.write_text("report.html", page.html)
         return join(self.out, "report.html")
 
-    def read_json(self, name: str) -> Any:
-        """The value of a JSON file; raises as `read_text` and `json.loads` do."""
-        return json.loads(self.read_text(name))
-
     def write_json(self, name: str, value: Any) -> str:
         """Write a value as JSON; the digest of the text."""
         text = json.dumps(value, indent=2) + "\n"
         self.write_text(name, text)
         return digests.text_digest(text)
-
-    def verify_text(self, name: str, digest: str) -> str | None:
-        """What is wrong with a text; None if it is what was written.
-
-        Raises
-        ------
-        InputError
-            The storage does not answer.
-        """
-        try:
-            text = self.read_text(name)
-        except (FileNotFoundError, NotADirectoryError):
-            return "it is missing"
-        except (UnicodeDecodeError, CorruptFileError):
-            return "it is no text any more"
-        return None if digests.text_digest(text) == digest else "it has changed"
 
     # --- tables
 
@@ -199,39 +239,26 @@ class Folder:
             Its columns are not those that `schemas` has for it.
         """
         schemas.check_columns(name, frame.schema)
+        return self._write(self._table(name), frame)
+
+    def _write(self, url: str, frame: DataFrame) -> dict[str, Any]:
         seen = Observation()
         watched = digests.watch_content(frame, seen)
-        watched.write.mode("overwrite").parquet(self._table(name))
+        watched.write.mode("overwrite").parquet(url)
         with self.usable():
-            files = digests.file_digests(self._files, self._table(name))
+            files = digests.file_digests(self._files, url)
         return {**digests.content_digest(seen.get, frame.schema), "files": files}
 
     def read_table(self, name: str, schema: StructType | None = None) -> DataFrame:
         """A table; where its columns are known, Spark does not open its files for them."""
         return self._read(self._table(name), schema or schemas.WRITTEN.get(name))
 
-    def verify_table(self, name: str, record: Mapping[str, Any]) -> str | None:
-        """What is wrong with a table; None if it is what was written.
-
-        Raises
-        ------
-        InputError
-            The storage does not answer, which says nothing about the table.
-        """
-        with self.usable():
-            return digests.find_changed_file(
-                self._files, self._table(name), record.get("files", {})
-            )
-
-    def write_rows(self, name: str, frame: DataFrame) -> DataFrame:
-        """Write a few rows as one Parquet file, beside `tables`; read back."""
+    def write_rows(self, name: str, frame: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
+        """Write a few rows as one Parquet file, beside `tables`; read back, and their record."""
         url = self._location(name)
-        frame.coalesce(1).write.mode("overwrite").parquet(url)
-        return self._read(url, frame.schema)
+        record = self._write(url, frame.coalesce(1))
+        return self._read(url, frame.schema), record
 
     def _read(self, url: str, schema: StructType | None = None) -> DataFrame:
         read = self.spark.read.options(**_NO_PATTERN)
         return (read if schema is None else read.schema(schema)).parquet(url)
-
-    def _table(self, name: str) -> str:
-        return self._location(f"tables/{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -32,8 +33,13 @@ def check_report(out: str) -> None:
         _refuse_no_run(out, names)
 
 
-def report(spark: SparkSession, out: str) -> str:
+def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = None) -> str:
     """Draw the report of a run's folder; the page's location.
+
+    Parameters
+    ----------
+    note : callable, optional
+        Told which texts and tables have been verified: those that the page is drawn from.
 
     Raises
     ------
@@ -52,6 +58,9 @@ def report(spark: SparkSession, out: str) -> str:
         _refuse_damage(folder, _METRICS, folder.verify_text(_METRICS, entry["texts"][_METRICS]))
         record = entry["tables"][_DISTRIBUTIONS]
         _refuse_damage(folder, _DISTRIBUTIONS, folder.verify_table(_DISTRIBUTIONS, record))
+        if note is not None:
+            verified = f"{_METRICS}, tables/{_DISTRIBUTIONS}"
+            note(f"verified: {verified} (`scribe-spark verify {out}` looks at all tables)")
         # the time of the report itself is not on the page, which is the same when drawn again
         shown = {**manifest, "phases": [e for e in manifest["phases"] if e["name"] != REPORT]}
         spread = folder.read_table(_DISTRIBUTIONS).toPandas()

@@ -132,7 +132,10 @@ def _write(folder: Folder, sweep: Sweep, results: dict[str, PointResult]) -> Dat
     """Write the table and the page of a sweep; the table."""
     schema = sweep_rows({name: sweep.kind.value_kind(name) for name in sweep.grid})
     cells = _tidy(sweep, results, schema.names)
-    table = folder.write_rows("sweep", schemas.local_table(folder.spark, cells, schema))
+    manifest = {n: of for n, of in folder.read_json(MANIFEST).items() if n != "tables"}
+    folder.write_json(MANIFEST, manifest)  # until the table is there again
+    frame = schemas.local_table(folder.spark, cells, schema)
+    table, record = folder.write_rows("sweep", frame)
     units, names = sweep.kind.units(), [point.name for point in sweep.points]
     rounds = {name: of for name in names if (of := results[name].rounds) is not None}
     measures = dict.fromkeys(measure_of(name) for name in sweep.shown) if rounds else {}
@@ -141,12 +144,13 @@ def _write(folder: Folder, sweep: Sweep, results: dict[str, PointResult]) -> Dat
         sweep.grid,
         {name: units[name] for name in sweep.shown},
         {point.name: tuple(point.values.values()) for point in sweep.points},
-        folder.read_json(MANIFEST),
+        manifest,
         sweep.kind.noun,
         rounds,
         {name: units[name] for name in measures},
     )
     folder.write_text("sweep.html", page)
+    folder.write_json(MANIFEST, {**manifest, "tables": {"sweep": record}})
     return table
 
 

@@ -49,7 +49,7 @@ from scribe_spark.worlds.group_tables import memberships
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.watched_trees import all_told
 
-__all__ = ["run_world"]
+__all__ = ["run_world", "saved_places"]
 
 #: Seconds after which the next round that ends is saved.
 SAVE_EVERY = 20.0
@@ -163,7 +163,7 @@ class _WorldRun:
         saved = world["saved"]
         if saved is None:
             return None
-        state, measures = _places(saved["number"])
+        state, measures = saved_places(saved["number"])
         # `rounds` is written again from the saved measures, whatever it is now
         needed = {name: of for name, of in world["tables"].items() if name != "rounds"}
         problems = [
@@ -184,7 +184,7 @@ class _WorldRun:
         """The world as it was saved before a round."""
         self.simulation.saved["nodes"] = self.folder.read_table("nodes")
         self.progress.note(f"goes on with round {number}")
-        state, _ = _places(number)
+        state, _ = saved_places(number)
         rows, _ = materialise(self.folder.read_table(state).coalesce(1))
         return World(
             rows,
@@ -216,7 +216,7 @@ class _WorldRun:
                 last_saved = time.monotonic()
 
     def _save(self, world: World) -> None:
-        state, measures = _places(world.number)
+        state, measures = saved_places(world.number)
         self.lock.check()
         record = self.folder.write_table(state, world.packed)
         publications = self._publications().to_dict("list")
@@ -253,7 +253,7 @@ class _WorldRun:
 
     def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
         """Write what became of publications, and who is in which tree."""
-        spark, state = self.simulation.spark, _places(self.config.world.rounds)[0]
+        spark, state = self.simulation.spark, saved_places(self.config.world.rounds)[0]
         rows = publications.assign(system=SCRIBE)[schemas.PUBLICATIONS.names]
         table = schemas.local_table(spark, rows, schemas.PUBLICATIONS)
         trees = memberships(self.folder.read_table(state)).orderBy("group", "node")
@@ -265,7 +265,7 @@ class _WorldRun:
         }
 
 
-def _places(number: int) -> tuple[str, str]:
+def saved_places(number: int) -> tuple[str, str]:
     """The table and the text that a save before round `number` goes to."""
     place = "even" if number % 2 == 0 else "odd"
     return f"state_{place}", f"measures_{place}.json"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from damage import assert_all_damage_is_told
 from pyspark import SparkFiles
 
 from scribe_spark import config, experiments
@@ -65,6 +66,11 @@ def done(spark, tmp_path_factory) -> Path:
 @pytest.fixture
 def copy(done, tmp_path) -> Path:
     return Path(shutil.copytree(done, tmp_path / "out"))
+
+
+@pytest.mark.slow
+def test_all_that_a_paper_left_can_be_verified(copy):
+    assert_all_damage_is_told(copy)
 
 
 def go_on(spark, out: Path, whole: Paper = WHOLE) -> list[str]:

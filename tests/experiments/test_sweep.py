@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from damage import assert_all_damage_is_told
 
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import Sweep, check_sweep, run_sweep
+from scribe_spark.experiments import Sweep, check_sweep, run_sweep, verify
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.run_sweep import _open
 
@@ -148,6 +149,24 @@ def copy(whole, tmp_path) -> Path:
 
 def rows(out: Path) -> pd.DataFrame:
     return pd.read_parquet(out / "sweep")
+
+
+def test_all_that_a_sweep_left_can_be_verified(copy):
+    assert_all_damage_is_told(copy)
+    shutil.rmtree(copy / NAMES[0])
+    assert f"{NAMES[0]}: has no manifest.json: it holds nothing that can be verified" in (
+        verify(str(copy)).damaged
+    )
+
+
+def test_a_sweep_that_goes_on_can_be_verified(spark, copy):
+    record = manifest(copy)
+    (copy / "manifest.json").write_text(json.dumps({n: record[n] for n in record if n != "tables"}))
+    found = verify(str(copy))
+    assert (found.finished, found.damaged) == (False, [])
+    run_sweep(spark, Sweep.of(FEW, {}, GRID), where(copy, resume=True))
+    found = verify(str(copy))
+    assert (found.finished, found.damaged) == (True, [])
 
 
 def test_rows_are_those_of_the_runs(whole):

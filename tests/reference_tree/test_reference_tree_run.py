@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import plain_places
 import pytest
+from damage import assert_all_damage_is_told
 from stopping import Stops
 from worlds import whole
 
@@ -45,6 +47,10 @@ def finished(spark, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("trees") / "out"
     assert play(spark, out) == str(out / "report.html")
     return out
+
+
+def test_all_that_it_left_can_be_verified(finished, tmp_path):
+    assert_all_damage_is_told(Path(shutil.copytree(finished, tmp_path / "out")))
 
 
 def test_what_it_leaves(spark, finished):

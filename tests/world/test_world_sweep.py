@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from damage import assert_all_damage_is_told
 from stopping import Stops
 
 from scribe_spark import cli, experiments
@@ -67,6 +68,10 @@ def finished(call, tmp_path_factory) -> Path:
         assert call("world", *REPAIR, "--out", out) == 0
     assert len(networks) == 1  # the routes are shared
     return out
+
+
+def test_all_that_worlds_left_can_be_verified(finished, tmp_path):
+    assert_all_damage_is_told(Path(shutil.copytree(finished, tmp_path / "out")))
 
 
 def rows(out: Path) -> pd.DataFrame:

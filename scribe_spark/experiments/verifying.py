@@ -1,0 +1,209 @@
+"""Whether all that a folder's manifest records is there as it was written, whatever the folder is.
+
+Tables are verified by the length and CRC-32 of their files, texts by their SHA-256.  Pages and
+figures are drawn from these, and are not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from scribe_spark.errors import InputError
+from scribe_spark.experiments.checks import refuse_local_lock
+from scribe_spark.experiments.folder import StoredFolder
+from scribe_spark.experiments.locations import join, local_contents
+from scribe_spark.experiments.manifest import MANIFEST
+from scribe_spark.experiments.owner import (
+    PAPER,
+    REFERENCE_TREE,
+    RUN,
+    SWEEP,
+    WORLD,
+    WORLD_SWEEP,
+    owner_of,
+    read_manifest,
+)
+from scribe_spark.experiments.phases import REPORT
+from scribe_spark.experiments.run_world import saved_places
+from scribe_spark.inputs import is_local
+
+__all__ = ["Verified", "check_verify", "verify"]
+
+_NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
+
+
+@dataclass
+class Verified:
+    """What has been looked at in a folder, and in the folders of its points and runs.
+
+    Attributes
+    ----------
+    noun : str
+        What the folder holds: ``a run``.
+    finished : bool
+        Whether all of it has been made.
+    tables, texts : int
+        How many were looked at.
+    damaged : list of str
+        A line for each that is not as written: ``tables/nodes: part-0.parquet is missing``.
+    """
+
+    noun: str
+    finished: bool
+    tables: int = 0
+    texts: int = 0
+    damaged: list[str] = field(default_factory=list)
+
+    def add(self, inner: Verified, place: str) -> None:
+        """Count what a folder inside has, at `place`."""
+        self.tables += inner.tables
+        self.texts += inner.texts
+        self.damaged += [f"{place}/{line}" for line in inner.damaged]
+        if self.finished and not inner.finished:
+            self.damaged.append(f"{place}: it is not finished")
+
+
+@dataclass
+class _Records:
+    """What a manifest records: name -> record or digest; and the folders inside."""
+
+    finished: bool
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    inside: list[str] = field(default_factory=list)
+
+
+def check_verify(out: str) -> None:
+    """Refuse a local folder without a manifest, or where a run is at work, before Spark is started.
+
+    Raises
+    ------
+    InputError
+    """
+    if is_local(out):
+        if MANIFEST not in local_contents(out)[0]:
+            raise InputError("out", out, _NO_MANIFEST)
+        refuse_local_lock(out)
+
+
+def verify(out: str, spark: SparkSession | None = None) -> Verified:
+    """Look at all tables and texts that a folder's manifest records.
+
+    Parameters
+    ----------
+    spark : SparkSession, optional
+        Not needed where the folder is on this machine.
+
+    Raises
+    ------
+    InputError
+        The folder is of no command, its manifest cannot be read, or the storage does not answer.
+
+    Examples
+    --------
+    >>> verify("out/run").damaged
+    []
+    """
+    with StoredFolder(spark, out) as folder:
+        names = folder.names()
+        if MANIFEST not in names:
+            raise InputError("out", out, _NO_MANIFEST)
+        manifest = read_manifest(out, folder.read_text)
+        owner = owner_of(manifest)
+        if owner is None:
+            whose = "cannot be read" if manifest is None else "is of something else"
+            raise InputError("out", out, f"its {MANIFEST} {whose}: nothing can be verified")
+        try:
+            records = _RECORDS[owner.noun](manifest)
+            found = Verified(owner.noun, records.finished)
+            found.damaged += _damage(folder, records)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            remedy = f"its {MANIFEST} cannot be read as that of {owner.noun}"
+            raise InputError("out", out, remedy) from None
+        found.tables, found.texts = len(records.tables) + len(records.rows), len(records.texts)
+    for place in records.inside:
+        # of an unfinished sweep, those points that it has got to
+        if records.finished or owner is PAPER or place in names:
+            _verify_inside(found, out, place, spark)
+    return found
+
+
+def _verify_inside(found: Verified, out: str, place: str, spark: SparkSession | None) -> None:
+    try:
+        inner = verify(join(out, place), spark)
+    except InputError as error:
+        found.damaged.append(f"{place}: {error.remedy}")
+    else:
+        found.add(inner, place)
+
+
+def _damage(folder: StoredFolder, records: _Records) -> Iterator[str]:
+    looks: list[tuple[str, Mapping[str, Any], Callable[[str, Any], str | None]]] = [
+        ("tables/", records.tables, folder.verify_table),
+        ("", records.rows, folder.verify_rows),
+        ("", records.texts, folder.verify_text),
+    ]
+    for place, recorded, look in looks:
+        for name, record in recorded.items():
+            problem = look(name, record)
+            if problem is not None:
+                yield f"{place}{name}: {problem}"
+
+
+# --- what each command's manifest records
+
+
+def _of_run(manifest: Mapping[str, Any]) -> _Records:
+    phases = manifest["phases"]
+    return _Records(
+        finished=any(phase["name"] == REPORT for phase in phases),
+        tables={name: of for phase in phases for name, of in phase["tables"].items()},
+        texts={name: of for phase in phases for name, of in phase["texts"].items()},
+    )
+
+
+def _of_world(manifest: Mapping[str, Any]) -> _Records:
+    tables, saved = dict(manifest["world"]["tables"]), manifest["world"]["saved"]
+    texts = {}
+    if saved is not None:
+        state, measures = saved_places(saved["number"])
+        tables[state], texts[measures] = saved["state"], saved["measures"]
+    return _Records("rounds" in tables, tables, texts=texts)
+
+
+def _of_reference_tree(manifest: Mapping[str, Any]) -> _Records:
+    points = {f"points/{name}.json": digest for name, digest in manifest["points"].items()}
+    return _Records(
+        finished="tables" in manifest,
+        tables=manifest.get("tables", {}),
+        texts={**points, **manifest.get("texts", {})},
+    )
+
+
+def _of_sweep(manifest: Mapping[str, Any]) -> _Records:
+    points = [str(name) for name in manifest["points"]]
+    return _Records("tables" in manifest, rows=manifest.get("tables", {}), inside=points)
+
+
+def _of_paper(manifest: Mapping[str, Any]) -> _Records:
+    return _Records(
+        finished="tables" in manifest,
+        tables=manifest.get("tables", {}),
+        texts=manifest.get("texts", {}),
+        inside=[str(run["name"]).replace(", seed ", "/seed=") for run in manifest["runs"]],
+    )
+
+
+_RECORDS: dict[str, Callable[[Mapping[str, Any]], _Records]] = {
+    RUN.noun: _of_run,
+    SWEEP.noun: _of_sweep,
+    WORLD.noun: _of_world,
+    WORLD_SWEEP.noun: _of_sweep,
+    REFERENCE_TREE.noun: _of_reference_tree,
+    PAPER.noun: _of_paper,
+}

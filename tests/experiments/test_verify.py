@@ -1,0 +1,112 @@
+"""All tables and texts of a folder against its manifest, with no Spark where it is local."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from damage import assert_all_damage_is_told, places
+
+from scribe_spark import cli
+from scribe_spark.experiments import report, verify
+
+from .conftest import copied, left, manifest
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    """Run the command line in this process, which may start no Spark."""
+
+    def started(*_, **__):
+        pytest.fail("Spark would have been started")
+
+    monkeypatch.setattr("scribe_spark.runtime.session.session", started)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(list(arguments))
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def out(small, tmp_path):
+    return copied(small.out, tmp_path / "out")
+
+
+def test_every_table_of_a_run_is_looked_at(out):
+    assert len(places(out)) == len(left(out)) > 10
+    assert_all_damage_is_told(out)
+
+
+def test_a_line_for_each_damaged_table_and_exit_1(call, out):
+    code, told, err = call("verify", str(out))
+    assert (code, err) == (0, "")
+    assert told == f"{out}: a run; tables: {len(left(out)) - 1}, texts: 1, all as written\n"
+    shutil.rmtree(out / "tables" / "link_stress")
+    (file := min((out / "tables" / "nodes").glob("*.parquet"))).write_bytes(b"PAR1")
+    (out / "metrics.json").unlink()
+    code, told, err = call("verify", "--out", str(out))
+    assert code == 1
+    assert sorted(told.splitlines()) == [
+        "metrics.json: it is missing",
+        "tables/link_stress: it is missing, or a part of it",
+        f"tables/nodes: {file.name} has changed",
+    ]
+    assert err.startswith(f"scribe-spark: error: {out}: a run; tables: ")
+    assert "damaged: 3; the command that made them makes them again with --resume" in err
+    assert err.count("\n") == 1
+
+
+def test_a_folder_in_place_of_a_text(out):
+    (out / "metrics.json").unlink()
+    (out / "metrics.json").mkdir()
+    assert verify(str(out)).damaged == ["metrics.json: it is no text any more"]
+
+
+def test_an_unfinished_run_says_so(call, out):
+    record = manifest(out)
+    record["phases"] = record["phases"][:2]
+    (out / "manifest.json").write_text(json.dumps(record))
+    code, told, _ = call("verify", str(out))
+    assert code == 0
+    assert told.endswith("all as written; not finished: --resume goes on\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "has no manifest.json: it holds nothing that can be verified"),
+        ("{", "its manifest.json cannot be read: nothing can be verified"),
+        ("[]", "its manifest.json is of something else: nothing can be verified"),
+        ('{"resolved": {}, "phases": 5}', "its manifest.json cannot be read as that of a run"),
+        ('{"resolved": {}, "world": []}', "its manifest.json cannot be read as that of a world"),
+        ('{"resolved": {}, "runs": {"a": 1}}', "its manifest.json cannot be read as that of the w"),
+        ('{"resolved": {}, "phases": [], "points": 1}', "cannot be read as that of a sweep of run"),
+        ('{"resolved": {}, "points": [1]}', "cannot be read as that of experiments on the refere"),
+    ],
+)
+def test_what_cannot_be_verified_is_refused(call, tmp_path, text, says):
+    if text is not None:
+        (tmp_path / "manifest.json").write_text(text)
+    code, told, err = call("verify", str(tmp_path))
+    assert (code, told) == (2, "")
+    assert err.startswith(f"scribe-spark: error: out = {str(tmp_path)!r}: ")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_a_report_says_what_it_has_verified(spark, out):
+    notes: list[str] = []
+    report(spark, str(out), notes.append)
+    assert len(notes) == 1
+    assert notes[0].startswith("verified: metrics.json, tables/distributions")
+    assert notes[0].endswith(f" (`scribe-spark verify {out}` looks at all tables)")
+
+
+def test_one_folder_at_a_time(call):
+    says = "argument = 'a': is not expected beside --out; give one of them"
+    assert call("verify", "a", "--out", "b") == (2, "", f"scribe-spark: error: {says}\n")
+    assert call("verify", "a", "b")[0] == 2
