@@ -25,7 +25,7 @@ __all__ = [
     "key_of",
     "key_parts",
     "list_array",
-    "look_up",
+    "find_sorted",
     "numbered",
     "offsets_of",
     "row_max",
@@ -48,8 +48,8 @@ def distinct(keys: np.ndarray) -> np.ndarray:
     return keys[np.r_[True, keys[1:] != keys[:-1]]] if len(keys) else keys
 
 
-def look_up(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Where keys are among sorted ones, :data:`NONE` where they are not: int64."""
+def find_sorted(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Return the index of each key among sorted ones, :data:`NONE` where it is not there: int64."""
     if not len(sorted_keys):
         return np.full(len(keys), NONE, dtype=np.int64)
     index = np.searchsorted(sorted_keys, keys)
@@ -173,7 +173,7 @@ class SortedTable:
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """The row of each key, :data:`NONE` where there is none: int64."""
-        return look_up(self.key, keys)
+        return find_sorted(self.key, keys)
 
     def has(self, keys: np.ndarray) -> np.ndarray:
         """Whether there is a row of each key: bool."""

@@ -2,22 +2,23 @@
 
 References
 ----------
-P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Section 4.
+P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Sections 3.4 and 4.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark import draws
+from scribe_spark import draws, schemas
 from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
-from scribe_spark.experiments.reference_tree_lookups import routed_lookups
+from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.progress import Progress
-from scribe_spark.reference_tree import Experiment, event_measures, places
+from scribe_spark.reference_tree import Experiment, event_measures, lookups, places, route_lookups
 from scribe_spark.reference_tree.lineages import host_depths
 from scribe_spark.runtime.blocks import release
+from scribe_spark.schemas import MICROSECONDS
 
 __all__ = ["measure_point"]
 
@@ -35,6 +36,9 @@ _OF_HOSTS = ("degree", "depth")
 #: Connections of a large tree are fewer: this many hosts are placed for them in all, about; but
 #: there are at least a few.
 _PLACED, _LEAST = 4_000_000, 4
+
+#: What hosts look for -> the first part of the measures' names.
+_PURPOSES = {"parent": "parent_lookup", "children": "child_lookup"}
 
 
 def measure_point(
@@ -64,7 +68,7 @@ def _measured(
     found = _large(spark, point, config.seed, progress) | of_events
     if config.reference_tree.dht == "routed":
         ids = large_ids(spark, point.hosts, config.seed)
-        found |= routed_lookups(network, ids, point.hosts, point.children, progress)
+        found |= _routed_lookups(network, ids, point.hosts, point.children, progress)
     return found
 
 
@@ -132,3 +136,47 @@ def degrees(placed: DataFrame) -> DataFrame:
 def _count(frame: DataFrame, column: str) -> Counts:
     rows = frame.groupBy(column).agg(F.count("*").alias("count")).collect()
     return {column: {int(row[column]): int(row["count"]) for row in rows}}
+
+
+# --- look-ups over Pastry: ``dht = routed``
+
+
+def _routed_lookups(
+    network: Simulation, ids: DataFrame, hosts: int, children: int, progress: Progress
+) -> dict[str, dict[int, int]]:
+    """Hops and delays of the look-ups by which all hosts find their places.
+
+    Parameters
+    ----------
+    network : Simulation
+        Its routers and routes, and how it builds an overlay, are used; not its nodes' ids.
+    ids : DataFrame
+        ``node, id_hi, id_lo``, nodes numbered from 0.
+    hosts : int
+        How many.
+    children : int
+        Most children of a key.
+
+    Returns
+    -------
+    dict
+        ``parent_lookup_hops``, ``child_lookup_hops``, and of delays to whole milliseconds, one way,
+        ``parent_lookup_delay``, ``child_lookup_delay``: value -> how often it occurs.
+    """
+    config = network.config.replace(nodes=hosts)
+    with Simulation(network.spark, config, progress=progress, shares=network) as here, Scope() as s:
+        placed = here.nodes.select("node", "router").join(ids, "node", "inner")
+        here.saved["nodes"] = s.materialise(placed.select(schemas.NODES.names))
+        asked = s.own_table(lookups(here.nodes, children=children, assignment="pastry"))
+        routed = s.own_table(route_lookups(here.overlay, asked, progress))
+        return _lookup_counts(routed, "hops", F.col("hops")) | _lookup_counts(
+            routed, "delay", F.round(F.col("delay_us") / F.lit(MICROSECONDS)).cast("bigint")
+        )
+
+
+def _lookup_counts(routed: DataFrame, name: str, value: Column) -> dict[str, dict[int, int]]:
+    rows = routed.groupBy("purpose", value.alias("value")).count().collect()
+    found: dict[str, dict[int, int]] = {f"{first}_{name}": {} for first in _PURPOSES.values()}
+    for row in rows:
+        found[f"{_PURPOSES[row['purpose']]}_{name}"][int(row["value"])] = int(row["count"])
+    return {measure: counts for measure, counts in found.items() if counts}

@@ -35,8 +35,8 @@ from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.progress import Progress, Silent
+from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
-from scribe_spark.runtime.lost_blocks import is_lost_block
 from scribe_spark.runtime.settings import default_partitions, tuned
 
 __all__ = ["locked", "run"]

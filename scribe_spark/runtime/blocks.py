@@ -22,6 +22,7 @@ from scribe_spark.runtime.tricks import enabled
 __all__ = [
     "count_and_materialise",
     "describe_jobs",
+    "is_lost_block",
     "materialise",
     "read_partition",
     "release",
@@ -192,3 +193,20 @@ def _dataframe_of_rdd(spark: SparkSession, like: JavaObject, rdd: JavaObject) ->
     )
     made = getattr(jvm, "org.apache.spark.sql.classic.Dataset").ofRows(session, leaf)
     return DataFrame(made, spark)
+
+
+# --- lost blocks
+
+#: What Spark says when a block of a local checkpoint is gone with its executor (Spark 4.1: the
+#: error class; before: words).
+_SIGNS = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block rdd_")
+
+
+def is_lost_block(error: BaseException) -> bool:
+    """Whether a job failed because a materialised table has lost blocks.
+
+    A table without a checkpoint directory lives on the executors alone, and its lineage is cut: it
+    can only be computed again from the start.
+    """
+    text = str(error)
+    return any(sign in text for sign in _SIGNS)

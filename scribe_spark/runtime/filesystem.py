@@ -9,28 +9,32 @@ from __future__ import annotations
 import os
 import shutil
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
+from urllib.parse import quote
 
+from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.tricks import enabled
 
 __all__ = [
-    "CHUNK",
+    "ArrowFiles",
     "CorruptFileError",
     "FileStatus",
     "Files",
+    "HadoopFiles",
     "LocalFiles",
-    "crc32",
     "is_store",
     "open_files",
 ]
 
 _LOCAL = "file://"
 #: Bytes read at a time for a checksum.
-CHUNK = 1 << 20
+_CHUNK = 1 << 20
 
 #: Object stores: a file appears, complete, when it is closed, and a rename is a copy.
 _STORES = ("s3a", "s3", "s3n", "gs", "oss", "dbfs", "abfs", "abfss", "wasb", "wasbs")
@@ -102,19 +106,23 @@ def open_files(spark: SparkSession, url: str) -> Files:
     """
     if url.startswith(_LOCAL):
         return LocalFiles()
-    # imported here, because both are made of what this module defines
-    if enabled("hadoop_files"):
-        from scribe_spark.runtime.hadoop_files import HadoopFiles
-
-        return HadoopFiles(spark, url)
-    from scribe_spark.runtime.arrow_files import ArrowFiles
-
-    return ArrowFiles(url)
+    return HadoopFiles(spark, url) if enabled("hadoop_files") else ArrowFiles(url)
 
 
 def is_store(url: str) -> bool:
     """Whether `url` is on an object store."""
     return url.partition(":")[0].lower() in _STORES
+
+
+def _crc32(stream: Any) -> int:
+    """The CRC-32 of what is left of a binary stream."""
+    crc = 0
+    while chunk := stream.read(_CHUNK):
+        crc = zlib.crc32(chunk, crc)
+    return crc
+
+
+# --- local disks
 
 
 class LocalFiles:
@@ -142,7 +150,7 @@ class LocalFiles:
     def checksum(self, url: str) -> int:
         """See :class:`Files`."""
         with _local(url).open("rb") as stream:
-            return crc32(stream)
+            return _crc32(stream)
 
     def write(self, url: str, content: bytes) -> None:
         """See :class:`Files`."""
@@ -179,9 +187,239 @@ def _local(url: str) -> Path:
     return Path(url.removeprefix(_LOCAL))
 
 
-def crc32(stream: Any) -> int:
-    """The CRC-32 of what is left of a binary stream."""
-    crc = 0
-    while chunk := stream.read(CHUNK):
-        crc = zlib.crc32(chunk, crc)
-    return crc
+# --- Hadoop's FileSystem
+
+
+class HadoopFiles:
+    """Any file system that Spark can write, through Hadoop's FileSystem in the JVM."""
+
+    def __init__(self, spark: SparkSession, url: str) -> None:
+        self._jvm = cast(Any, spark._jvm)
+        self._hadoop = self._jvm.org.apache.hadoop.fs
+        self._gateway = cast(Any, spark.sparkContext._gateway)
+        self._conf = spark._jsc.hadoopConfiguration()
+        with _java_errors():
+            # one of our own, because what Spark writes tables with must not be closed with it
+            self._files = self._hadoop.FileSystem.newInstance(self._path(url).toUri(), self._conf)
+        self._files.setWriteChecksum(False)  # texts may be edited by hand
+
+    def _path(self, url: str) -> Any:
+        return self._hadoop.Path(url)
+
+    def status(self, url: str) -> FileStatus | None:
+        """See :class:`Files`."""
+        try:
+            with _java_errors():
+                return _hadoop_status(url, self._files.getFileStatus(self._path(url)))
+        except FileNotFoundError:
+            return None
+
+    def list(self, url: str) -> list[FileStatus]:
+        """See :class:`Files`."""
+        with _java_errors():
+            entries = self._files.listStatus(self._path(url))
+            found = [_hadoop_status(f"{url}/{e.getPath().getName()}", e) for e in entries]
+        return sorted(found, key=lambda status: status.name)
+
+    def read(self, url: str) -> bytes:
+        """See :class:`Files`."""
+        with _java_errors():
+            stream = self._files.open(self._path(url))
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+
+    def checksum(self, url: str) -> int:
+        """See :class:`Files`."""
+        crc = self._jvm.java.util.zip.CRC32()
+        nowhere = self._jvm.java.io.OutputStream.nullOutputStream()
+        counted = self._jvm.java.util.zip.CheckedOutputStream(nowhere, crc)
+        with _java_errors():
+            stream = self._files.open(self._path(url))
+            # the last argument closes both streams, also where reading fails
+            self._jvm.org.apache.hadoop.io.IOUtils.copyBytes(stream, counted, _CHUNK, True)
+        return int(crc.getValue())
+
+    def write(self, url: str, content: bytes) -> None:
+        """See :class:`Files`."""
+        with _java_errors():
+            if is_store(url):
+                self._put(url, content, True)
+            else:
+                self._put(f"{url}.tmp", content, True)
+                self._move(self._path(f"{url}.tmp"), self._path(url))
+
+    def create(self, url: str, content: bytes) -> bool:
+        """See :class:`Files`.  Two at once may both succeed on an object store."""
+        try:
+            with _java_errors():
+                self._put(url, content, False)
+        except FileExistsError:
+            return False
+        return True
+
+    def _put(self, url: str, content: bytes, replace: bool) -> None:
+        stream = self._files.create(self._path(url), replace)
+        try:
+            stream.write(bytearray(content))
+        finally:
+            stream.close()
+
+    def _move(self, beside: Any, path: Any) -> None:
+        """Put a file in another's place: in one step, where the file system has one."""
+        try:
+            files = self._hadoop.FileContext.getFileContext(path.toUri(), self._conf)
+        except Exception:  # the file system has only the older interface
+            self._files.delete(path, False)
+            if not self._files.rename(beside, path):
+                raise OSError(f"{beside} cannot be renamed to {path}") from None
+            return
+        rename = getattr(self._hadoop, "Options$Rename")
+        how = self._gateway.new_array(rename, 1)
+        how[0] = rename.OVERWRITE
+        files.rename(beside, path, how)
+
+    def delete(self, url: str) -> None:
+        """See :class:`Files`."""
+        with _java_errors():
+            self._files.delete(self._path(url), True)
+
+    def close(self) -> None:
+        """See :class:`Files`."""
+        with _java_errors():
+            self._files.close()
+
+
+def _hadoop_status(url: str, found: Any) -> FileStatus:
+    modified = found.getModificationTime() / 1000
+    folder = bool(found.isDirectory())
+    return FileStatus(
+        found.getPath().getName(), url, folder, 0 if folder else int(found.getLen()), modified
+    )
+
+
+#: Java's exceptions that Python has a class for, by the last part of their names.
+_CLASSES: dict[str, type[OSError]] = {
+    "FileNotFoundException": FileNotFoundError,
+    "NoSuchFileException": FileNotFoundError,
+    "FileAlreadyExistsException": FileExistsError,
+    "AccessControlException": PermissionError,
+    "AccessDeniedException": PermissionError,
+    "BlockMissingException": CorruptFileError,
+    "ChecksumException": CorruptFileError,
+    "EOFException": CorruptFileError,
+}
+
+
+@contextmanager
+def _java_errors() -> Iterator[None]:
+    """Turn Java's exceptions into OSErrors of one line."""
+    try:
+        yield
+    except Exception as error:
+        java = getattr(error, "java_exception", None)
+        if java is None:
+            raise
+        lines = str(java).strip().splitlines() or [java.getClass().getName()]
+        kind = _CLASSES.get(java.getClass().getSimpleName(), OSError)
+        raise kind(lines[0]) from None
+
+
+# --- pyarrow's, without the trick `hadoop_files`
+
+
+class ArrowFiles:
+    """The file system of a URL and of all below it, by pyarrow, with pyarrow's own settings.
+
+    Local files, HDFS (needs libhdfs), S3, Google Cloud Storage and Azure.
+    """
+
+    def __init__(self, url: str) -> None:
+        scheme, slashes, place = url.partition("://")
+        scheme = "s3" if scheme.lower() in ("s3a", "s3n") else scheme
+        with _arrow_errors():
+            self._files, root = fs.FileSystem.from_uri(scheme + slashes + quote(place, "/:@"))
+        self._url, self._root = url.rstrip("/"), root.rstrip("/")
+
+    def _path(self, url: str) -> str:
+        return self._root + url.removeprefix(self._url)
+
+    def status(self, url: str) -> FileStatus | None:
+        """See :class:`Files`."""
+        with _arrow_errors():
+            found = self._files.get_file_info(self._path(url))
+        return None if found.type == fs.FileType.NotFound else _arrow_status(url, found)
+
+    def list(self, url: str) -> list[FileStatus]:
+        """See :class:`Files`."""
+        with _arrow_errors():
+            found = self._files.get_file_info(fs.FileSelector(self._path(url)))
+        statuses = [_arrow_status(f"{url}/{info.base_name}", info) for info in found]
+        return sorted(statuses, key=lambda status: status.name)
+
+    def read(self, url: str) -> bytes:
+        """See :class:`Files`."""
+        with (
+            _arrow_errors(),
+            self._files.open_input_stream(self._path(url), compression=None) as file,
+        ):
+            return bytes(file.read())
+
+    def checksum(self, url: str) -> int:
+        """See :class:`Files`."""
+        with (
+            _arrow_errors(),
+            self._files.open_input_stream(self._path(url), compression=None) as file,
+        ):
+            return _crc32(file)
+
+    def write(self, url: str, content: bytes) -> None:
+        """See :class:`Files`."""
+        path = self._path(url)
+        beside = path if is_store(url) else f"{path}.tmp"
+        with _arrow_errors():
+            self._put(beside, content)
+            if beside != path:
+                self._files.move(beside, path)
+
+    def create(self, url: str, content: bytes) -> bool:
+        """See :class:`Files`.  Two at once may both succeed."""
+        if self.status(url) is not None:
+            return False
+        with _arrow_errors():
+            self._put(self._path(url), content)
+        return True
+
+    def _put(self, path: str, content: bytes) -> None:
+        self._files.create_dir(path.rpartition("/")[0], recursive=True)
+        with self._files.open_output_stream(path, compression=None) as file:
+            file.write(content)
+
+    def delete(self, url: str) -> None:
+        """See :class:`Files`."""
+        found = self.status(url)
+        if found is not None:
+            with _arrow_errors():
+                remove = self._files.delete_dir if found.is_folder else self._files.delete_file
+                remove(self._path(url))
+
+    def close(self) -> None:
+        """See :class:`Files`."""
+
+
+def _arrow_status(url: str, info: fs.FileInfo) -> FileStatus:
+    folder = info.type == fs.FileType.Directory
+    modified = 0.0 if info.mtime is None else info.mtime.timestamp()
+    return FileStatus(info.base_name, url, folder, 0 if folder else info.size, modified)
+
+
+@contextmanager
+def _arrow_errors() -> Iterator[None]:
+    """Turn pyarrow's errors into OSErrors of one line."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, NotImplementedError) as error:  # ArrowInvalid is a ValueError
+        raise OSError((str(error).splitlines() or [type(error).__name__])[0]) from None

@@ -1,6 +1,6 @@
 """Transit-stub graphs: the network model of the Scribe papers' experiments.
 
-Domains of transit routers form the core; each transit router carries stub domains, each tied to it
+_Domains of transit routers form the core; each transit router carries stub domains, each tied to it
 by one link.  Policy weights keep a route between two routers of a domain inside it, and keep
 transit traffic out of stubs.
 
@@ -26,7 +26,6 @@ from scribe_spark import draws
 from scribe_spark.config import TopologyConfig
 from scribe_spark.errors import InputError
 from scribe_spark.topology.connectivity import check_connectable
-from scribe_spark.topology.domains import Domains, below, join_domains, spread
 from scribe_spark.topology.geometry import Scales, geo, hop_diameter
 from scribe_spark.topology.graph import Graph, router_frame
 from scribe_spark.topology.kind import TopologyKind
@@ -66,7 +65,7 @@ def generate(params: TopologyConfig, seed: int) -> Graph:
     """A transit-stub graph with exactly ``params.routers`` routers.
 
     Transit routers come first, domain by domain, then the stubs' routers in the order of the
-    transit routers that carry them.  Domains are numbered likewise: transit, then stubs.
+    transit routers that carry them.  _Domains are numbered likewise: transit, then stubs.
 
     Parameters
     ----------
@@ -137,11 +136,11 @@ class _Sizes:
     @classmethod
     def of(cls, params: TopologyConfig, seed: int) -> _Sizes:
         def spread_each(counts: np.ndarray, mean: int, purpose: str) -> np.ndarray:
-            drawn = [spread(n, mean, _stream(seed, purpose, row)) for row, n in enumerate(counts)]
+            drawn = [_spread(n, mean, _stream(seed, purpose, row)) for row, n in enumerate(counts)]
             return np.concatenate(drawn)
 
         domains = params.transit_domains
-        transit = spread(domains, params.transit_size, _stream(seed, "transit sizes"))
+        transit = _spread(domains, params.transit_size, _stream(seed, "transit sizes"))
         stubs_of = spread_each(transit, params.stubs_per_transit, "stubs per router")
         stub = spread_each(stubs_of, params.stub_size, "stub sizes")
         return cls(transit, stubs_of, stub, as_transit=1 if params.gtitm_quirk else domains)
@@ -156,7 +155,7 @@ class _Sizes:
 
 def _transit(
     params: TopologyConfig, sizes: _Sizes, scales: Scales, places: np.ndarray, seed: int
-) -> Domains:
+) -> _Domains:
     """Transit domains, each in a square centred on its place and clamped into the grid."""
     graphs = []
     for domain, size in enumerate(sizes.transit.tolist()):
@@ -167,12 +166,12 @@ def _transit(
         points, links = geo(size, scale, getattr(params, field), field, rng)
         origin = np.clip(places[domain] - scale // 2, 0, scales.grid - scale)
         graphs.append((points + origin, links))
-    return join_domains(0, graphs)
+    return _join_domains(0, graphs)
 
 
 def _stubs(
-    params: TopologyConfig, sizes: _Sizes, scales: Scales, transit: Domains, seed: int
-) -> tuple[np.ndarray, Domains]:
+    params: TopologyConfig, sizes: _Sizes, scales: Scales, transit: _Domains, seed: int
+) -> tuple[np.ndarray, _Domains]:
     """Each stub's transit router, and the stubs, each in a square near that router."""
     owners = np.repeat(np.arange(transit.routers), sizes.stubs_of)
     least = np.maximum(0, transit.points - scales.stub)[owners]
@@ -185,10 +184,10 @@ def _stubs(
         span = (most[stub] - least[stub] + 1).astype(np.uint64)
         shift = (_stream(seed, "stub origin", stub).random_raw(2) % span).astype(np.int64)
         graphs.append((points + least[stub] + shift, links))
-    return owners, join_domains(transit.routers, graphs)
+    return owners, _join_domains(transit.routers, graphs)
 
 
-def _gateways(owners: np.ndarray, stubs: Domains, seed: int) -> np.ndarray:
+def _gateways(owners: np.ndarray, stubs: _Domains, seed: int) -> np.ndarray:
     """One link per stub: its transit router to a uniform router of the stub."""
     gateways = [
         stubs.member(stub, _stream(seed, "gateway", stub)) for stub in range(len(stubs.sizes))
@@ -196,7 +195,7 @@ def _gateways(owners: np.ndarray, stubs: Domains, seed: int) -> np.ndarray:
     return np.column_stack([owners, gateways])
 
 
-def _inter_domain(top_links: np.ndarray, transit: Domains, seed: int) -> np.ndarray:
+def _inter_domain(top_links: np.ndarray, transit: _Domains, seed: int) -> np.ndarray:
     """A link for each direction of each top-level edge, between uniform routers."""
     ends = []
     for one, other in np.concatenate([top_links, top_links[:, ::-1]]).tolist():
@@ -206,7 +205,7 @@ def _inter_domain(top_links: np.ndarray, transit: Domains, seed: int) -> np.ndar
 
 
 def _extra_transit_stub(
-    params: TopologyConfig, owners: np.ndarray, transit: Domains, stubs: Domains, seed: int
+    params: TopologyConfig, owners: np.ndarray, transit: _Domains, stubs: _Domains, seed: int
 ) -> np.ndarray:
     """Links of a uniform stub router to a uniform transit router that does not carry its stub."""
     count = params.extra_transit_stub
@@ -216,12 +215,12 @@ def _extra_transit_stub(
     ends = []
     for extra in range(count):
         rng = _stream(seed, "extra transit-stub", extra)
-        router, other = below(stubs.routers, rng), below(transit.routers - 1, rng)
+        router, other = _below(stubs.routers, rng), _below(transit.routers - 1, rng)
         ends.append((other + int(other >= owner[router]), stubs.first + router))
     return _pairs(ends)
 
 
-def _extra_stub_stub(params: TopologyConfig, stubs: Domains, seed: int) -> np.ndarray:
+def _extra_stub_stub(params: TopologyConfig, stubs: _Domains, seed: int) -> np.ndarray:
     """Links of a uniform stub router to a uniform router of another stub."""
     count = params.extra_stub_stub
     if count and len(stubs.sizes) < 2:
@@ -230,9 +229,9 @@ def _extra_stub_stub(params: TopologyConfig, stubs: Domains, seed: int) -> np.nd
     ends = []
     for extra in range(count):
         rng = _stream(seed, "extra stub-stub", extra)
-        router = below(stubs.routers, rng)
+        router = _below(stubs.routers, rng)
         size, start = int(stubs.sizes[stub_of[router]]), int(stubs.starts[stub_of[router]])
-        other = stubs.first + below(stubs.routers - size, rng)
+        other = stubs.first + _below(stubs.routers - size, rng)
         ends.append((stubs.first + router, other + size * int(other >= start)))
     return _pairs(ends)
 
@@ -256,6 +255,79 @@ def _stream(seed: int, purpose: str, row: int = 0) -> np.random.Philox:
 
 def _pairs(ends: list[tuple[int, int]]) -> np.ndarray:
     return np.array(ends, dtype=np.int64).reshape(-1, 2)
+
+
+# --- domains side by side
+
+
+@dataclass(frozen=True)
+class _Domains:
+    """All transit domains, or all stubs: their routers are numbered consecutively from `first`.
+
+    Attributes
+    ----------
+    sizes, starts : ndarray of int64, shape (domains,)
+        Routers of each domain, and the id of its first.
+    points : ndarray of int64, shape (routers, 2)
+        Places on the grid.
+    links : ndarray of int64, shape (links, 2)
+        Ids of the ends of each link inside a domain.
+    diameter : int
+        The largest hop diameter of a domain.
+    """
+
+    first: int
+    sizes: np.ndarray
+    starts: np.ndarray
+    points: np.ndarray
+    links: np.ndarray
+    diameter: int
+
+    @property
+    def routers(self) -> int:
+        return len(self.points)
+
+    def member(self, domain: int, rng: np.random.Philox) -> int:
+        """The id of a uniform router of a domain."""
+        return int(self.starts[domain]) + _below(int(self.sizes[domain]), rng)
+
+
+def _join_domains(first: int, graphs: list[tuple[np.ndarray, np.ndarray]]) -> _Domains:
+    """Domains' graphs side by side, routers numbered from `first`."""
+    sizes = np.array([len(points) for points, _ in graphs], dtype=np.int64)
+    starts = first + np.cumsum(sizes) - sizes
+    return _Domains(
+        first=first,
+        sizes=sizes,
+        starts=starts,
+        points=np.concatenate([points for points, _ in graphs]),
+        links=np.concatenate(
+            [links + start for (_, links), start in zip(graphs, starts, strict=True)]
+        ),
+        diameter=max(hop_diameter(len(points), links) or 0 for points, links in graphs),
+    )
+
+
+def _spread(n: int, mean: int, rng: np.random.Philox) -> np.ndarray:
+    """`n` counts >= 1 whose sum is ``n * mean``, scattered around `mean`.
+
+    3n times a uniform count that exceeds 1 gives one unit to a uniform count.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+    """
+    counts = [mean] * n
+    for giver, taker in rng.random_raw(6 * n).reshape(-1, 2) % np.uint64(n):
+        if counts[giver] > 1:
+            counts[giver] -= 1
+            counts[taker] += 1
+    return np.array(counts, dtype=np.int64)
+
+
+def _below(n: int, rng: np.random.Philox) -> int:
+    """A uniform whole number in [0, n), from the next bits of a stream."""
+    return int(rng.random_raw()) % n
 
 
 KIND = TopologyKind("transit-stub", lambda _, config, seed: generate(config, seed))

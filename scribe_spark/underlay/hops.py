@@ -21,8 +21,7 @@ from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.breadth_first import HopGraph, hops, nearest, searches
 from scribe_spark.underlay.frames import add_delay, add_path_delay, packet_batch, read_routes
 from scribe_spark.underlay.paths import merged_links, path_links
-from scribe_spark.underlay.protocol import PACKETS
-from scribe_spark.underlay.router_ids import RouterIds
+from scribe_spark.underlay.protocol import PACKETS, RouterIds
 
 __all__ = ["HopKernel", "HopUnderlay"]
 

@@ -20,8 +20,7 @@ from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.frames import add_delay, add_path_delay, packet_batch, read_routes
 from scribe_spark.underlay.nearest import nearest
 from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
-from scribe_spark.underlay.protocol import PACKETS
-from scribe_spark.underlay.router_ids import RouterIds
+from scribe_spark.underlay.protocol import PACKETS, RouterIds
 
 __all__ = ["MatrixKernel", "MatrixUnderlay"]
 

@@ -11,7 +11,9 @@ from typing import Protocol
 import numpy as np
 from pyspark.sql import DataFrame
 
-__all__ = ["PACKETS", "Kernel", "Underlay"]
+from scribe_spark.runtime.distribute import open_array
+
+__all__ = ["PACKETS", "Kernel", "RouterIds", "Underlay"]
 
 #: Columns of the result of :meth:`Underlay.packets`.
 PACKETS = "system string, src bigint, dst bigint, packets bigint"
@@ -69,6 +71,26 @@ class Kernel(Protocol):
         sender, receiver, packets : ndarray of int64, shape (L,)
             Router indices of the ends of each link that carries packets, and how many.
         """
+
+
+class RouterIds:
+    """The part of a :class:`Kernel` that translates router ids.
+
+    Attributes
+    ----------
+    routers : str
+        Name of a distributed array: router ids, ascending.
+    """
+
+    routers: str
+
+    def index(self, routers: np.ndarray) -> np.ndarray:
+        """See :class:`Kernel`."""
+        return np.searchsorted(open_array(self.routers), routers)
+
+    def ids(self, index: np.ndarray) -> np.ndarray:
+        """See :class:`Kernel`."""
+        return open_array(self.routers)[index]
 
 
 class Underlay(Protocol):

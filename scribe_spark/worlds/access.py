@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from scribe_spark.core.arrays import NONE, look_up
+from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, read_table, typed
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
@@ -60,9 +60,9 @@ class AccessLists:
     def permits(self, right: int, groups: np.ndarray, nodes: np.ndarray) -> np.ndarray:
         """Whether each of `nodes` has a right to its group: bool, shape as `nodes`."""
         listed = self.listed(right)
-        place = look_up(listed, groups)
+        place = find_sorted(listed, groups)
         rows = self.rights == right
-        named = look_up(listed, self.groups[rows]) * 2**31 + self.nodes[rows]
+        named = find_sorted(listed, self.groups[rows]) * 2**31 + self.nodes[rows]
         return (place == NONE) | np.isin(place * 2**31 + nodes, named)
 
 

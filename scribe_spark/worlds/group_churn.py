@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NONE, look_up
+from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.errors import InputError
 from scribe_spark.worlds.access import MAY_JOIN
 from scribe_spark.worlds.churn import MOST_EVENTS
@@ -146,7 +146,7 @@ class _Churn:
             keys = places * 2**31 + live[(raw % np.uint64(len(live))).astype(np.int64)]
             takes = np.zeros(len(keys), dtype=bool)
             takes[np.unique(keys, return_index=True)[1]] = True
-            takes &= (look_up(taken, keys) == NONE) & ~np.isin(keys, np.concatenate(found))
+            takes &= (find_sorted(taken, keys) == NONE) & ~np.isin(keys, np.concatenate(found))
             found.append(keys[takes])
             places, slots = places[~takes], slots[~takes]
         listed += np.bincount(places, minlength=len(missing))
@@ -164,6 +164,6 @@ class _Churn:
         if self._is_listed[place]:
             live = np.intersect1d(live, self._groups.access.permitted(MAY_JOIN, number))
         keys = place * 2**31 + live
-        keys = keys[look_up(taken, keys) == NONE]
+        keys = keys[find_sorted(taken, keys) == NONE]
         raw = draws.bits_np(self._seed, "group churn of few", at, number, keys % 2**31)
         return keys[np.argsort(raw, kind="stable")[:count]]

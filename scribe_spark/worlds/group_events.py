@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NONE, distinct, expand, look_up
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted
 from scribe_spark.errors import InputError
 from scribe_spark.worlds.churn import MOST_EVENTS
 from scribe_spark.worlds.generators import refuse_no_round
@@ -92,8 +92,8 @@ def _have_quit(joins: EventRows, rows: EventRows) -> np.ndarray:
     """Which joins are of a node and group that has a quit: bool."""
     quits = rows.take(rows.events == QUIT)
     numbers = distinct(quits.groups)
-    place = look_up(numbers, joins.groups)
+    place = find_sorted(numbers, joins.groups)
     gone = np.isin(
-        place * 2**31 + joins.nodes, look_up(numbers, quits.groups) * 2**31 + quits.nodes
+        place * 2**31 + joins.nodes, find_sorted(numbers, quits.groups) * 2**31 + quits.nodes
     )
     return gone & (place != NONE)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scribe_spark.core.arrays import NONE, distinct, expand, index_in_run, look_up, numbered
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, index_in_run, numbered
 
 EMPTY = np.empty(0, dtype=np.int64)
 
 
 def test_look_up_is_a_search_or_none():
     table, keys = np.array([2, 5, 9]), np.array([5, 1, 9, 10, 2, 4])
-    assert look_up(table, keys).tolist() == [1, NONE, 2, NONE, 0, NONE]
-    assert look_up(EMPTY, keys).tolist() == [NONE] * 6
-    assert look_up(table, EMPTY).tolist() == []
+    assert find_sorted(table, keys).tolist() == [1, NONE, 2, NONE, 0, NONE]
+    assert find_sorted(EMPTY, keys).tolist() == [NONE] * 6
+    assert find_sorted(table, EMPTY).tolist() == []
 
 
 def test_expand_is_a_range_for_each_pair():

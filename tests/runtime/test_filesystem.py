@@ -7,9 +7,7 @@ import zlib
 
 import pytest
 
-from scribe_spark.runtime.arrow_files import ArrowFiles
-from scribe_spark.runtime.filesystem import LocalFiles, open_files
-from scribe_spark.runtime.hadoop_files import HadoopFiles
+from scribe_spark.runtime.filesystem import ArrowFiles, HadoopFiles, LocalFiles, open_files
 
 
 @pytest.fixture(params=["local", "hadoop", "arrow"])

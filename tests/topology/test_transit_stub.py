@@ -20,9 +20,8 @@ from scribe_spark.config import TopologyConfig
 from scribe_spark.errors import InputError
 from scribe_spark.topology import check
 from scribe_spark.topology import transit_stub as model
-from scribe_spark.topology.domains import spread
 from scribe_spark.topology.geometry import Scales, geo, hop_diameter
-from scribe_spark.topology.transit_stub import Weights, generate
+from scribe_spark.topology.transit_stub import Weights, _spread, generate
 
 PRESET = TopologyConfig()
 SMALL = TopologyConfig(transit_domains=3, transit_size=3, stubs_per_transit=2, stub_size=4)
@@ -81,14 +80,14 @@ def test_policy_weights():
 
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(0, 1000))
 def test_spread_keeps_the_sum_and_leaves_no_zero(n, mean, row):
-    counts = spread(n, mean, stream(row))
+    counts = _spread(n, mean, stream(row))
     assert len(counts) == n
     assert counts.sum() == n * mean
     assert counts.min() >= 1
 
 
 def test_spread_moves_each_unit_from_one_count_to_another():
-    many = np.array([spread(10, 10, stream(row)) for row in range(300)])
+    many = np.array([_spread(10, 10, stream(row)) for row in range(300)])
     assert np.allclose(many.mean(0), 10, atol=0.6)  # no count is favoured
     assert 1.5 < many.std() < 3.0  # 30 moves: each count a walk of some 6 steps
 

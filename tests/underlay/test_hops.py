@@ -16,7 +16,7 @@ from scribe_spark.experiments.phases import TABLE_PHASES
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.topology.power_law import generate
-from scribe_spark.underlay import hops, router_ids
+from scribe_spark.underlay import hops, protocol
 from scribe_spark.underlay.all_pairs import compute_routes
 from scribe_spark.underlay.hops import HopKernel, HopUnderlay
 from scribe_spark.underlay.matrices import MatrixUnderlay
@@ -103,7 +103,7 @@ def alike(one: worlds.World) -> worlds.World:
 @pytest.mark.parametrize("limit", [1, 1024])
 def test_routing_state_is_the_same(monkeypatch, limit):
     arrays: dict[str, np.ndarray] = {}
-    for module in (hops, router_ids):
+    for module in (hops, protocol):
         monkeypatch.setattr(module, "open_array", arrays.__getitem__)
     monkeypatch.setattr(HopKernel, "all_pairs_limit", limit)
     for one in map(alike, worlds.worlds()[::2]):

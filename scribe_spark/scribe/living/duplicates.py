@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import look_up
+from scribe_spark.core.arrays import find_sorted
 from scribe_spark.scribe.living.scribe import Scribe
 from scribe_spark.scribe.living.state import Got
 
@@ -39,7 +39,7 @@ def note_got(scribe: Scribe, group: np.ndarray, node: np.ndarray, publication: n
     young = keys >= 0
     group, node, publication = group[young], node[young], publication[young]
     keys = keys[young] * scribe.state.size + node
-    again = look_up(scribe.got, keys) >= 0
+    again = find_sorted(scribe.got, keys) >= 0
     twice = np.flatnonzero(again)
     entries = scribe.state.entries
     twice = twice[entries.member[scribe.entry(group[twice], node[twice])]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import look_up
+from scribe_spark.core.arrays import find_sorted
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.ring import Ring
 
@@ -79,4 +79,4 @@ class Groups:
         if operation not in self.allowed:
             return np.ones(len(group), dtype=bool)
         has_list, pairs = self.allowed[operation]
-        return ~has_list[group] | (look_up(pairs, group * self.size + node) >= 0)
+        return ~has_list[group] | (find_sorted(pairs, group * self.size + node) >= 0)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import codes, expand, look_up, whole_numbers
+from scribe_spark.core.arrays import codes, expand, find_sorted, whole_numbers
 from scribe_spark.scribe.living.chains import under_root
 from scribe_spark.scribe.living.duplicates import SOURCE, SOURCE_BITS, pending_keys
 from scribe_spark.scribe.living.scribe import Joins, Scribe
@@ -113,27 +113,27 @@ def note_deliveries(
     # publications by their place among those whose deadline has not come
     keys = pending_keys(scribe, state.publications.group, state.publications.publication)
     order = np.argsort(keys)
-    delivered = look_up(keys[order], pending_keys(scribe, got[0], got[1]))
+    delivered = find_sorted(keys[order], pending_keys(scribe, got[0], got[1]))
     known = delivered >= 0
     pairs = np.sort(delivered[known] * size + got[2][known])
     # 1. late deliveries, duplicates
     missing = state.missing
-    at = look_up(keys[order], pending_keys(scribe, missing.group, missing.publication))
-    is_late = (look_up(pairs, at * size + missing.node) >= 0) & (missing.late < 0)
+    at = find_sorted(keys[order], pending_keys(scribe, missing.group, missing.publication))
+    is_late = (find_sorted(pairs, at * size + missing.node) >= 0) & (missing.late < 0)
     missing.late[is_late] = number
-    twice = look_up(keys[order], pending_keys(scribe, *again))
+    twice = find_sorted(keys[order], pending_keys(scribe, *again))
     np.add.at(state.publications.duplicates, order[twice[twice >= 0]], 1)
     # 2. members without this round's; looked for where fewer got one than there are members
     entries = state.entries
     of_group = entries.key[entries.member] // size
     members = np.bincount(of_group, minlength=len(scribe.groups))
-    mine = look_up(keys[order], pending_keys(scribe, group, publication))
+    mine = find_sorted(keys[order], pending_keys(scribe, group, publication))
     short = np.bincount(pairs // size, minlength=len(keys))[mine] < members[group]
     mine, group, publication = mine[short], group[short], publication[short]
     first = np.searchsorted(entries.key, group * size)
     which, row = expand(first, np.searchsorted(entries.key, (group + 1) * size))
     which, node = which[entries.member[row]], entries.key[row[entries.member[row]]] % size
-    without = look_up(pairs, mine[which] * size + node) < 0
+    without = find_sorted(pairs, mine[which] * size + node) < 0
     which, node = which[without], node[without]
     none = np.full(len(which), -1)
     state.missing = _and(missing, Missing(group[which], publication[which], node, none))
@@ -181,7 +181,7 @@ def _results(state: ScribeState, published: int, rows: np.ndarray) -> Publicatio
     own = due.group << SOURCE_BITS | due.publication & SOURCE
     theirs = missing.group[some] << SOURCE_BITS | missing.publication[some] & SOURCE
     order = np.argsort(own)
-    which = order[look_up(own[order], theirs)]
+    which = order[find_sorted(own[order], theirs)]
     is_late = missing.late[some] >= 0
     late = np.bincount(which[is_late], minlength=len(rows))
     lost = np.bincount(which[~is_late], minlength=len(rows))

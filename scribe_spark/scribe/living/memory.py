@@ -15,8 +15,8 @@ import pandas as pd
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
+    find_sorted,
     key_of,
-    look_up,
     whole_numbers,
 )
 from scribe_spark.scribe.living.rings import SharedRings
@@ -100,7 +100,7 @@ class Remembering(Application):
     def _forget(self, which: np.ndarray) -> None:
         gone = self.at_nodes.key[which]
         self.at_nodes.keep(~which)
-        self.at_edges.keep(look_up(gone, self.at_edges.key // self.nodes) < 0)
+        self.at_edges.keep(find_sorted(gone, self.at_edges.key // self.nodes) < 0)
 
     def nodes_died(self, nodes: np.ndarray) -> None:
         """What the nodes' processes knew is gone, and what others knew of them as children."""
