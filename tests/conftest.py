@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from scribe_spark.config import Execution
 from scribe_spark.runtime.session import session as make_session
 
 ROOT = Path(__file__).resolve().parent.parent
+_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 MASTER, PARTITIONS = "local[2]", 2
 
@@ -58,6 +60,15 @@ def empty_working_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield
     left = sorted(path.name for path in folder.iterdir())
     assert not left, f"tests have left {', '.join(left)} in the working directory"
+
+
+@pytest.fixture(autouse=True)
+def handlers_of_signals() -> Iterator[None]:
+    """A command that a test calls in this process leaves its handlers in place until the end."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ import pytest
 from scribe_spark import cli
 from scribe_spark.cli import commands
 from scribe_spark.cli.flags import resolve
-from scribe_spark.cli.main import _COMMANDS
+from scribe_spark.cli.program import _COMMANDS
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.errors import InputError

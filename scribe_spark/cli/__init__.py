@@ -5,6 +5,42 @@ on stderr and exit code 2, before Spark starts; nothing here imports pyspark unt
 ``--help`` is quick.
 """
 
-from scribe_spark.cli.main import job, main
+from __future__ import annotations
 
-__all__ = ["job", "main"]
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from scribe_spark.runtime.interrupts import end_on_signals
+
+__all__ = ["PROGRAM", "job", "last_words", "main"]
+
+PROGRAM = "scribe-spark"
+
+#: Commands that leave nothing to go on with.
+_AT_ONCE = ("report", "topology")
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The console script ``scribe-spark``."""
+    given = sys.argv[1:] if arguments is None else arguments
+    end_on_signals(lambda: last_words(given))
+    # what reads flags takes a while to load: Ctrl-C may come before
+    from scribe_spark.cli.program import start
+
+    start(given)
+
+
+def job(command: str) -> NoReturn:
+    """Run `command` with the flags of this process: the body of each script in ``jobs/``."""
+    main([command, *sys.argv[1:]])
+
+
+def last_words(arguments: Sequence[str]) -> str:
+    """The line that an interrupted command ends with."""
+    if not arguments or arguments[0] in _AT_ONCE:
+        return f"{PROGRAM}: interrupted"
+    return (
+        f"{PROGRAM}: interrupted; the same command with --resume goes on after the last complete "
+        "phase"
+    )

@@ -1,9 +1,16 @@
-"""Ctrl-C in the midst of Spark's work.
+"""Ctrl-C at any moment: one line, exit code 130, and nothing of ours left running.
 
-pyspark's own handler asks the JVM to cancel its jobs from inside whatever call is waiting for the
-JVM.  Both calls share a connection, so both break, and all that follows.  Here jobs are cancelled
-from a thread, which has a connection of its own, and the interrupt waits until no call is on its
-way; so whoever cleans up can still talk to Spark.
+What a signal does depends on what it comes into:
+
+- *nothing is under way yet, or any more*: the process ends at once (:func:`end_on_signals`);
+- *a session is being made* (:func:`in_thread`): a thread makes it, so that the signal comes into
+  no half of it, and pyspark puts no handler of its own in place; what it has started is ended;
+- *Spark works* (:func:`interruptible`): jobs are cancelled, and whoever cleans up can still talk to
+  Spark;
+- *the session ends* (:func:`deferred`): it goes on to its end first.
+
+A second signal ends the process at once, and the JVM with it, wherever it comes.  SIGTERM and
+SIGHUP are treated as SIGINT is, with exit codes of their own.
 """
 
 from __future__ import annotations
@@ -12,57 +19,291 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["EXIT_CODE", "interruptible"]
+if TYPE_CHECKING:
+    import psutil
+
+__all__ = [
+    "EXIT_CODE",
+    "deferred",
+    "end_on_signals",
+    "end_processes",
+    "exit_code",
+    "in_thread",
+    "interrupted",
+    "interruptible",
+    "say",
+]
+
+T = TypeVar("T")
 
 #: What a shell makes of a process that SIGINT ended.
-EXIT_CODE = 130
+EXIT_CODE = 128 + signal.SIGINT
 
 #: Seconds between two looks at whether the call has come back.
 _AGAIN = 0.2
 
+#: Seconds that a process we started has to end by itself.
+_PATIENCE = 5.0
+
+#: Seconds between two looks at whether processes have ended.
+_ENDING = 0.05
+
+#: The signals that end a run. Those that whoever started us wants ignored (nohup, a background
+#: process of a script) stay so.
+_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+
+_Handler = Callable[[int, FrameType | None], Any]
+
+#: The first signal that came.
+_first: int | None = None
+
+#: Where stderr leads, once nothing but :func:`say` may write to it.
+_stderr: int | None = None
+
+#: What is said when a signal ends the process at once; None where the process is not ours to end
+#: or to silence (a notebook's, a test's).
+_last_words: Callable[[], str] | None = None
+
+
+def interrupted() -> bool:
+    """Whether a signal has come."""
+    return _first is not None
+
+
+def exit_code() -> int:
+    """What the process ends with after an interrupt: 130 after Ctrl-C."""
+    return 128 + (_first or signal.SIGINT)
+
+
+def end_on_signals(last_words: Callable[[], str]) -> None:
+    """From now on a signal ends the process, but where the other functions say otherwise.
+
+    To be called by the main thread; in any other it does nothing.
+
+    Parameters
+    ----------
+    last_words : callable
+        Its line goes to stderr.
+    """
+    global _first, _last_words
+    _first, _last_words = None, last_words
+    if _is_main_thread():
+        for number in _heeded():
+            signal.signal(number, _end)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Inside, a signal is only noted; KeyboardInterrupt is raised at the end."""
+    noted = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal noted
+        noted = True
+        _note(number)
+
+    with _handling(note):
+        yield
+    if noted:
+        raise KeyboardInterrupt
+
+
+def in_thread(work: Callable[..., T], *given: Any) -> T:
+    """The result of ``work(*given)``, done by a thread while the caller waits.
+
+    A signal ends the processes that it has started, and raises KeyboardInterrupt in the caller.
+    """
+    if not _is_main_thread():
+        return work(*given)
+    import psutil  # noqa: F401  (before there are processes to end: see _end)
+
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    ended = threading.Event()  # a thread whose join() was interrupted counts as ended
+
+    def call() -> None:
+        try:
+            done.append(work(*given))
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            ended.set()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        _note(number)
+        raise KeyboardInterrupt
+
+    thread = threading.Thread(target=call, daemon=True, name=getattr(work, "__name__", "work"))
+    try:
+        with _handling(interrupt):
+            thread.start()
+            ended.wait()
+    except KeyboardInterrupt:
+        last = time.monotonic() + _PATIENCE
+        while not ended.is_set() and time.monotonic() < last:
+            end_processes()  # one may be started yet
+            ended.wait(_ENDING)
+        raise
+    if failed:
+        raise failed[0]
+    return done[0]
+
 
 @contextmanager
 def interruptible(spark: Any) -> Iterator[None]:
-    """Inside, Ctrl-C cancels the jobs of `spark` and raises KeyboardInterrupt.
+    """Inside, a signal cancels the jobs of `spark` and raises KeyboardInterrupt.
 
-    A second one ends the process at once; the JVM ends with it.  To be entered by the main thread
-    (as signals ask for), after the session has put its own handler in place.
+    pyspark's own handler asks the JVM to cancel its jobs from inside whatever call is waiting for
+    the JVM.  Both calls share a connection, so both break, and all that follows.  Here jobs are
+    cancelled from a thread, which has a connection of its own, and the interrupt waits until no
+    call is on its way.  To be entered by the main thread.
     """
-    interrupted = False
+    came = False
     canceller = threading.Thread()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupted, canceller
-        interrupted = True
-        signal.signal(signal.SIGINT, lambda *_: os._exit(EXIT_CODE))
+        nonlocal came, canceller
+        if number != signal.SIGALRM:
+            came = True
+            _note(number)
         # a call that came back with an error is what we wanted: let the cleaning up be
         unwinding = number == signal.SIGALRM and sys.exc_info()[0] is not None
         if not unwinding:
-            if not _in_call(frame):
-                raise KeyboardInterrupt
             if not canceller.is_alive():
                 canceller = threading.Thread(target=_cancel, args=(spark,), daemon=True)
                 canceller.start()
+            if not _in_call(frame):
+                raise KeyboardInterrupt
         signal.setitimer(signal.ITIMER_REAL, _AGAIN)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
-    for number in before:
-        signal.signal(number, interrupt)
+    before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        yield
+        with _handling(interrupt):
+            yield
     except Exception:
-        if interrupted:  # a cancelled job is how the call came back
+        if came:  # a cancelled job is how the call came back
             raise KeyboardInterrupt from None
         raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
+        signal.signal(signal.SIGALRM, before)
+
+
+def end_processes() -> None:
+    """End all processes that this one has started, and those that they have.
+
+    They are asked to, again and again because one that is about to become another program may not
+    hear it; after a few seconds they are killed.  None is waited for in the way that would keep
+    its exit code from whoever has started it.
+    """
+    import psutil
+
+    last = time.monotonic() + _PATIENCE
+    seen: set[psutil.Process] = set()
+    while alive := {process for process in seen | _processes() if _is_alive(process)}:
+        seen |= alive
+        late = time.monotonic() > last
+        for process in alive:
+            with suppress(psutil.Error):  # it has just ended
+                (process.kill if late else process.terminate)()
+        time.sleep(_ENDING)
+
+
+def _processes() -> set[psutil.Process]:
+    """All processes below this one."""
+    import psutil
+
+    with suppress(psutil.Error):
+        return set(psutil.Process().children(recursive=True))
+    return set()
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    import psutil
+
+    with suppress(psutil.Error):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """Handle a signal: end what was started, say the line, and end."""
+    for heeded in _heeded():
+        signal.signal(heeded, signal.SIG_IGN)
+    _note(number)
+    if "psutil" in sys.modules:  # loaded before any process is started
+        end_processes()
+    if _last_words is not None:
+        say(_last_words())
+    os._exit(exit_code())
+
+
+def _note(number: int) -> None:
+    """Remember the first signal, and have the next one end the process."""
+    global _first
+    _first = _first or number
+    for heeded in _heeded():
+        signal.signal(heeded, _end)
+    if _last_words is not None:
+        _silence()
+
+
+def say(line: str) -> None:
+    """Write a line to stderr, also after an interrupt."""
+    if _stderr is None:
+        print(line, file=sys.stderr)
+        return
+    with suppress(OSError):  # the terminal may be gone
+        if os.isatty(_stderr):
+            os.write(_stderr, b"\x1b[?25h\n")  # bars hide the cursor
+        os.write(_stderr, f"{line}\n".encode(errors="backslashreplace"))
+
+
+def _silence() -> None:
+    """Let no one but :func:`say` write to stderr.
+
+    What threads, servers, destructors and the JVM's connection have to tell of calls that are cut
+    off is no news.
+    """
+    global _stderr
+    if _stderr is None:
+        with suppress(OSError), open(os.devnull, "w") as nowhere:
+            _stderr = os.dup(2)
+            os.dup2(nowhere.fileno(), 2)
+
+
+@contextmanager
+def _handling(handler: _Handler) -> Iterator[None]:
+    """Inside, the first signal is `handler`'s; nothing changes where one has come already."""
+    if not _is_main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _heeded()}
+    if not (interrupted() and _end in before.values()):
+        for number in before:
             signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def _heeded() -> list[int]:
+    return [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _in_call(frame: FrameType | None) -> bool:
@@ -76,7 +317,7 @@ def _in_call(frame: FrameType | None) -> bool:
 
 def _cancel(spark: Any) -> None:
     # the session may be ending by itself; then there is nothing to cancel
-    try:
+    with suppress(Exception):
+        if _last_words is not None:
+            spark.sparkContext.setLogLevel("OFF")
         spark.sparkContext.cancelAllJobs()
-    except Exception:
-        return

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
+import psutil
 import pytest
 
 from scribe_spark.runtime.interrupts import interruptible
@@ -45,3 +51,199 @@ def test_other_errors_pass_and_handlers_are_put_back(spark):
     with pytest.raises(ZeroDivisionError), interruptible(spark):
         1 / 0  # noqa: B018
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM)) == before
+
+
+# ----------------------------------------------------------------- a process of its own, no Spark
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: What each program below begins with; `signal_me` sends signals to the program itself.
+BEGIN = """
+import os, signal, subprocess, sys, threading, time
+from scribe_spark.runtime.interrupts import *
+from scribe_spark.runtime import interrupts
+
+def signal_me(*numbers):
+    for number in numbers:
+        os.kill(os.getpid(), number)
+
+end_on_signals(lambda: "the last words")
+"""
+
+
+def ended(program: str, **how: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", BEGIN + program],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, **how,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_with_nothing_under_way_the_process_ends_at_once(name, code):
+    """Not even code that catches everything, as some do while they are imported, keeps it alive."""
+    done = ended(f"""
+try:
+    signal_me(signal.{name})
+    time.sleep(30)
+except BaseException:
+    print("caught")
+""")
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "the last words\n")
+
+
+def test_what_is_to_be_ignored_stays_so():
+    """As under nohup, or in the background of a script."""
+    done = ended(
+        "signal_me(signal.SIGHUP, signal.SIGINT)\nprint('alive')",
+        preexec_fn=lambda: [signal.signal(n, signal.SIG_IGN) for n in (1, 2)],
+    )
+    assert (done.returncode, done.stdout) == (0, "alive\n")
+
+
+def test_a_deferred_interrupt_comes_at_the_end():
+    done = ended("""
+try:
+    with deferred():
+        signal_me(signal.SIGINT)
+        time.sleep(0.1)
+        print("done")
+except KeyboardInterrupt:
+    print("interrupted", interrupted(), exit_code())
+""")
+    assert done.stdout == "done\ninterrupted True 130\n"
+
+
+def test_a_second_one_is_not_deferred():
+    done = ended("""
+with deferred():
+    signal_me(signal.SIGTERM, signal.SIGINT)
+    time.sleep(30)
+""")
+    assert (done.returncode, done.stderr) == (143, "the last words\n")
+
+
+#: Starts a process that starts another one, neither of which hears SIGTERM, and waits for it.
+STUBBORN = """
+sleep = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True)"
+sleep += "; time.sleep(300)"
+both = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {sleep!r}]); {sleep}"
+
+def work():
+    try:
+        child = subprocess.Popen([sys.executable, "-c", both], stdout=subprocess.PIPE)
+        child.stdout.readline(), child.stdout.readline()
+        threading.Timer(0, signal_me, NUMBERS).start()
+        raise SystemExit(child.wait())  # as pyspark does where its JVM has ended
+    finally:
+        print("cleaned up", child.returncode)
+
+interrupts._PATIENCE = 0.5
+"""
+
+
+def test_an_interrupt_ends_what_a_thread_has_started():
+    """Its own waiting for the process is not disturbed."""
+    done = ended(
+        "NUMBERS = [signal.SIGINT]"
+        + STUBBORN
+        + """
+interrupts._PATIENCE = 0.5
+try:
+    in_thread(work)
+except KeyboardInterrupt:
+    print(threading.active_count(), interrupts._processes(), exit_code())
+"""
+    )
+    assert done.stdout == "cleaned up -9\n1 set() 130\n", done.stderr
+
+
+def test_a_second_one_ends_everything_at_once():
+    done = ended(
+        "NUMBERS = [signal.SIGINT, signal.SIGTERM]" + STUBBORN + "in_thread(work)",
+        start_new_session=True,
+    )
+    assert (done.returncode, done.stderr) == (130, "the last words\n")
+
+
+def test_a_thread_gives_back_what_it_made_and_what_it_raised():
+    done = ended("""
+print(in_thread(divmod, 7, 2))
+try:
+    in_thread(divmod, 7, 0)
+except ZeroDivisionError as error:
+    print(error)
+""")
+    assert done.stdout == "(3, 1)\ninteger division or modulo by zero\n", done.stderr
+
+
+# ------------------------------------------------------------------------------ the real command
+
+
+def of_session(session: int) -> list[psutil.Process]:
+    """The processes of a session (what `start_new_session` begins), wherever they are now."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, ProcessLookupError):
+            continue
+    return found
+
+
+def is_starting(process: psutil.Process, told: str) -> bool:
+    """Whether spark-submit is there, or what it has become."""
+    return any("spark" in " ".join(each.cmdline()[:3]).lower() for each in process.children())
+
+
+def has_java(process: psutil.Process, told: str) -> bool:
+    """Whether the JVM is there, which has not said yet how it is talked to."""
+    return any("java" in each.name() for each in process.children())
+
+
+def tells(line: str) -> Callable[[psutil.Process, str], bool]:
+    return lambda process, told: line in told
+
+
+@pytest.mark.parametrize(
+    ("moment", "whole_group"),
+    [
+        pytest.param(is_starting, False, id="spark-submit starts", marks=pytest.mark.slow),
+        pytest.param(has_java, True, id="java starts"),
+        pytest.param(tells("Using incubator"), True, id="java has started"),
+        pytest.param(tells("topology: started"), True, id="topology", marks=pytest.mark.slow),
+        pytest.param(tells("overlay: started"), True, id="overlay"),
+        pytest.param(tells("report: done"), True, id="end", marks=pytest.mark.slow),
+    ],
+)
+def test_ctrl_c_at_any_moment(
+    tmp_path, moment: Callable[[psutil.Process, str], bool], whole_group: bool
+):
+    """A terminal sends the signal to the whole group of processes, kill to one."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "scribe_spark.cli", "run", "--nodes=60", "--groups=3"]
+    with open(tmp_path / "told", "w") as told:
+        run = subprocess.Popen(
+            [*command, "--master=local[1]", f"--out={out}"],
+            cwd=ROOT, stdout=told, stderr=told, start_new_session=True,
+            env=os.environ | {"TMPDIR": str(tmp_path)},
+        )  # fmt: skip
+    process = psutil.Process(run.pid)
+    while not moment(process, (tmp_path / "told").read_text()):
+        assert run.poll() is None, (tmp_path / "told").read_text()
+        time.sleep(0.005)
+    (os.killpg if whole_group else os.kill)(run.pid, signal.SIGINT)
+    code = run.wait(120)
+    left = of_session(run.pid)
+    for each in left:
+        each.kill()
+    progress = re.compile(r"WARNING: Using incubator|  |\w+: (started|done in|stopped after)")
+    lines = (tmp_path / "told").read_text().splitlines()
+    assert [line for line in lines if not progress.match(line)] == [
+        "scribe-spark: interrupted; the same command with --resume goes on after the last complete "
+        "phase"
+    ]
+    assert code == 130
+    assert not left
+    assert {path.name for path in tmp_path.iterdir()} <= {"told", "out"}
+    assert not (out / ".scribe-spark-lock").exists()

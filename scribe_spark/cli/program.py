@@ -8,13 +8,13 @@ from typing import Any, NoReturn
 
 import click
 
+from scribe_spark.cli import PROGRAM, last_words
 from scribe_spark.cli.parsing import refuse_unknown_flags
 from scribe_spark.errors import InputError, RunError, check_names
-from scribe_spark.runtime.interrupts import EXIT_CODE
+from scribe_spark.runtime.interrupts import end_processes, exit_code, interrupted, say
 
-__all__ = ["job", "main"]
+__all__ = ["start"]
 
-_PROGRAM = "scribe-spark"
 _FAILED, _BAD_INPUT = 1, 2
 
 #: What each command does, in a line; the command itself is in `commands`, by the same name
@@ -68,42 +68,48 @@ class _Program(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The console script ``scribe-spark``."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+def start(arguments: Sequence[str]) -> NoReturn:
+    """Run the command that `arguments` name, and end with its exit code."""
     text = "Scribe over Pastry on Spark: the evaluation of JSAC Section IV from one command."
-    _start(_Program(_PROGRAM, help=text, epilog=_EXAMPLES), arguments or ["--help"])
-
-
-def job(command: str) -> NoReturn:
-    """Run `command` with the flags of this process: the body of each script in ``jobs/``."""
-    main([command, *sys.argv[1:]])
-
-
-def _start(command: click.Command, arguments: Sequence[str]) -> NoReturn:
-    """Run `command`; whatever is wrong with the input is one line and exit code 2."""
+    program = _Program(PROGRAM, help=text, epilog=_EXAMPLES)
     try:
-        # not command.main(), which has words of its own for an interrupt
-        with command.make_context(command.name, list(arguments)) as context:
-            command.invoke(context)
+        # not program.main(), which has words of its own for an interrupt
+        with program.make_context(PROGRAM, list(arguments) or ["--help"]) as context:
+            program.invoke(context)
     except click.exceptions.Exit:  # --help
         pass
-    except click.BadOptionUsage as error:
-        given = next((a for a in arguments if a.startswith(error.option_name)), error.option_name)
-        _stop(str(InputError("flag", given, error.format_message())))
-    except click.ClickException as error:
-        _stop(str(InputError("arguments", " ".join(arguments), error.format_message())))
-    except InputError as error:
-        _stop(str(error))
-    except RunError as error:
-        _stop(str(error), _FAILED)
     except KeyboardInterrupt:
-        line = "interrupted; the same command with --resume goes on after the last complete phase"
-        click.echo(f"{_PROGRAM}: {line}", err=True)
-        sys.exit(EXIT_CODE)
+        _leave(arguments)
+    except Exception as error:
+        if interrupted():  # a call that was cut off has come back with an error
+            _leave(arguments)
+        _refuse(error, arguments)
     sys.exit(0)
 
 
+def _leave(arguments: Sequence[str]) -> NoReturn:
+    """End after an interrupt: nothing that was started goes on."""
+    if interrupted():
+        end_processes()
+    say(last_words(arguments))
+    sys.exit(exit_code())
+
+
+def _refuse(error: Exception, arguments: Sequence[str]) -> NoReturn:
+    """End with one line for whatever is wrong with the input; other errors are raised."""
+    match error:
+        case click.BadOptionUsage(option_name=name):
+            given = next((text for text in arguments if text.startswith(name)), name)
+            _stop(str(InputError("flag", given, error.format_message())))
+        case click.ClickException():
+            _stop(str(InputError("arguments", " ".join(arguments), error.format_message())))
+        case InputError():
+            _stop(str(error))
+        case RunError():
+            _stop(str(error), _FAILED)
+    raise error
+
+
 def _stop(line: str, code: int = _BAD_INPUT) -> NoReturn:
-    click.echo(f"{_PROGRAM}: error: {' '.join(line.split())}", err=True)
+    click.echo(f"{PROGRAM}: error: {' '.join(line.split())}", err=True)
     sys.exit(code)
