@@ -65,6 +65,9 @@ _Handler = Callable[[int, FrameType | None], Any]
 #: The first signal that came.
 _first: int | None = None
 
+#: Processes to be ended: those whose parent has ended are not below ours any more.
+_found: set[psutil.Process] = set()
+
 #: Where stderr leads, once nothing but :func:`say` may write to it.
 _stderr: int | None = None
 
@@ -208,9 +211,8 @@ def end_processes() -> None:
     import psutil
 
     last = time.monotonic() + _PATIENCE
-    seen: set[psutil.Process] = set()
-    while alive := {process for process in seen | _processes() if _is_alive(process)}:
-        seen |= alive
+    while alive := {process for process in _found | _processes() if _is_alive(process)}:
+        _found.update(alive)
         late = time.monotonic() > last
         for process in alive:
             with suppress(psutil.Error):  # it has just ended
