@@ -117,3 +117,38 @@ def test_files_that_the_glossary_names_exist():
     assert len(named) > 20
     missing = [name for name in named if not (ROOT / "scribe_spark" / name).exists()]
     assert not missing
+
+
+def _texts() -> list[tuple[Path, str]]:
+    """The modules of the package and of the tests, and the pages, with what stands in them."""
+    paths = [*ROOT.glob("scribe_spark/**/*.py"), *ROOT.glob("tests/**/*.py")]
+    paths += [*ROOT.glob("docs/*.md"), *ROOT.glob("*.md")]
+    return [(path, path.read_text("utf-8")) for path in paths]
+
+
+def test_rules_that_are_named_exist():
+    """``rule P12``, ``rules T1 to T6``: each stands in docs/rules.md, under a link of its own."""
+    rules = (ROOT / "docs" / "rules.md").read_text("utf-8")
+    listed = re.findall(r'^- <a id="(\w+)"></a>\*\*\1\.\*\* ', rules, re.M)
+    assert len(listed) == len(set(listed)) >= 36
+    named = {
+        number: path
+        for path, text in _texts()
+        for line in re.findall(r"\brules? ([PST]\d+(?:(?:, | to | and )[PST]\d+)*)", text)
+        for number in re.findall(r"[PST]\d+", line)
+    }
+    assert len(named) > 20
+    assert not {number: path for number, path in named.items() if number not in listed}
+
+
+def test_pages_that_are_named_exist():
+    """No docstring, comment or page leads to a page that the repository does not have."""
+    named = {
+        (name, path)
+        for path, text in _texts()
+        for name in re.findall(r"(?<![\w/.{-])((?:docs/)?[a-z][a-z_]*\.md)\b", text)
+        if path.parent.name != "tests" and "tmp_path" not in text
+    }
+    there = {page.name for page in ROOT.glob("docs/*.md")}
+    missing = {(name, str(path)) for name, path in named if Path(name).name not in there}
+    assert not missing

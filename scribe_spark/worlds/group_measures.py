@@ -2,7 +2,7 @@
 
 References
 ----------
-``dynamics.md``, "Measures, by round".
+docs/rules.md, "Measures, by round".
 """
 
 from __future__ import annotations

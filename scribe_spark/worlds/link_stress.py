@@ -7,7 +7,7 @@ lookups.  Acknowledgements are not messages of the model: a sender knows that a 
 
 References
 ----------
-``measures.md``, "Link stress"; JSAC 2002, Section IV.D.
+docs/rules.md, "Measures, by round"; JSAC 2002, Section IV.D.
 """
 
 from __future__ import annotations

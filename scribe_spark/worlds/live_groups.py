@@ -2,7 +2,7 @@
 
 References
 ----------
-JSAC 2002, Section III; ``dynamics.md``, "Scribe in a living world".
+JSAC 2002, Section III; docs/rules.md, "Scribe alive".
 """
 
 from __future__ import annotations

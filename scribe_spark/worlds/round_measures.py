@@ -2,7 +2,7 @@
 
 References
 ----------
-JSAC 2002, Section II; ``dynamics.md``, "Measures, by round".
+JSAC 2002, Section II; docs/rules.md, "Measures, by round".
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def papers(config: RunConfig) -> dict[str, float]:
 
 
 def test_the_table_of_the_measures():
-    """Binding: the paper's numbers as `measures.md` has them."""
+    """Binding: the paper's numbers."""
     found = papers(EXPERIMENTS["main"].config)
     for name, paper in {
         "groups.size.sum": 395_247,

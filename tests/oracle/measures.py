@@ -1,4 +1,4 @@
-"""The baselines and the measures of JSAC section IV, as measures.md settles them."""
+"""The baselines and the measures of JSAC section IV, as docs/rules.md settles them."""
 
 from __future__ import annotations
 

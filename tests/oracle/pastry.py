@@ -1,4 +1,4 @@
-"""Pastry with perfect tables (JSAC section II; definitions of measures.md)."""
+"""Pastry with perfect tables (JSAC section II; definitions of docs/concepts.md)."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Overlay:
     def next_hop(self, node: int, key: int) -> int | None:
         """Return the next node of a route to ``key``; None where the message is delivered.
 
-        This is the routing step of JSAC section II, as measures.md settles it.
+        This is the routing step of JSAC section II, as docs/concepts.md has it.
         """
         # 1. The root delivers.
         if node == self.root(key):

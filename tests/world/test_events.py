@@ -142,7 +142,7 @@ def test_a_round_after_which_no_node_is_alive_is_refused(table):
 
 
 def test_a_node_that_left_may_recover(table):
-    """`dynamics.md` says what a recovering node still has, not how it went."""
+    """docs/rules.md says what a recovering node still has, not how it went."""
     check_events(table(["round,node,event", "1,1,leave", "2,1,recover"]), EXTENT)
 
 

@@ -2,7 +2,7 @@
 
 References
 ----------
-JSAC 2002, Section III.A.2; `dynamics.md`: a node answers no JOIN of a node on its own path.
+JSAC 2002, Section III.A.2.  docs/rules.md: a node answers no JOIN of a node on its own path.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 References
 ----------
-JSAC 2002, Section III.B; `dynamics.md`, "Measures, by round".
+JSAC 2002, Section III.B; docs/rules.md, "Measures, by round".
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def arrive_all(overlay: Overlay, nodes: Iterable[int]) -> None:
 
 
 def wave_size(before: int, growth: float | None) -> int:
-    """max(1, floor(n (growth - 1))), exactly for the decimal that was given (CHOICE 13)."""
+    """max(1, floor(n (growth - 1))), exactly for the decimal that was given (rule P13)."""
     if growth is None:
         return 1
     return max(1, int(before * (Fraction(str(growth)) - 1)))
@@ -59,7 +59,7 @@ def arrive(overlay: Overlay, wave: Sequence[int]) -> int:
 def join_message(overlay: Overlay, node: int) -> Message:
     """The join message with key X, routed from the contact by the tables as they are."""
     contact = contact_of(overlay, node)
-    overlay.send("join", node, contact)  # X asks its contact (CHOICE 14)
+    overlay.send("join", node, contact)  # X asks its contact (rule P14)
     return route(overlay, contact, overlay.idents[node], "join")
 
 
@@ -73,7 +73,7 @@ def first_state(overlay: Overlay, node: int, message: Message | None) -> NodeSta
         overlay.note("rows", supplier, node)
         for row in rows:
             candidates.update(overlay.states[supplier].row(row))
-    last = overlay.states[message.at]  # Z, also of an undeliverable join message (CHOICE 15)
+    last = overlay.states[message.at]  # Z, also of an undeliverable join message (rule P15)
     overlay.note("leaf set", last.node, node)
     leaves = {last.node, *last.leaves()}
     if overlay.rules.leaves_fill_cells:
@@ -125,7 +125,7 @@ def announce(overlay: Overlay, arrived: Sequence[NodeState]) -> set[int]:
 def told_of_leaves(overlay: Overlay, node: int, new: Sequence[int]) -> bool:
     """A node takes those that told it of themselves; whether one is now in its leaf set.
 
-    Also where it was there before, dead and not detected yet (CHOICE 11): what else would tell two
+    Also where it was there before, dead and not detected yet (rule P11): what else would tell two
     neighbours of each other that come back in the same round?
     """
     state = overlay.states[node]

@@ -9,7 +9,7 @@ from .overlay import Overlay
 
 
 def contact_of(overlay: Overlay, node: int) -> int:
-    """The contact by the rule in force; probes are counted for `discovered` (CHOICE 10)."""
+    """The contact by the rule in force; probes are counted for `discovered` (rule P10)."""
     if overlay.rules.contact == "nearest":
         return nearest_live(overlay, node)
     if overlay.rules.contact == "latest":
@@ -29,7 +29,7 @@ def nearest_live(overlay: Overlay, node: int) -> int:
 
 
 def latest_of_nearest(overlay: Overlay, node: int) -> int:
-    """Of the live nodes with the least delay the one that entered last (CHOICE 30)."""
+    """Of the live nodes with the least delay the one that entered last (rule P30)."""
     entered = {other: place for place, other in enumerate(overlay.states)}
     return min(overlay.live, key=lambda other: (overlay.delay(node, other), -entered[other]))
 

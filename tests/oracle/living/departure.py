@@ -16,7 +16,7 @@ def fail(overlay: Overlay, node: int) -> None:
 
 
 def leave(overlay: Overlay, nodes: Sequence[int]) -> None:
-    """Departures: goodbyes to the leaf sets, who know in this round's detection (CHOICE 16)."""
+    """Departures: goodbyes to the leaf sets, who know in this round's detection (rule P16)."""
     for node in nodes:
         overlay.exit(node, 0)
     for node in nodes:
@@ -48,7 +48,7 @@ def detect(overlay: Overlay) -> dict[int, list[str]]:
 
 
 def repair_leaf_sets(overlay: Overlay, lost: dict[int, list[str]]) -> int:
-    """Repair until nothing changes; the number of rounds of questions (CHOICE 21).
+    """Repair until nothing changes; the number of rounds of questions (rule P21).
 
     In a round every side that lost leaves asks, all answers are leaf sets from before it, and a
     side whose question changed nothing asks no more.
@@ -87,7 +87,7 @@ def ask(overlay: Overlay, state: NodeState, side: str) -> list[int]:
 def beyond(overlay: Overlay, state: NodeState, side: str, asked: NodeState) -> set[int]:
     """Of the asked leaf's leaf set: what lies beyond it on the side, and between it and the asker.
 
-    The rest lies on the asker's other side, and would look like its farthest leaves (CHOICE 22).
+    The rest lies on the asker's other side, and would look like its farthest leaves (rule P22).
     """
     limit = state.order(side, asked.ident)
     between = {
@@ -118,8 +118,8 @@ def checked(overlay: Overlay, state: NodeState, side: str, nodes: Iterable[int])
 def recover(overlay: Overlay, nodes: Sequence[int]) -> int:
     """Nodes come back together, each with its old state; the rounds of the exchange.
 
-    All see the state before the round's recoveries. The old routing table is kept (CHOICE 23);
-    one whose last known leaves are all dead arrives like a new node (CHOICE 24).
+    All see the state before the round's recoveries. The old routing table is kept (rule P23);
+    one whose last known leaves are all dead arrives like a new node (rule P24).
     """
     back: list[NodeState] = []
     alone: list[int] = []

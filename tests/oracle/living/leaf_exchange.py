@@ -11,7 +11,7 @@ def exchange(overlay: Overlay, started: Iterable[int]) -> int:
     """Exchange until no node gets a new leaf; the number of rounds in which something was sent.
 
     All messages of a round carry the leaf sets from before it. A node that is sent a leaf set by
-    one that it does not hold itself answers with its own (CHOICE 12): without that, more than
+    one that it does not hold itself answers with its own (rule P12): without that, more than
     l/2 nodes of a wave between two old neighbours would never hear of each other.
     """
     senders, rounds = set(started), 0

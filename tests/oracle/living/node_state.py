@@ -58,7 +58,7 @@ class NodeState:
         return True
 
     def take_leaves(self, candidates: Iterable[int], idents: Mapping[int, int]) -> bool:
-        """Take candidates into both sides (CHOICE 3); whether a new leaf was got."""
+        """Take candidates into both sides (rule P3); whether a new leaf was got."""
         candidates = list(candidates)
         before = self.leaves()
         changed = self.fill(LARGER, candidates, idents)
@@ -75,7 +75,7 @@ class NodeState:
     def in_span(self, key: int, idents: Mapping[int, int]) -> bool:
         """Whether the key lies on the arc from the farthest smaller to the farthest larger leaf.
 
-        Where the two sides overlap the arcs meet, and every key is inside (CHOICE 2).
+        Where the two sides overlap the arcs meet, and every key is inside (rule P2).
         """
         for side in (LARGER, SMALLER):
             held = self.side(side)

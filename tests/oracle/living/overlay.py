@@ -15,23 +15,23 @@ Delay = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class Rules:
-    """Parameters of the protocol; what has no name in dynamics.md is a CHOICE."""
+    """Parameters of the protocol; what the texts leave open names its rule (docs/rules.md)."""
 
     b: int = 4
     l: int = 16  # noqa: E741  (the papers' letter)
-    contact: str = "nearest"  # | latest (CHOICE 30) | discovered | random
+    contact: str = "nearest"  # | latest (rule P30) | discovered | random
     rows: str = "route"  # | all
     announce: str = "row"  # | self
-    introduce: bool = False  # CHOICE 29
+    introduce: bool = False  # rule P29
     growth: float | None = None  # None: one node a wave
     maintenance: int = 0  # m, after each wave
     maintenance_period: int = 0  # in a running world; 0: never
     detection: int = 1
     table_repair: str = "lazy"  # | none | eager
-    leaves_fill_cells: bool = True  # CHOICE 8
-    repair_asks: str = "all"  # | first   CHOICE 20
-    drops_seen: str = "round"  # | hop | message   CHOICE 6
-    detection_clears_cells: bool = False  # CHOICE 17
+    leaves_fill_cells: bool = True  # rule P8
+    repair_asks: str = "all"  # | first   rule P20
+    drops_seen: str = "round"  # | hop | message   rule P6
+    detection_clears_cells: bool = False  # rule P17
 
 
 @dataclass
@@ -101,11 +101,11 @@ class Overlay:
         return self.delay(node, other), self.idents[other]
 
     def alive_of(self, nodes: Iterable[int]) -> list[int]:
-        """Those that may be taken into a leaf set or cell: the live ones (CHOICE 4)."""
+        """Those that may be taken into a leaf set or cell: the live ones (rule P4)."""
         return [node for node in nodes if node in self.live]
 
     def offer(self, state: NodeState, candidate: int) -> bool:
-        """Give a live candidate to its cell, which keeps the least (delay, nodeId) (CHOICE 9)."""
+        """Give a live candidate to its cell, which keeps the least (delay, nodeId) (rule P9)."""
         if candidate == state.node or candidate not in self.live:
             return False
         row, column = state.cell_of(self.idents[candidate])

@@ -22,7 +22,7 @@ def distance(a: int, b: int) -> int:
 
 
 def closeness(key: int, ident: int) -> tuple[int, int]:
-    """Order of "numerically closest to the key": distance, then the smaller nodeId (CHOICE 1)."""
+    """Order of "numerically closest to the key": distance, then the smaller nodeId (rule P1)."""
     return distance(key, ident), ident
 
 

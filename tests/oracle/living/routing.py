@@ -71,7 +71,7 @@ def hop(overlay: Overlay, message: Message, kind: str) -> None:
             message.status = DELIVERED
             return
         if overlay.send(kind, sender, node):
-            if node in message.path:  # a circle (CHOICE 7)
+            if node in message.path:  # a circle (rule P7)
                 message.status = UNDELIVERABLE
             message.path.append(node)
             return
@@ -91,7 +91,7 @@ def route(overlay: Overlay, start: int, key: int, kind: str) -> Message:
 def route_all(overlay: Overlay, sent: Sequence[tuple[int, int]], kind: str) -> list[Message]:
     """Route (start, key) messages of one round, and drop the dead entries that they found.
 
-    When a drop is seen by other messages is CHOICE 6: after all of the round's messages
+    When a drop is seen by other messages is rule P6: after all of the round's messages
     (`round`), after each hop that all make together (`hop`), or at once (`message`).
     """
     messages = [Message(key, [start]) for start, key in sent]

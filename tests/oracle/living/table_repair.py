@@ -13,13 +13,13 @@ Found = set[tuple[int, int]]
 def drop_and_repair(overlay: Overlay, found: Found) -> None:
     """Drop all dead entries found, then repair their cells (unless `none`), all at once.
 
-    Repairs read the tables after all drops and before any repair (CHOICE 5).
+    Repairs read the tables after all drops and before any repair (rule P5).
     """
     holes = []
     for node, dead in sorted(found):
         state = overlay.states[node]
         row, column = state.cell_of(overlay.idents[dead])
-        if node in overlay.live and state.cell(row, column) == dead:  # CHOICE 18
+        if node in overlay.live and state.cell(row, column) == dead:  # rule P18
             state.clear_cell(row, column)
             holes.append((state, row, column))
     if overlay.rules.table_repair == "none":
@@ -34,7 +34,7 @@ def ask_for_cell(overlay: Overlay, state: NodeState, row: int, column: int) -> l
     """Ask the live entries of the same row for their entry of the cell, then the next row's.
 
     Pastry 2001, Section 3. All of a row are asked and the nearest live answer is taken; with
-    `repair_asks = first` one after the other, nearest first, until one helps (CHOICE 20).
+    `repair_asks = first` one after the other, nearest first, until one helps (rule P20).
     """
     for asked_row in (row, row + 1):
         asked = sorted(
@@ -59,7 +59,7 @@ def ask_for_cell(overlay: Overlay, state: NodeState, row: int, column: int) -> l
 
 
 def find_all_dead(overlay: Overlay) -> None:
-    """`eager`: every entry whose death is older than its detection is found (CHOICE 19)."""
+    """`eager`: every entry whose death is older than its detection is found (rule P19)."""
     old = {
         node
         for node, (died, detection) in overlay.died.items()

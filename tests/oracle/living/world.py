@@ -59,7 +59,7 @@ def snapshot(overlay: Overlay, counts: Mapping[str, int] | None = None) -> Snaps
 
 
 def play_events(overlay: Overlay, events: Sequence[Event]) -> None:
-    """(1) The round's events: departures and failures, then recoveries, then arrivals (CHOICE 25).
+    """(1) The round's events: departures and failures, then recoveries, then arrivals (rule P25).
 
     Raises
     ------

@@ -30,21 +30,6 @@ Use::
     for source, members in case.groups:        # of the hosts at the start
         multicast_edges(tree.neighbours(), source, members)
 
-CHOICES: what the texts leave open, or where they are not followed.
-
- 1. *Round 0* has also the hosts whose topmost key changed (a host knows its keys, property 3 of
-    Section 3). With the new hosts and the neighbours of those that are gone alone, as
-    the paper has it, some hosts are never reached, and the result is not the tree
-    from nothing: for one event on the ring of pastry with three children or more, and for several
-    events at once everywhere (``test_reconfiguration`` has such cases).
-    ``Rules(topmost_changed=False)`` is the rule without it.
- 2. *The two searches of a host share no answers*: what the search for the parent was told is not
-    known to the search for the children.
- 3. *Children*: a key in a keyset that an answer has named is not asked for again. If it were, as
-    ``Rules(ask_again=True)`` has it, a subtree that has the border of two keysets would be asked
-    for on every level down to it: 60 look-ups a host, not 2, with binary trees of 128-bit keys.
-    The children are the same.
- 4. *A host that was sent a notice computes anew* also if it has done so in an earlier round.
- 5. *One event a host* among those that happen at once.
- 6. *The area* of an event that changes no link (the first host comes, the last one goes) is empty.
+What the texts leave open, or where they are not followed, is settled by the rules T1 to T6 of
+docs/rules.md.
 """

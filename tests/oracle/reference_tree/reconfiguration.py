@@ -61,7 +61,7 @@ def first_to_compute(
     """Round 0: who joined, the neighbours of who is gone, and whose topmost key changed.
 
     Without the last of them (as docs/reference_tree.md has it) not
-    everybody who has to compute is reached: CHOICE 1 of the package.
+    everybody who has to compute is reached: rule T1.
     """
     events = list(events)
     gone = {event.host for event in events if event.kind != "join"}

@@ -10,15 +10,15 @@ from .tree import Subtree
 
 @dataclass(frozen=True)
 class Rules:
-    """What is open, or not as docs/reference_tree.md has it (CHOICES of the package).
+    """What is open, or not as docs/reference_tree.md has it (docs/rules.md).
 
     Attributes
     ----------
     topmost_changed : bool
-        Hosts whose topmost key changed compute in round 0, too (CHOICE 1).
+        Hosts whose topmost key changed compute in round 0, too (rule T1).
     ask_again : bool
         The search for children asks for a key that is not the host's own also if an answer has
-        named its owner already (CHOICE 3).
+        named its owner already (rule T3).
     """
 
     topmost_changed: bool = True

@@ -71,7 +71,7 @@ UNREACHED = {
 
 @pytest.mark.parametrize("name", UNREACHED)
 def test_those_whose_topmost_key_changed_have_to_compute(name: str) -> None:
-    """Otherwise some hosts are not reached (CHOICE 1 of the package)."""
+    """Otherwise some hosts are not reached (rule T1)."""
     assignment, bits, children, before, after = UNREACHED[name]
     dht = Dht(reference_tree(bits, children), before, assignment)
     old = tree_from_nothing(dht).neighbours()

@@ -1,6 +1,6 @@
 """A slow oracle of Scribe alive: leave, heartbeats, repair, roots, access lists, reliable delivery.
 
-Written from `dynamics.md`, JSAC 2002 III.A-B (Figures 3, 4) and NGC 2001 3.1-3.2 alone, by someone
+Written from docs/rules.md, JSAC 2002 III.A-B (Figures 3, 4) and NGC 2001 3.1-3.2 alone, by someone
 who has not seen the code of ``scribe_spark``. It stands on `tests.oracle.living` (Pastry alive).
 
 Use: `cases.random_world(seed)` gives a `cases.World` (plain data: nodes, rules, groups, settings,

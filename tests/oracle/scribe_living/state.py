@@ -58,7 +58,7 @@ class Entry:
 
     @property
     def needed(self) -> bool:
-        """Whether it has to stay in the tree (LEAVE as dynamics.md corrects it)."""
+        """Whether it has to stay in the tree (LEAVE as docs/rules.md corrects it)."""
         return self.member or self.root or bool(self.children)
 
 

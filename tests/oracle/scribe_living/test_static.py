@@ -35,7 +35,7 @@ def edges(run: Run) -> set[tuple[int, int, int]]:
 def test_trees_are_the_static_runs(seed: int) -> None:
     case = random_case(seed)
     if len(case.ids) - 1 == case.leaf_set_size:
-        pytest.skip("the two oracles define the span of such leaf sets differently (CHOICE 2)")
+        pytest.skip("the two oracles define the span of such leaf sets differently (rule P2)")
     static = StaticScribe(case.overlay(case.routes()), case.keys)
     static.join_all(case.joins())
     run = living(case)
