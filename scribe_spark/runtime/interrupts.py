@@ -149,7 +149,8 @@ def in_thread(work: Callable[..., T], *given: Any) -> T:
     try:
         with _handling(interrupt):
             thread.start()
-            ended.wait()
+            while not ended.wait(_AGAIN):  # a signal that another thread got wakes nobody
+                pass
     except KeyboardInterrupt:
         last = time.monotonic() + _PATIENCE
         while not ended.is_set() and time.monotonic() < last:
