@@ -12,6 +12,7 @@ from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import local_contents
 from scribe_spark.experiments.manifest import MANIFEST, check_shape
 from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
+from scribe_spark.experiments.run_trees import TABLES, read_trees
 from scribe_spark.inputs import is_local
 from scribe_spark.report import render
 
@@ -56,15 +57,21 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
             raise InputError("out", out, remedy)
         entry = manifest["phases"][done.index(_PHASE)]
         _refuse_damage(folder, _METRICS, folder.verify_text(_METRICS, entry["texts"][_METRICS]))
-        record = entry["tables"][_DISTRIBUTIONS]
-        _refuse_damage(folder, _DISTRIBUTIONS, folder.verify_table(_DISTRIBUTIONS, record))
+        records = {n: of for e in manifest["phases"] for n, of in e.get("tables", {}).items()}
+        for name in (_DISTRIBUTIONS, *TABLES):
+            problem: str | None = f"{MANIFEST} does not have it"
+            if name in records:
+                problem = folder.verify_table(name, records[name])
+            _refuse_damage(folder, name, problem)
         if note is not None:
-            verified = f"{_METRICS}, tables/{_DISTRIBUTIONS}"
+            tables = ", ".join(f"tables/{name}" for name in (_DISTRIBUTIONS, *TABLES))
+            verified = f"{_METRICS}, {tables}"
             note(f"verified: {verified} (`scribe-spark verify {out}` looks at all tables)")
         # the time of the report itself is not on the page, which is the same when drawn again
         shown = {**manifest, "phases": [e for e in manifest["phases"] if e["name"] != REPORT]}
         spread = folder.read_table(_DISTRIBUTIONS).toPandas()
-        return folder.write_page(render(folder.read_json(_METRICS), shown, spread))
+        trees = read_trees(folder.read_table)
+        return folder.write_page(render(folder.read_json(_METRICS), shown, spread, trees))
 
 
 def _manifest(folder: Folder) -> dict[str, Any]:

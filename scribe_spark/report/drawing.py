@@ -7,8 +7,9 @@ JSAC 2002, Section IV, Figures 6-14.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +18,11 @@ import pandas as pd
 from scribe_spark.report.axes import log_axis, whole_numbers
 from scribe_spark.report.figure_spec import FigureSpec, Mark
 from scribe_spark.report.histograms import Histogram, read_histogram
+from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.series import Series, series_of
 from scribe_spark.report.style import RC, curve_style
 from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.text import as_text
 
 if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
     from matplotlib.axes import Axes
@@ -89,30 +92,34 @@ def draw(
         axes = figure.add_axes((0.165, 0.135, 0.815, 0.83 - 0.055 * rows))
         axes.set_xlabel(spec.x)
         axes.set_ylabel(spec.y)
+        readouts: list[Readout] = []
         if curves:
-            _KINDS[spec.kind](axes, spec, curves, quoted)
+            readouts = _KINDS[spec.kind](axes, spec, curves, quoted)
             if several:
                 _legend(axes, curves)
         else:
             axes.set(xticks=[], yticks=[])
             axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color="#555555")
         heading = f"Figure {spec.number}: {spec.title}"
-        return Drawing(spec, svg_element(figure, spec.name, heading, words), words)
+        return Drawing(spec, svg_element(figure, spec.name, heading, words, readouts), words)
 
 
 # --- ways to draw
 
 
-def _ranks(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> None:
+def _ranks(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> list[Readout]:
     axes.set(xscale="log", yscale="log")
     for curve in curves:
         _line(axes, curve, curve.data.values, curve.data.counts)
     _marks(axes, quoted)
     log_axis(axes, "x")
     log_axis(axes, "y")
+    return [_readout(axes, spec, curves, "", lambda d, x: exactly(d.values, d.counts)(x))]
 
 
-def _cumulative(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> None:
+def _cumulative(
+    axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted
+) -> list[Readout]:
     ends = [value for value, _, _ in quoted] + [curve.data.values[-1] for curve in curves]
     right = max(ends) * 1.05 or 1.0
     for curve in curves:
@@ -123,9 +130,10 @@ def _cumulative(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Q
     axes.set_xlim(0, right)
     axes.set_ylim(bottom=0)
     whole_numbers(axes.yaxis)
+    return [_readout(axes, spec, curves, "at most ", Histogram.count_at_most)]
 
 
-def _counts(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> None:
+def _counts(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quoted) -> list[Readout]:
     # 1. The figure proper: how many have exactly x.
     drawn = [(curve, *with_gaps(curve.data)) for curve in curves if not curve.series.inset_only]
     for curve, x, y in drawn:
@@ -152,12 +160,37 @@ def _counts(axes: Axes, spec: FigureSpec, curves: Sequence[Curve], quoted: Quote
     _marks(inset, quoted, size=6.3)
     log_axis(inset, "x")
     log_axis(inset, "y")
+    return [
+        _readout(axes, spec, [curve for curve, _, _ in drawn], "", Histogram.count_of),
+        _readout(inset, spec, curves, "at least ", Histogram.count_at_least),
+    ]
 
 
 _KINDS = {"ranks": _ranks, "cumulative": _cumulative, "counts": _counts}
 
 
 # --- parts of a drawing
+
+
+def _readout(
+    axes: Axes,
+    spec: FigureSpec,
+    curves: Sequence[Curve],
+    bound: str,
+    at: Callable[[Histogram, np.ndarray], np.ndarray],
+) -> Readout:
+    """What is told of curves: how many things have x, or x as a bound."""
+    x, y = (title.partition(" (")[0] for title in (spec.x, spec.y))
+    lines = [
+        Line(
+            curve.series.label if len(curves) > 1 else y,
+            curve_style(curve.place)["color"],
+            curve.data.values,
+            partial(at, curve.data),
+        )
+        for curve in curves
+    ]
+    return Readout(axes, lines, lambda value: f"{x}: {bound}{as_text(value)}")
 
 
 def _line(axes: Axes, curve: Curve, x: np.ndarray, y: np.ndarray, **options: Any) -> None:

@@ -39,6 +39,20 @@ class Histogram:
         """Things with at least each value."""
         return np.cumsum(self.counts[::-1])[::-1]
 
+    def count_of(self, x: np.ndarray) -> np.ndarray:
+        """Things with each of some values; NaN beyond the greatest value."""
+        place = np.minimum(np.searchsorted(self.values, x), len(self.values) - 1)
+        counts = np.where(self.values[place] == x, self.counts[place], 0.0)
+        return np.where(x <= self.values[-1], counts, np.nan)
+
+    def count_at_most(self, x: np.ndarray) -> np.ndarray:
+        """Things with at most each of some values."""
+        return np.r_[0.0, self.at_most][np.searchsorted(self.values, x, side="right")]
+
+    def count_at_least(self, x: np.ndarray) -> np.ndarray:
+        """Things with at least each of some values; NaN beyond the greatest value."""
+        return np.r_[self.at_least, np.nan][np.searchsorted(self.values, x)]
+
     @property
     def total(self) -> float:
         """All things."""

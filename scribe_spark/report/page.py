@@ -27,6 +27,7 @@ from scribe_spark.report.overlays import OVERLAYS, met, published_numbers
 from scribe_spark.report.provenance import facts, origin, phases, settings
 from scribe_spark.report.series import series_of
 from scribe_spark.report.text import PERCENT
+from scribe_spark.report.tree_figures import RunTrees, tree_figures
 
 __all__ = ["Report", "fill_template", "render"]
 
@@ -51,6 +52,7 @@ def render(
     metrics: Sequence[Mapping[str, Any]],
     manifest: Mapping[str, Any],
     distributions: pd.DataFrame,
+    trees: RunTrees | None = None,
 ) -> Report:
     """Draw the figures and write the page.
 
@@ -68,6 +70,8 @@ def render(
     distributions : DataFrame
         ``figure, system, measure, value, count``: how many things (groups, nodes, links) have each
         value.  For Figure 6 value is the rank and count the group's size.
+    trees : RunTrees, optional
+        The trees that are drawn.
 
     Returns
     -------
@@ -83,6 +87,7 @@ def render(
     differences = [row.difference for section in compared_rows for row in section.rows]
     compared = [difference for difference in differences if difference is not None]
     numbers = published_numbers(metrics)
+    drawn_trees = [] if trees is None else tree_figures(trees)
     html = fill_template(
         "template.html",
         facts=facts(manifest),
@@ -98,6 +103,8 @@ def render(
             )
             for drawing in drawings
         ],
+        trees=[(figure, Markup(figure.svg)) for figure in drawn_trees],
+        trees_left_out="" if trees is None else trees.left_out,
         sections=compared_rows,
         fitted=any(row.fitted for section in compared_rows for row in section.rows),
         failures=failure_rows(metrics),
@@ -110,7 +117,8 @@ def render(
         origin=origin(manifest),
         phases=phases(manifest),
     )
-    return Report(html, {drawing.spec.name: drawing.svg for drawing in drawings})
+    svgs = {drawing.spec.name: drawing.svg for drawing in drawings}
+    return Report(html, svgs | {figure.name: figure.svg for figure in drawn_trees})
 
 
 def fill_template(template: str, **values: Any) -> str:

@@ -18,6 +18,7 @@ from scribe_spark.measures.published import check_range
 from scribe_spark.measures.reference_tree import CHECKED_AREAS, CHECKED_DEGREES
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import facts, origin, settings
+from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.style import RC, curve_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
@@ -283,4 +284,14 @@ def draw_lines(drawing: Drawing) -> str:
         axes.set_ylabel(drawing.unit)
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         axes.legend(frameon=False, fontsize=6.5)
-        return svg_element(figure, drawing.name, drawing.title, drawing.words)
+        told = [
+            Line(
+                label,
+                curve_style(number)["color"],
+                line.index.to_numpy(dtype=float),
+                exactly(line.index.to_numpy(), line.to_numpy(dtype=float)),
+            )
+            for number, (label, line) in enumerate(drawing.lines.items())
+        ]
+        readout = Readout(axes, told, lambda hosts: f"{as_text(hosts)} hosts")
+        return svg_element(figure, drawing.name, drawing.title, drawing.words, [readout])

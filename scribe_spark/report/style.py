@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["RC", "STYLES", "curve_style", "short_number"]
+__all__ = ["DEPTHS", "RC", "STYLES", "curve_style", "depth_style", "short_number"]
 
 #: Colour (Okabe-Ito, safe for the colour-blind) and dashes of each curve of a figure, in order.
 STYLES: tuple[tuple[str, Any], ...] = (
@@ -13,6 +13,16 @@ STYLES: tuple[tuple[str, Any], ...] = (
     ("#009E73", (0, (1.2, 1.4))),
     ("#CC79A7", (0, (6, 1.5, 1.2, 1.5))),
     ("#000000", (0, (3, 1.2, 1, 1.2, 1, 1.2))),
+)
+
+#: Colour and width of the edges of a tree by the depth of the child, from 1; the last of all deeper
+#: ones, too.
+DEPTHS: tuple[tuple[str, float], ...] = (
+    ("#8b1a1a", 1.7),
+    ("#d55e00", 1.3),
+    ("#009e73", 1.0),
+    ("#0072b2", 0.8),
+    ("#9a86b8", 0.7),
 )
 
 #: matplotlib's settings, whatever the user's are.
@@ -43,6 +53,11 @@ def curve_style(number: int) -> dict[str, Any]:
     """Colour and dashes of a figure's curve by its number, from 0; used again after the last."""
     colour, dashes = STYLES[number % len(STYLES)]
     return {"color": colour, "linestyle": dashes}
+
+
+def depth_style(depth: int) -> tuple[str, float]:
+    """Colour and width of the edges to nodes of a depth, from 1."""
+    return DEPTHS[min(depth, len(DEPTHS)) - 1]
 
 
 def short_number(value: float) -> str:

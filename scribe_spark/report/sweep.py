@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from scribe_spark.report.page import fill_template
 from scribe_spark.report.provenance import origin, settings
+from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.style import RC, curve_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.sweep_rounds import MOST_LINES, rounds_panels
@@ -212,13 +214,18 @@ def _draw(
     with style.context(["default", RC]):
         figure = new_figure(3.1, 2.1)
         axes = figure.add_axes((0.16, 0.2, 0.8, 0.75))
+        told = []
         for number, line in enumerate(lines):
             y = [math.nan if (at := line.values[i]) is None else at for i in order]
-            axes.plot(x, y, clip_on=False, zorder=3, **_style(number))
+            axes.plot(x, y, clip_on=False, zorder=3, **(look := _style(number)))
+            points = np.array(x), np.array(y, dtype=float)
+            told.append(Line(line.label, look["color"], points[0], exactly(*points)))
         axes.set_xlabel(axis)
         _scale_y(axes, [y for line in lines for y in line.values if y is not None])
         _scale_x(axes, x, [_tick(values[i]) for i in order], numeric)
-        return svg_element(figure, name, what, words)
+        shown = dict(zip(x, (_word(values[i]) for i in order), strict=True))
+        readout = Readout(axes, told, lambda at: f"{axis} {shown[at]}")
+        return svg_element(figure, name, what, words, [readout])
 
 
 def _sample(name: str, look: Mapping[str, Any], label: str) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import facts, origin, settings
+from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.style import RC, STYLES, curve_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
@@ -182,4 +183,14 @@ def draw_rounds(
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short_number(round(v, 9))))
         if legend and len(lines) > 1:
             axes.legend(frameon=False, fontsize=7)
-        return svg_element(figure, name, title, words)
+        told = [
+            Line(
+                label,
+                round_style(number)["color"],
+                line.index.to_numpy(dtype=float)[line.notna()],
+                exactly(line.index.to_numpy(), line.to_numpy(dtype=float)),
+            )
+            for number, (label, line) in enumerate(lines.items())
+        ]
+        readout = Readout(axes, told, lambda x: f"{across} {as_text(x)}")
+        return svg_element(figure, name, title, words, [readout])

@@ -507,6 +507,13 @@ def test_report_verifies_what_it_reads(spark, copy):
         experiments.report(spark, str(copy))
 
 
+@pytest.mark.parametrize("table", ["tree_edges", "groups"])
+def test_report_verifies_what_trees_are_drawn_from(spark, copy, table):
+    flip(0.9)(parts(copy, table)[-1])
+    with pytest.raises(InputError, match=rf"{table} is not as written: .* has changed"):
+        experiments.report(spark, str(copy))
+
+
 def test_storage_that_does_not_answer(spark, copy, monkeypatch):
     """Is no unreadable manifest, which --overwrite would be the answer to."""
 

@@ -1,0 +1,87 @@
+"""The trees that a run's page draws, read from its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.reference_tree.lineages import depths
+from scribe_spark.report.group_tree import GroupTree
+from scribe_spark.report.tree_figures import RunTrees
+
+__all__ = ["MOST_MEMBERS", "TABLES", "read_trees"]
+
+#: The tables that trees are drawn from.
+TABLES = ("routers", "links", "groups", "members", "tree_edges")
+
+#: Groups with more members are not drawn: their trees are read on the driver.
+MOST_MEMBERS = 2_000_000
+
+_SYSTEM = "scribe"
+
+
+def read_trees(read: Callable[[str], DataFrame]) -> RunTrees:
+    """The trees of Scribe that are drawn: of a small group, the median one, and the largest.
+
+    Groups are ranked by size, of equal ones the least number first; the small one is the last.
+    Those without an edge are left out, and those of more than :data:`MOST_MEMBERS` members.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(name)``: a table of the run.
+    """
+    groups = _frame(read("groups").select("group", "size"))
+    groups = groups.sort_values(["size", "group"], ascending=[False, True])
+    too_large = groups[groups["size"] > MOST_MEMBERS]
+    ranked = groups[(groups["size"] > 1) & (groups["size"] <= MOST_MEMBERS)]
+    ranks = {"smallest group": -1, "median group": (len(ranked) - 1) // 2, "largest group": 0}
+    chosen = {what: ranked.iloc[rank] for what, rank in ranks.items()} if len(ranked) else {}
+    numbers = sorted({int(row["group"]) for row in chosen.values()})
+    of_chosen = F.col("group").isin(numbers)
+    edges = read("tree_edges").where((F.col("system") == _SYSTEM) & of_chosen)
+    ends = ("group", "parent", "child", "parent_router", "child_router")
+    edges_of = dict(list(_frame(edges.select(*ends)).groupby("group")))
+    members_of = _frame(read("members").where(of_chosen).select("group", "node"))
+    # of few groups one may be the largest and the median; it is drawn once, as the largest
+    once = {int(row["group"]): (what, row) for what, row in chosen.items()}
+    trees = [
+        (what, _tree(row, edges_of[group], members_of[members_of["group"] == group]))
+        for group, (what, row) in once.items()
+        if group in edges_of
+    ]
+    left_out = ""
+    if len(too_large):
+        left_out = (
+            f"{len(too_large):,} groups with more than {MOST_MEMBERS:,} members are not drawn: the "
+            "largest is that of those with fewer."
+        )
+    return RunTrees(trees, _frame(read("routers")), _frame(read("links")), left_out)
+
+
+def _frame(table: DataFrame) -> pd.DataFrame:
+    """A table on the driver, without a conversion row by row."""
+    return table.toArrow().to_pandas()
+
+
+def _tree(group: Any, edges: pd.DataFrame, members: pd.DataFrame) -> GroupTree:
+    """The tree of a group; every node but the root is a child once."""
+    ends = {name: edges[name].to_numpy(dtype=np.int64) for name in edges.columns}
+    node, first = np.unique(np.r_[ends["parent"], ends["child"]], return_index=True)
+    router = np.r_[ends["parent_router"], ends["child_router"]][first]
+    parent = np.full(len(node), -1, dtype=np.int64)
+    parent[np.searchsorted(node, ends["child"])] = np.searchsorted(node, ends["parent"])
+    return GroupTree(
+        group=int(group["group"]),
+        size=int(group["size"]),
+        node=node,
+        parent=parent,
+        depth=depths(parent),
+        member=np.isin(node, members["node"].to_numpy(dtype=np.int64)),
+        router=router,
+    )

@@ -1,0 +1,102 @@
+"""The tree of a group, and a layout of its nodes in layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["GroupTree", "layers", "subtree_sizes"]
+
+
+@dataclass(frozen=True)
+class GroupTree:
+    """A group's tree; arrays of shape (n,).
+
+    Attributes
+    ----------
+    group, size : int
+        The group's number, and how many members it has.
+    node : ndarray of int64
+    parent : ndarray of int64
+        Index of the parent in `node`; -1 at a root.
+    depth : ndarray of int64
+        0 at a root.
+    member : ndarray of bool
+    router : ndarray of int64
+    """
+
+    group: int
+    size: int
+    node: np.ndarray
+    parent: np.ndarray
+    depth: np.ndarray
+    member: np.ndarray
+    router: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    @property
+    def children(self) -> np.ndarray:
+        """How many children each node has."""
+        return np.bincount(self.parent[self.parent >= 0], minlength=len(self))
+
+    @property
+    def below(self) -> np.ndarray:
+        """Indices of the nodes that have a parent: one for each edge."""
+        return np.flatnonzero(self.parent >= 0)
+
+    def path(self, index: int) -> list[int]:
+        """Indices from a node up to its root, with both."""
+        path = [index]
+        while self.parent[path[-1]] >= 0:
+            path.append(int(self.parent[path[-1]]))
+        return path
+
+
+def subtree_sizes(tree: GroupTree) -> np.ndarray:
+    """How many nodes there are in the subtree of each node, itself too."""
+    size = np.ones(len(tree), dtype=np.int64)
+    for depth in range(int(tree.depth.max(initial=0)), 0, -1):
+        at = np.flatnonzero(tree.depth == depth)
+        np.add.at(size, tree.parent[at], size[at])
+    return size
+
+
+def layers(parent: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Where the nodes of a forest are across: leaves side by side, others above their children.
+
+    Parameters
+    ----------
+    parent : ndarray of int64, shape (n,)
+        Index of the parent; -1 at a root.  There are no cycles.
+    order : ndarray, shape (n,)
+        Siblings are in the order of these values.
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+        The leaves are at 0, 1, 2, ...
+
+    Examples
+    --------
+    >>> layers(np.array([-1, 0, 0, 2, 2]), np.arange(5)).tolist()
+    [0.75, 0.0, 1.5, 1.0, 2.0]
+    """
+    across, leaves = np.zeros(len(parent)), 0
+    children: dict[int, list[int]] = {}
+    for index in np.argsort(order, kind="stable").tolist():
+        children.setdefault(int(parent[index]), []).append(index)
+    stack = [(root, False) for root in reversed(children.get(-1, []))]
+    while stack:
+        index, done = stack.pop()
+        below = children.get(index, [])
+        if not below:
+            across[index], leaves = leaves, leaves + 1
+        elif done:
+            across[index] = (across[below[0]] + across[below[-1]]) / 2
+        else:
+            stack.append((index, True))
+            stack += [(child, False) for child in reversed(below)]
+    return across

@@ -1,0 +1,242 @@
+"""Values under the pointer: parts of a drawing that say what they are while they are pointed at.
+
+There is no script: a spot is a group of an area that nothing is drawn in and of words that are
+hidden, and a rule of the style sheet shows the words while the pointer is over the area.  So it
+works in the page and in the SVG file alone, and prints as if it were not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scribe_spark.report.text import as_text
+
+if TYPE_CHECKING:  # matplotlib is slow to import: only drawing needs it
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["STYLE", "Line", "Readout", "Spot", "coordinate", "exactly", "spot_svg", "spots_of"]
+
+#: Of every drawing; sizes are of its own units.
+STYLE = (
+    ".spot .told { visibility: hidden; pointer-events: none; }"
+    " .spot:hover .told { visibility: visible; }"
+    " .spot .area { fill: #000; fill-opacity: 0; stroke: none; }"
+    " .told rect { fill: #fff; fill-opacity: .94; stroke: #59636e; stroke-width: .5; }"
+    " .told path { fill: none; stroke: #333; stroke-width: .6; }"
+    " .told circle { stroke: #fff; stroke-width: .8; }"
+    ' .told text { font: 6.5px "DejaVu Sans", Verdana, Arial, sans-serif; fill: #1c2024; }'
+)
+
+_SIZE, _LEADING, _PADDING = 6.5, 8.4, 3.0
+#: Mean width of a character, in sizes of the font; a box that is too wide does no harm.
+_CHARACTER = 0.63
+_SWATCH = 8.0
+#: Longer lines of words are cut.
+_MOST_CHARACTERS = 52
+#: Narrower areas cannot be pointed at.
+_NARROWEST = 2.4
+
+#: A line of words, and the colour of what it is about (empty: none).
+Words = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A part of a drawing that tells what it is; all in the drawing's own units.
+
+    Attributes
+    ----------
+    area : str
+        Attributes of the element that is pointed at, its name first: ``circle cx="3" ...``.
+    x, y : float
+        Where the words are: right of `x`, or left of it where there is no room.
+    words : sequence of (str, str)
+        Lines, each with a colour.
+    marks : str
+        Elements that are shown with them.
+    """
+
+    area: str
+    x: float
+    y: float
+    words: Sequence[Words]
+    marks: str = ""
+
+
+def spot_svg(spot: Spot, width: float, height: float) -> str:
+    """A spot of a drawing of this size as an element.
+
+    Examples
+    --------
+    >>> spot_svg(Spot('rect width="9" height="9"', 5, 5, [("<3>", "")]), 99, 99)[:41]
+    '<g class="spot"><rect width="9" height="9'
+    """
+    lines = [(_cut(words), colour) for words, colour in spot.words]
+    margin = _SWATCH if any(colour for _, colour in lines) else 0.0
+    wide = max(len(words) for words, _ in lines) * _SIZE * _CHARACTER + margin + 2 * _PADDING
+    high = len(lines) * _LEADING + 2 * _PADDING - (_LEADING - _SIZE)
+    x = spot.x + 4 if spot.x + 4 + wide <= width else max(0.0, spot.x - 4 - wide)
+    y = min(max(spot.y, 0.5), max(0.5, height - high - 0.5))
+    text, swatches = "", ""
+    for number, (words, colour) in enumerate(lines):
+        base = y + _PADDING + number * _LEADING + _SIZE * 0.82
+        at = coordinate(x + _PADDING + margin)
+        text += f'<tspan x="{at}" y="{coordinate(base)}">{escape(words)}</tspan>'
+        if colour:
+            start = f"M{coordinate(x + _PADDING)} {coordinate(base - _SIZE * 0.3)}h5.5"
+            swatches += f'<path d="{start}" style="stroke:{escape(colour)};stroke-width:2"/>'
+    place = f'x="{coordinate(x)}" y="{coordinate(y)}"'
+    box = f'<rect {place} width="{coordinate(wide)}" height="{coordinate(high)}" rx="1.5"/>'
+    return (
+        f'<g class="spot"><{spot.area} class="area"/><g class="told" visibility="hidden">'
+        f"{spot.marks}{box}{swatches}<text>{text}</text></g></g>\n"
+    )
+
+
+def coordinate(value: float) -> str:
+    """A coordinate to a tenth of a unit.
+
+    Examples
+    --------
+    >>> coordinate(3.0), coordinate(-0.04), coordinate(2.26)
+    ('3', '0', '2.3')
+    """
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def _cut(words: str) -> str:
+    if len(words) <= _MOST_CHARACTERS:
+        return words
+    return words[: _MOST_CHARACTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+# --- lines over an axis
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a drawing.
+
+    Attributes
+    ----------
+    label : str
+        Empty for the only line.
+    colour : str
+    x : ndarray of float
+        Where values are told; NaN nowhere.
+    at : callable
+        ``at(x)`` is the line's value, NaN where it has none.
+    """
+
+    label: str
+    colour: str
+    x: np.ndarray
+    at: Callable[[np.ndarray], np.ndarray]
+
+
+def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """A line's values at points, and nowhere else.
+
+    Examples
+    --------
+    >>> exactly(np.array([3, 1]), np.array([30.0, 10.0]))(np.array([1, 2, 3])).tolist()
+    [10.0, nan, 30.0]
+    """
+    order = np.argsort(x, kind="stable")
+    points, values = np.asarray(x, dtype=float)[order], np.asarray(y, dtype=float)[order]
+
+    def at(wanted: np.ndarray) -> np.ndarray:
+        place = np.minimum(np.searchsorted(points, wanted), len(points) - 1)
+        return np.where(points[place] == wanted, values[place], np.nan)
+
+    return at
+
+
+@dataclass(frozen=True)
+class Readout:
+    """What is told along an axis: the values of all lines at one x.
+
+    Attributes
+    ----------
+    axes : Axes
+    lines : sequence of Line
+    heading : callable
+        ``heading(x)``: the first line of words.
+    value : callable
+        A value in words.
+    """
+
+    axes: Axes
+    lines: Sequence[Line]
+    heading: Callable[[float], str]
+    value: Callable[[float], str] = field(default=as_text)
+
+
+def spots_of(readout: Readout, figure: Figure) -> Iterator[str]:
+    """Upright bands over the axes of a figure that was drawn, one for each x.
+
+    Where the values are closer to one another than can be pointed at, a band has that which is the
+    nearest to its middle.
+
+    Parameters
+    ----------
+    figure : Figure
+        That of the axes, drawn in points.
+    """
+    axes, scale = readout.axes, 72 / figure.dpi
+    width, height = 72 * figure.get_figwidth(), 72 * figure.get_figheight()
+    box = axes.get_window_extent()
+    left, right = box.x0 * scale, box.x1 * scale
+    top, bottom = height - box.y1 * scale, height - box.y0 * scale
+    told = [np.asarray(line.x, dtype=float) for line in readout.lines]
+    x = np.unique(np.concatenate([np.empty(0), *told]))
+    transform = axes.transScale.transform
+    valid = np.isfinite(transform(np.column_stack([x, np.ones(len(x))]))[:, 0])
+    x = x[valid]
+    if not len(x):
+        return
+    at = axes.transData.transform(np.column_stack([x, np.ones(len(x))]))[:, 0] * scale
+    inside = (at >= left - 0.5) & (at <= right + 0.5)
+    x, at = _thinned(x[inside], at[inside], left)
+    edges = np.r_[left, (at[1:] + at[:-1]) / 2, right]
+    values = [line.at(x) for line in readout.lines]
+    for number, place in enumerate(at):
+        here = [
+            (line, float(value[number]))
+            for line, value in zip(readout.lines, values, strict=True)
+            if np.isfinite(value[number])
+        ]
+        marks = f'<path d="M{coordinate(place)} {coordinate(top)}V{coordinate(bottom)}"/>'
+        for line, value in here:
+            y = height - axes.transData.transform((x[number], value))[1] * scale
+            if np.isfinite(y) and top - 1 <= y <= bottom + 1:
+                dot = f'cx="{coordinate(place)}" cy="{coordinate(y)}"'
+                marks += f'<circle {dot} r="2.2" fill="{escape(line.colour)}"/>'
+        words: list[Words] = [(readout.heading(float(x[number])), "")]
+        words += [
+            (f"{line.label}: {readout.value(value)}" if line.label else readout.value(value), c)
+            for line, value in here
+            for c in (line.colour if len(readout.lines) > 1 else "",)
+        ]
+        first, last = edges[number], edges[number + 1]
+        area = (
+            f'rect x="{coordinate(first)}" y="{coordinate(top)}" '
+            f'width="{coordinate(last - first)}" height="{coordinate(bottom - top)}"'
+        )
+        yield spot_svg(Spot(area, place, top + 2, words, marks), width, height)
+
+
+def _thinned(x: np.ndarray, at: np.ndarray, left: float) -> tuple[np.ndarray, np.ndarray]:
+    """Of the values in a stretch of the least width the one nearest to its middle."""
+    stretch = np.floor((at - left) / _NARROWEST)
+    apart = np.abs(at - left - (stretch + 0.5) * _NARROWEST)
+    order = np.lexsort((apart, stretch))
+    kept = np.sort(order[np.unique(stretch[order], return_index=True)[1]])
+    return x[kept], at[kept]

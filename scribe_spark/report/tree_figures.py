@@ -1,0 +1,87 @@
+"""The trees that the page of a run draws: a small one, one of median size, the largest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from scribe_spark.report.group_tree import GroupTree
+from scribe_spark.report.svg import plain_svg
+from scribe_spark.report.tree_layers import layers_of
+from scribe_spark.report.tree_map import has_map, map_of
+
+__all__ = ["RunTrees", "TreeFigure", "tree_figures"]
+
+#: Width of a drawing without its legend: of a small tree, and of one that needs more room.
+_NARROW, _WIDE = 236.0, 380.0
+
+
+@dataclass(frozen=True)
+class RunTrees:
+    """What trees are drawn from.
+
+    Attributes
+    ----------
+    trees : sequence of (str, GroupTree)
+        Each with what it is, such as ``largest group``; in the order in which they are drawn.
+    routers, links : DataFrame
+        `schemas.ROUTERS`, `schemas.LINKS`; coordinates may be missing.
+    left_out : str
+        What is said of groups that are not drawn; empty for nothing.
+    """
+
+    trees: Sequence[tuple[str, GroupTree]]
+    routers: pd.DataFrame
+    links: pd.DataFrame
+    left_out: str = ""
+
+
+@dataclass(frozen=True)
+class TreeFigure:
+    """A tree that is drawn.
+
+    Attributes
+    ----------
+    name, title : str
+    words : str
+        What it shows.
+    note : str
+        How it is drawn, and what is left out.
+    svg : str
+    """
+
+    name: str
+    title: str
+    words: str
+    note: str
+    svg: str
+
+
+def tree_figures(found: RunTrees) -> list[TreeFigure]:
+    """Draw trees: over the map of the network, or in layers where it has no coordinates."""
+    figures = []
+    for number, (what, tree) in enumerate(found.trees):
+        # the last of an odd number is as wide as the page
+        is_wide = number == len(found.trees) - 1 and len(found.trees) % 2 == 1
+        width = _WIDE if is_wide else _NARROW
+        if has_map(found.routers):
+            drawn = map_of(tree, found.routers, found.links, width)
+        else:
+            drawn = layers_of(tree, width)
+        name = f"tree-{what.partition(' ')[0]}"
+        title = f"Group {tree.group}, the {what}: {tree.size:,} members"
+        words = f"{_counts(tree)} {drawn.words}".rstrip()
+        svg = plain_svg(name, title, words, drawn.size, drawn.body)
+        figures.append(TreeFigure(name, title, words, drawn.note, svg))
+    return figures
+
+
+def _counts(tree: GroupTree) -> str:
+    inner, forwarders = int((tree.children > 0).sum()), int((~tree.member).sum())
+    most, deepest = int(tree.children.max(initial=0)), int(tree.depth.max(initial=0))
+    return (
+        f"{len(tree):,} nodes, {forwarders:,} of them only forward; {inner:,} have children, at "
+        f"most {most:,}; the deepest is {deepest} below the root."
+    )

@@ -1,0 +1,270 @@
+"""A group's tree over the map of the network.
+
+A small tree is drawn node by node at the places of their routers.  Of a large one the edges between
+the same two places (domains; routers where there are none) at the same depth are one line, and
+those that stay in a place are told by its dot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.report.group_tree import GroupTree
+from scribe_spark.report.readouts import Spot, Words, coordinate, spot_svg
+from scribe_spark.report.style import DEPTHS, depth_style
+from scribe_spark.report.text import as_text
+from scribe_spark.report.tree_marks import LEGEND, depth_name, dot, edge, legend, node_words, star
+
+__all__ = ["MOST_LINES", "MOST_NODES", "TreeDrawing", "has_map", "map_of"]
+
+#: Trees of more nodes are drawn by places.
+MOST_NODES = 150
+#: So many lines between places are drawn at one depth.
+MOST_LINES = 400
+
+_MARGIN = 12.0
+_LAND, _TRANSIT, _LINK = "#edf1f4", "#bcd3ea", "#d0d8df"
+
+
+def has_map(routers: pd.DataFrame) -> bool:
+    """Whether all routers of a topology have coordinates."""
+    return len(routers) > 0 and bool(routers[["x", "y"]].notna().all(axis=None))
+
+
+@dataclass(frozen=True)
+class TreeDrawing:
+    """A drawn tree: its elements, what it shows, and what it leaves out.
+
+    Attributes
+    ----------
+    size : (float, float)
+    body : list of str
+    words, note : str
+    """
+
+    size: tuple[float, float]
+    body: list[str]
+    words: str
+    note: str
+
+
+class _Map:
+    """The map: places by router and domain, in the units of the drawing."""
+
+    def __init__(self, routers: pd.DataFrame, side: float) -> None:
+        self.routers = routers.set_index("router").sort_index()
+        x, y = (self.routers[name].to_numpy(dtype=float) for name in ("x", "y"))
+        span = max(np.ptp(x), np.ptp(y)) or 1.0
+        scale = (side - 2 * _MARGIN) / span
+        self.height = np.ptp(y) * scale + 2 * _MARGIN
+        self.x = _MARGIN + (x - x.min()) * scale
+        self.y = self.height - _MARGIN - (y - y.min()) * scale
+        domain = self.routers["domain"].to_numpy(dtype=float, na_value=np.nan)
+        self.has_domains = bool(np.isfinite(domain).all())
+        number = domain.astype(np.int64) if self.has_domains else self.routers.index.to_numpy()
+        self.place_numbers, self.place = np.unique(number, return_inverse=True)
+        counts = np.bincount(self.place)
+        self.place_x = np.bincount(self.place, self.x) / counts
+        self.place_y = np.bincount(self.place, self.y) / counts
+        apart = np.hypot(self.x - self.place_x[self.place], self.y - self.place_y[self.place])
+        self.place_r = np.bincount(self.place, apart) / counts
+        self.is_transit = np.zeros(len(counts), dtype=bool)
+        self.is_transit[self.place[(self.routers["kind"] == "transit").to_numpy()]] = True
+
+    def index(self, router: np.ndarray) -> np.ndarray:
+        """The rows of routers."""
+        return np.searchsorted(self.routers.index.to_numpy(), router)
+
+    def place_name(self, place: int) -> str:
+        """Such as ``stub domain 12`` or ``router 7``."""
+        number = as_text(int(self.place_numbers[place]))
+        if not self.has_domains:
+            return f"router {number}"
+        return f"{'transit' if self.is_transit[place] else 'stub'} domain {number}"
+
+    def background(self, links: pd.DataFrame) -> Iterator[str]:
+        """The domains, and the links between transit routers, or all where there are none."""
+        if self.has_domains:
+            for place in np.flatnonzero(~self.is_transit).tolist():
+                at = (
+                    f'cx="{coordinate(self.place_x[place])}" cy="{coordinate(self.place_y[place])}"'
+                )
+                radius = coordinate(self.place_r[place] * 1.25 + 2)
+                yield f'<circle {at} r="{radius}" fill="{_LAND}"/>\n'
+            for router in np.flatnonzero(self.is_transit[self.place]).tolist():
+                at = f'cx="{coordinate(self.x[router])}" cy="{coordinate(self.y[router])}"'
+                yield f'<circle {at} r="4.5" fill="{_TRANSIT}"/>\n'
+        ends = [self.index(links[name].to_numpy()) for name in ("src", "dst")]
+        core = self.is_transit[self.place[ends[0]]] & self.is_transit[self.place[ends[1]]]
+        kept = (core if self.is_transit.any() else ~core) & (ends[0] < ends[1])
+        path = "".join(
+            f"M{coordinate(self.x[a])} {coordinate(self.y[a])}"
+            f"L{coordinate(self.x[b])} {coordinate(self.y[b])}"
+            for a, b in zip(ends[0][kept].tolist(), ends[1][kept].tolist(), strict=True)
+        )
+        if path:
+            width = 0.35 if self.has_domains else 0.7
+            yield f'<path d="{path}" fill="none" stroke="{_LINK}" stroke-width="{width}"/>\n'
+
+
+def map_of(tree: GroupTree, routers: pd.DataFrame, links: pd.DataFrame, side: float) -> TreeDrawing:
+    """A tree over the map.
+
+    Parameters
+    ----------
+    routers, links : DataFrame
+        `schemas.ROUTERS` with all coordinates, `schemas.LINKS`.
+    side : float
+        Width of the map in points.
+    """
+    chart = _Map(routers, side)
+    draw = _nodes if len(tree) <= MOST_NODES else _places
+    width, height = side + LEGEND, max(chart.height, 150.0)
+    drawn, keys, note = draw(tree, chart, (width, height))
+    body = [*chart.background(links), *drawn[0], *legend(tree, side, keys), *drawn[1]]
+    return TreeDrawing((width, height), body, _lengths(tree, chart), note)
+
+
+#: Elements that are drawn, and the spots over all of them.
+_Drawn = tuple[list[str], list[str]]
+
+
+def _nodes(
+    tree: GroupTree, chart: _Map, size: tuple[float, float]
+) -> tuple[_Drawn, list[tuple[str, str]], str]:
+    """A small tree, node by node."""
+    x, y = _scattered(tree, chart)
+    drawn, spots = [], []
+    for index in sorted(tree.below.tolist(), key=lambda i: -tree.depth[i]):
+        up = tree.parent[index]
+        drawn.append(edge((x[up], x[index]), (y[up], y[index]), int(tree.depth[index])))
+    children, at_router = tree.children, chart.index(tree.router)
+    for index in np.argsort(tree.depth == 0, kind="stable").tolist():
+        is_root = tree.parent[index] < 0
+        here = float(x[index]), float(y[index])
+        drawn.append(star(*here) if is_root else dot(*here, bool(tree.member[index])))
+        path = tree.path(index)
+        way = "L".join(f"{coordinate(x[i])} {coordinate(y[i])}" for i in path)
+        place = chart.place_name(int(chart.place[at_router[index]]))
+        router = f"router {tree.router[index]}"
+        where = f"{router}, {place}" if chart.has_domains else router
+        words = [*node_words(tree, index, int(children[index])), (where, "")]
+        # the path to the root is drawn while the node is pointed at
+        marks = f'<path d="M{way}" style="stroke-width:1.6"/>' if len(path) > 1 else ""
+        area = f'circle cx="{coordinate(here[0])}" cy="{coordinate(here[1])}" r="4.5"'
+        spots.append(spot_svg(Spot(area, here[0] + 4, here[1] + 6, words, marks), *size))
+    keys = [(star(0, 0, 3.2), "root"), (dot(0, 0, True), "member")]
+    if not tree.member.all():
+        keys.append((dot(0, 0, False), "forwarder"))
+    note = "Nodes of one router are set apart a little."
+    return (drawn, spots), [*keys, *_ground(chart)], note
+
+
+def _places(
+    tree: GroupTree, chart: _Map, size: tuple[float, float]
+) -> tuple[_Drawn, list[tuple[str, str]], str]:
+    """A large tree, by places."""
+    # 1. A line for all edges of one depth between two places
+    below, drawn = tree.below, list[str]()
+    at = chart.place[chart.index(tree.router)]
+    level = np.minimum(tree.depth[below], len(DEPTHS))
+    up, down = at[tree.parent[below]], at[below]
+    leaves = up != down
+    places = len(chart.place_numbers)
+    pairs = ((level * places + up) * places + down)[leaves]
+    lines, count = np.unique(pairs, return_counts=True)
+    of_level, cut = lines // places**2, []
+    for depth in range(len(DEPTHS), 0, -1):
+        mine = np.flatnonzero(of_level == depth)
+        shown, (colour, width) = mine, depth_style(depth)
+        if len(mine) > MOST_LINES:
+            shown = mine[np.linspace(0, len(mine) - 1, MOST_LINES).round().astype(int)]
+            cut.append(f"{len(shown):,} of {len(mine):,} at depth {depth_name(tree, depth)}")
+        for key, edges in zip(lines[shown].tolist(), count[shown].tolist(), strict=True):
+            a, b = divmod(key % places**2, places)
+            thick = width * (0.45 + 0.25 * min(np.log2(edges), 6))
+            drawn.append(
+                f'<path d="M{coordinate(chart.place_x[a])} {coordinate(chart.place_y[a])}'
+                f'L{coordinate(chart.place_x[b])} {coordinate(chart.place_y[b])}" '
+                f'stroke="{colour}" stroke-width="{thick:.2g}" stroke-opacity=".75"/>\n'
+            )
+    # 2. A dot for each place, by its nodes
+    nodes = np.bincount(at, minlength=places)
+    inside = np.bincount(down[~leaves], minlength=places)
+    forwarding = np.bincount(at[tree.children > 0], minlength=places)
+    largest = max(int(nodes.max()), 1)
+    spots = []
+    for place in np.flatnonzero(nodes).tolist():
+        x, y = chart.place_x[place], chart.place_y[place]
+        where = f'cx="{coordinate(x)}" cy="{coordinate(y)}"'
+        radius = 0.6 + 1.8 * np.sqrt(nodes[place] / largest)
+        drawn.append(
+            f'<circle {where} r="{radius:.2g}" fill="#4a545e" stroke="#fff" stroke-width=".3"/>\n'
+        )
+        words: list[Words] = [
+            (chart.place_name(place), ""),
+            (f"{nodes[place]:,} nodes of the tree", ""),
+            (f"{forwarding[place]:,} of them have children", ""),
+            (f"{inside[place]:,} edges inside", ""),
+        ]
+        area = f'circle {where} r="4.5"'
+        spots.append(spot_svg(Spot(area, x + 4, y + 6, words), *size))
+    root = at[np.flatnonzero(tree.parent < 0)[0]]
+    drawn.append(star(chart.place_x[root], chart.place_y[root]))
+    name = "domain" if chart.has_domains else "router"
+    largest_words = f"{largest:,} node" + "s" * (largest > 1)
+    mark = '<circle cx="0" cy="0" r="3.2" fill="#4a545e"/>'
+    keys = [(star(0, 0, 3.2), f"{name} of the root"), (mark, largest_words), *_ground(chart)]
+    note = (
+        f"A line is all edges between two {name}s at one depth, the thicker the more of them; a "
+        f"dot is the nodes of a {name}. Not drawn: {int((~leaves).sum()):,} edges inside a {name}."
+    )
+    if cut:
+        note += f" Of the lines are drawn, evenly chosen: {', '.join(reversed(cut))}."
+    return (drawn, spots), keys, note
+
+
+def _scattered(tree: GroupTree, chart: _Map) -> tuple[np.ndarray, np.ndarray]:
+    """Where nodes are: at their router; those of one router in a ring around it."""
+    at = chart.index(tree.router)
+    x, y = chart.x[at].copy(), chart.y[at].copy()
+    for router in np.unique(at).tolist():
+        there = np.flatnonzero(at == router)
+        if len(there) > 1:
+            angle = 2 * np.pi * np.arange(len(there)) / len(there)
+            radius = 1.8 + 0.55 * len(there)
+            x[there] += radius * np.cos(angle)
+            y[there] += radius * np.sin(angle)
+    return x, y
+
+
+def _ground(chart: _Map) -> list[tuple[str, str]]:
+    """The map's part of the legend."""
+    link = f'<path d="M-4 0H4" stroke="{_LINK}" stroke-width="1"/>'
+    if not chart.has_domains:
+        return [(link, "link")]
+    land = f'<circle cx="0" cy="0" r="3.2" fill="{_LAND}" stroke="{_LINK}" stroke-width=".4"/>'
+    keys = [(land, "stub domain")]
+    if chart.is_transit.any():
+        router = f'<circle cx="0" cy="0" r="3.2" fill="{_TRANSIT}"/>'
+        keys += [(router, "transit router"), (link, "link between them")]
+    return keys
+
+
+def _lengths(tree: GroupTree, chart: _Map) -> str:
+    """How long edges are on the map, by depth."""
+    at, below = chart.index(tree.router), tree.below
+    up = at[tree.parent[below]]
+    side = max(np.ptp(chart.x), np.ptp(chart.y)) or 1.0
+    apart = np.hypot(chart.x[up] - chart.x[at[below]], chart.y[up] - chart.y[at[below]])
+    length = 100 * apart / side
+    level = np.minimum(tree.depth[below], len(DEPTHS))
+    means = [
+        f"{length[level == depth].mean():.2g}\N{NO-BREAK SPACE}% at depth {depth_name(tree, depth)}"
+        for depth in range(1, int(level.max(initial=0)) + 1)
+    ]
+    return f"Mean length of an edge, in per cent of the map: {', '.join(means)}."

@@ -1,0 +1,89 @@
+"""What drawings of trees share: marks of nodes, and the legend with the edges by depth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+import numpy as np
+
+from scribe_spark.report.group_tree import GroupTree
+from scribe_spark.report.readouts import Words, coordinate
+from scribe_spark.report.style import DEPTHS, depth_style
+
+__all__ = ["INK", "LEGEND", "TEXT", "depth_name", "dot", "edge", "legend", "node_words", "star"]
+
+INK = "#1c2024"
+
+#: Width of the legend.
+LEGEND = 108.0
+
+#: How words in a drawing look.
+TEXT = f'font-family="DejaVu Sans, Verdana, Arial, sans-serif" font-size="7" fill="{INK}"'
+
+
+def dot(x: float, y: float, member: bool) -> str:
+    """A member, or a forwarder."""
+    at = f'cx="{coordinate(x)}" cy="{coordinate(y)}"'
+    look = f'fill="{INK}"' if member else f'fill="#fff" stroke="{INK}" stroke-width=".7"'
+    return f'<circle {at} r="{1.9 if member else 1.6}" {look}/>\n'
+
+
+def star(x: float, y: float, radius: float = 4.2) -> str:
+    """The root."""
+    angle = np.pi * np.arange(10) / 5
+    reach = np.where(np.arange(10) % 2, 0.45, 1.0) * radius
+    points = " ".join(
+        f"{coordinate(a)},{coordinate(b)}"
+        for a, b in zip(x + reach * np.sin(angle), y - reach * np.cos(angle), strict=True)
+    )
+    return f'<polygon points="{points}" fill="#f0c808" stroke="{INK}" stroke-width=".7"/>\n'
+
+
+def edge(x: tuple[float, float], y: tuple[float, float], depth: int) -> str:
+    """The edge from a parent to a node of a depth."""
+    colour, width = depth_style(depth)
+    path = f"M{coordinate(x[0])} {coordinate(y[0])}L{coordinate(x[1])} {coordinate(y[1])}"
+    return f'<path d="{path}" stroke="{colour}" stroke-width="{width:g}"/>\n'
+
+
+def node_words(tree: GroupTree, index: int, children: int) -> list[Words]:
+    """What a node is."""
+    node, is_root = tree.node[index], tree.parent[index] < 0
+    return [
+        (f"node {node}, the root" if is_root else f"node {node}", ""),
+        (f"{'member' if tree.member[index] else 'forwarder'}, depth {tree.depth[index]}", ""),
+        (f"{children:,} {'child' if children == 1 else 'children'}", ""),
+    ]
+
+
+def legend(tree: GroupTree, left: float, keys: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The edges by depth, as bars, and what the marks mean."""
+    x, y = left + 8, 16.0
+    yield f'<g {TEXT}>\n<text x="{coordinate(x)}" y="{y:g}">edges by depth</text>\n'
+    counts = np.bincount(np.minimum(tree.depth[tree.below], len(DEPTHS)), minlength=1)
+    most = max(int(counts.max()), 1)
+    for depth in range(1, len(counts)):
+        y += 11
+        colour, _ = depth_style(depth)
+        length = max(34.0 * counts[depth] / most, 1.2)
+        yield (
+            f'<text x="{coordinate(x)}" y="{y:g}">{depth_name(tree, depth)}</text>'
+            f'<rect x="{coordinate(x + 20)}" y="{y - 5.5:g}" width="{coordinate(length)}" '
+            f'height="6" fill="{colour}"/><text x="{coordinate(x + 24 + length)}" y="{y:g}">'
+            f"{counts[depth]:,}</text>\n"
+        )
+    y += 8
+    for mark, words in keys:
+        y += 11
+        yield (
+            f'<g transform="translate({coordinate(x + 5)} {y - 2.5:g})">{mark.strip()}</g>'
+            f'<text x="{coordinate(x + 14)}" y="{y:g}">{escape(words)}</text>\n'
+        )
+    yield "</g>\n"
+
+
+def depth_name(tree: GroupTree, depth: int) -> str:
+    """Such as ``3``, or ``5-7`` of the last where there are deeper nodes."""
+    deepest = int(tree.depth.max())
+    return f"{depth}\N{EN DASH}{deepest}" if depth == len(DEPTHS) < deepest else str(depth)

@@ -1,0 +1,126 @@
+"""Values under the pointer: every value is told, where it is, without a script."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from scribe_spark.report.catalogue import FIGURES
+from scribe_spark.report.drawing import draw
+from scribe_spark.report.histograms import Histogram
+from scribe_spark.report.readouts import Line, Readout, Spot, exactly, spot_svg
+from scribe_spark.report.style import RC
+from scribe_spark.report.svg import new_figure, svg_element
+from scribe_spark.report.world import draw_rounds
+
+COLUMNS = ["figure", "system", "measure", "value", "count"]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def spots(svg: str) -> list[tuple[ElementTree.Element, list[str]]]:
+    """The area of each spot, and its words."""
+    found = []
+    for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
+        if group.get("class") == "spot":
+            area, told = group
+            assert area.get("class") == "area"
+            assert (told.get("class"), told.get("visibility")) == ("told", "hidden")
+            found.append((area, [line.text or "" for line in told.iter(f"{SVG}tspan")]))
+    return found
+
+
+def words(svg: str) -> list[list[str]]:
+    return [lines for _, lines in spots(svg)]
+
+
+def test_every_round_of_every_line_is_told():
+    lines = {
+        "joined": pd.Series([1.0, 2.5, np.nan, 4000.0], index=[0, 1, 2, 3]),
+        "left <&>": pd.Series([7.0, 8.0], index=[1, 3]),
+    }
+    svg = draw_rounds("x", "title", "words", lines)
+    assert words(svg) == [
+        ["round 0", "joined: 1"],
+        ["round 1", "joined: 2.5", "left <&>: 7"],
+        ["round 3", "joined: 4,000", "left <&>: 8"],
+    ]
+    assert "left &lt;&amp;&gt;" in svg
+
+
+def test_areas_lie_side_by_side_over_the_axes():
+    svg = draw_rounds("x", "t", "w", {"a": pd.Series(np.arange(30.0))})
+    areas = [area for area, _ in spots(svg)]
+    left, width = ([float(a.get(name, "")) for a in areas] for name in ("x", "width"))
+    assert np.allclose(np.array(left) + width, [*left[1:], left[-1] + width[-1]], atol=0.11)
+    # as wide as the axes: 0.83 of 4.6 inches
+    assert sum(width) == pytest.approx(0.83 * 4.6 * 72, abs=3)
+
+
+def test_values_too_close_to_be_pointed_at_are_thinned():
+    svg = draw_rounds("x", "t", "w", {"a": pd.Series(np.arange(5000.0))})
+    told = spots(svg)
+    assert 100 < len(told) < 0.83 * 4.6 * 72 / 2.4 + 2
+    assert min(float(area.get("width", "")) for area, _ in told) > 1
+
+
+def test_figures_of_the_paper_tell_exact_bounded_and_cumulative_counts():
+    rows = [("8", "scribe", "children_tables", value, n) for value, n in ((0, 5), (1, 2), (4, 3))]
+    rows += [("7", "scribe", "rad", value, n) for value, n in ((1.25, 3), (1.5, 1))]
+    rows += [("7", "scribe", "rmd", 1.25, 4)]
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    assert words(draw(FIGURES[2], table).svg) == [
+        ["children tables: 0", "nodes: 5"],
+        ["children tables: 1", "nodes: 2"],
+        ["children tables: 4", "nodes: 3"],
+        # the inset, on a logarithmic axis
+        ["children tables: at least 1", "nodes: 5"],
+        ["children tables: at least 4", "nodes: 3"],
+    ]
+    assert words(draw(FIGURES[1], table).svg) == [
+        ["delay penalty: at most 1.25", "RAD: 3", "RMD: 4"],
+        ["delay penalty: at most 1.5", "RAD: 4", "RMD: 4"],
+    ]
+
+
+def test_counts_of_a_histogram_between_and_beyond_its_values():
+    data = Histogram(np.array([1.0, 3.0]), np.array([10.0, 2.0]))
+    x = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+    assert data.count_at_most(x).tolist() == [0, 10, 10, 12, 12]
+    assert np.nan_to_num(data.count_of(x), nan=-1).tolist() == [0, 10, 0, 2, -1]
+    assert np.nan_to_num(data.count_at_least(x), nan=-1).tolist() == [12, 12, 2, 2, -1]
+
+
+def test_words_stay_inside_the_drawing():
+    for x in (0, 50, 99):
+        for y in (0, 90):
+            svg = spot_svg(Spot('circle r="1"', x, y, [("some words", "red"), ("b", "")]), 100, 90)
+            box = ElementTree.fromstring(svg).find(".//rect")
+            left, top, wide, high = (float(box.get(n)) for n in ("x", "y", "width", "height"))
+            assert left >= 0
+            assert left + wide <= 100
+            assert top >= 0
+            assert top + high <= 90
+
+
+def test_markers_are_where_the_line_is():
+    from matplotlib import style
+
+    with style.context(["default", RC]):
+        figure = new_figure(2, 2)
+        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+        axes.set(xlim=(0, 10), ylim=(0, 10))
+        x, y = np.array([2.0, 5.0]), np.array([3.0, 9.0])
+        readout = Readout(axes, [Line("a", "#123456", x, exactly(x, y))], str)
+        svg = svg_element(figure, "n", "t", "w", [readout])
+    dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="2.2" fill="#123456"/>', svg)
+    assert dots == [("28.8", "100.8"), ("72", "14.4")]
+
+
+def test_a_drawing_without_readouts_has_no_spots():
+    with_none = svg_element(new_figure(1, 1), "n", "t", "w")
+    assert spots(with_none) == []
+    assert "<script" not in with_none
