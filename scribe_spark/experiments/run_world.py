@@ -38,7 +38,7 @@ from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.settings import default_partitions, tuned
-from scribe_spark.worlds import World, world_events
+from scribe_spark.worlds import Played, World, world_events
 from scribe_spark.worlds.group_measures import (
     PUBLICATION_COUNTS,
     SCRIBE,
@@ -51,7 +51,7 @@ from scribe_spark.worlds.watched_trees import all_told
 
 __all__ = ["run_world", "saved_places"]
 
-#: Seconds after which the next round that ends is saved.
+#: Seconds after which the next round that ends is saved; until then rounds are played in one job.
 SAVE_EVERY = 20.0
 
 
@@ -203,17 +203,19 @@ class _WorldRun:
     def _play(self, world: World) -> None:
         last_saved = time.monotonic()
         while world.number < self.config.world.rounds:
-            started, number = time.monotonic(), world.number
-            self.measured[number] = world.step()
+            until_save = SAVE_EVERY - (time.monotonic() - last_saved)
+            played = world.play(self.config.world.rounds, until_save, self._tell)
+            self.measured |= {number: each.measures for number, each in played.items()}
             self.publications.append(world.publications)
             self.watched.append(world.watched_trees)
-            live = int(self.measured[number]["nodes.live"])
-            now = time.monotonic()
-            self.progress.note(f"  round {number}: {live:,} live nodes, {now - started:.1f} s")
             is_last = world.number == self.config.world.rounds
-            if is_last or now - last_saved > SAVE_EVERY:
+            if is_last or time.monotonic() - last_saved > SAVE_EVERY:
                 self._save(world)
                 last_saved = time.monotonic()
+
+    def _tell(self, number: int, played: Played) -> None:
+        live = int(played.measures["nodes.live"])
+        self.progress.note(f"  round {number}: {live:,} live nodes, {played.seconds:.1f} s")
 
     def _save(self, world: World) -> None:
         state, measures = saved_places(world.number)

@@ -14,7 +14,7 @@ from scribe_spark.worlds.registry import (
 from scribe_spark.worlds.remote_events import read_events
 from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent
 from scribe_spark.worlds.setting import Setting
-from scribe_spark.worlds.world import World
+from scribe_spark.worlds.world import Played, World
 from scribe_spark.worlds.world_events import check_world, world_events
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Generator",
     "LiveGroups",
     "LiveTree",
+    "Played",
     "Setting",
     "World",
     "WorldGroups",

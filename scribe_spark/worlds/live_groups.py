@@ -1,4 +1,4 @@
-"""The groups of a world in a round's task: Scribe's state in, state and results out.
+"""The groups of a world in a task: Scribe's state out of tables, rounds, and into tables again.
 
 References
 ----------
@@ -29,17 +29,35 @@ from scribe_spark.scribe.living.round import application_of, play_round
 from scribe_spark.scribe.living.rows import from_tables, to_tables
 from scribe_spark.scribe.living.rules import ScribeRules
 from scribe_spark.scribe.living.state import ScribeState
+from scribe_spark.scribe.living.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import group_measures
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.watched_trees import told_trees, tree_of
 
-__all__ = ["GroupRound", "LiveGroups"]
+__all__ = ["GroupRound", "LiveGroups", "PlayedGroups"]
+
+
+@dataclass(frozen=True)
+class PlayedGroups:
+    """The groups of a world in memory; rounds write into it.
+
+    Attributes
+    ----------
+    groups : Groups
+    state : ScribeState
+    application : Application, optional
+        Without one delivery is best effort.
+    """
+
+    groups: Groups
+    state: ScribeState
+    application: Application | None
 
 
 @dataclass(frozen=True)
 class GroupRound:
-    """What a round leaves.
+    """What a round leaves besides the groups.
 
     Attributes
     ----------
@@ -47,8 +65,6 @@ class GroupRound:
         Of Pastry.
     measures : dict of str to float
         Of the groups; see :mod:`.group_measures` and :mod:`.link_stress`.
-    state : dict of str to pyarrow.Table
-        The groups after the round, as `rows.to_tables` writes them.
     publications : pyarrow.Table
         ``round, group, expected, in_time, late, lost, duplicates``: of the publications whose
         deadline is this round, or of all that are left after the last round.
@@ -58,7 +74,6 @@ class GroupRound:
 
     overlay: RoundResult
     measures: dict[str, float]
-    state: dict[str, pa.Table]
     publications: pa.Table
     watched_trees: pa.Table
 
@@ -92,22 +107,42 @@ class LiveGroups:
     link_stress: LinkStress
     watched: np.ndarray = field(default_factory=whole_numbers)
 
+    def unpack(self, tables: Mapping[str, pa.Table], known: Ring) -> PlayedGroups:
+        """The groups between two rounds; without tables before the first one.
+
+        Parameters
+        ----------
+        tables : mapping of str to pyarrow.Table
+            What :meth:`pack` made.
+        known : Ring
+            All nodes of the world, in the order of nodeIds.
+        """
+        groups = Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
+        application = application_of(self.rules, len(known))
+        if tables:
+            state = from_tables(tables, groups, known, application)
+        else:
+            state = ScribeState.empty(len(known), len(groups))
+        return PlayedGroups(groups, state, application)
+
+    def pack(self, held: PlayedGroups, known: Ring) -> dict[str, pa.Table]:
+        """All that has to be kept of the groups, as `rows.to_tables` writes it."""
+        return to_tables(held.state, held.groups, known, held.application)
+
     def play(
         self,
         overlay: OverlayState,
-        tables: Mapping[str, pa.Table],
+        held: PlayedGroups,
         number: int,
         events: Mapping[str, np.ndarray],
         lookups: int,
         rules: WorldRules,
         kernel: Kernel,
     ) -> GroupRound:
-        """Play a round of Pastry and Scribe; writes into `overlay`.
+        """Play a round of Pastry and Scribe; writes into `overlay` and `held`.
 
         Parameters
         ----------
-        tables : mapping of str to pyarrow.Table
-            The groups before the round; before the first one there are none.
         events : mapping of str to ndarray
             ``node, event, group``: all events of the round; `group` is of events of groups.
 
@@ -116,13 +151,7 @@ class LiveGroups:
         ImpossibleRound
             An event that cannot be; or no node is left.
         """
-        known = overlay.states.known
-        groups = Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
-        application = application_of(self.rules, len(known))
-        if tables:
-            state = from_tables(tables, groups, known, application)
-        else:
-            state = ScribeState.empty(len(known), len(groups))
+        known, groups, state = overlay.states.known, held.groups, held.state
         _refuse_unknown(number, events, known, groups)
         of_nodes, of_groups = _split(events, known, groups)
         traffic = Traffic() if self.link_stress.is_measured(number) else None
@@ -130,7 +159,7 @@ class LiveGroups:
         before = {group: tree_of(state, group) for group in watched}
         of_overlay, result = play_round(
             *(overlay, state, number, of_nodes, of_groups, groups, rules, self.rules, kernel),
-            *(lookups, application, traffic),
+            *(lookups, held.application, traffic),
         )
         measures = group_measures(state, result)
         if traffic is not None:
@@ -138,13 +167,8 @@ class LiveGroups:
         due = [result.publications]
         if number == self.rounds - 1:
             due.append(publications_due(state, number, self.rules.deadline, everything=True))
-        return GroupRound(
-            of_overlay,
-            measures,
-            to_tables(state, groups, known, application),
-            _by_group(due, groups),
-            told_trees(number, before, state, groups, overlay),
-        )
+        trees = told_trees(number, before, state, groups, overlay)
+        return GroupRound(of_overlay, measures, _by_group(due, groups), trees)
 
 
 def _refuse_unknown(

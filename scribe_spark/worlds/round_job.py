@@ -1,11 +1,13 @@
-"""A round of a world as one Spark job: rows of nodes and events in, rows of nodes and results out.
+"""Rounds of a world as one Spark job: packed state and events in, packed state and results out.
 
-One task plays a round.  A round of a thousand messages in supersteps takes some twenty Spark jobs,
-each of which costs more than all of its messages; and what nodes know changes with every hop.
+One task plays them, as many as some seconds allow: to unpack the state and to pack it again costs
+as much as a round.  A round of a thousand messages in supersteps takes some twenty Spark jobs, each
+of which costs more than all of its messages; and what nodes know changes with every hop.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -17,110 +19,127 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.living.events import Events, ImpossibleRound
+from scribe_spark.pastry.living.events import ImpossibleRound
 from scribe_spark.pastry.living.live_knowledge import live_knowledge
 from scribe_spark.pastry.living.lookups import LookupResults, Lookups, try_routes
-from scribe_spark.pastry.living.node_rows import from_rows, to_rows
 from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.round import RoundResult, play_round
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.runtime.blocks import read_partition
+from scribe_spark.runtime.task_reports import Address, Reporter
 from scribe_spark.underlay.protocol import Kernel, Underlay
-from scribe_spark.worlds.live_groups import LiveGroups
-from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures
+from scribe_spark.worlds.live_world import PlayedRound, Protocols, unpack_overlay
 from scribe_spark.worlds.packed import pack, unpack
-from scribe_spark.worlds.round_measures import round_measures
-from scribe_spark.worlds.state_table import NODES, read_state, state_table
+from scribe_spark.worlds.state_table import NODES
 from scribe_spark.worlds.world_rows import (
     BATCH,
     EVENT,
     LOOKUPS,
     MEASURE,
     NEW_LEAFS,
-    PUBLICATIONS,
+    OF_GROUPS,
     REFUSED,
+    SECONDS,
     STATE,
     WORLD_ROWS,
     as_rows,
     as_table,
 )
 
-__all__ = ["live_overlay", "played", "routed"]
+__all__ = ["UNHEARD", "live_overlay", "played", "routed"]
+
+#: Seconds after which a job of rounds ends that cannot report them on its way.
+UNHEARD = 1.0
 
 
 def played(
     state: DataFrame,
     events: DataFrame,
-    number: int,
-    lookups: int,
-    rules: WorldRules,
-    kernel: Kernel,
-    live_tree: LiveTree | None = None,
-    groups: LiveGroups | None = None,
+    rounds: range,
+    seconds: float,
+    protocols: Protocols,
+    report_to: Address | None = None,
 ) -> DataFrame:
-    """Everything after a round: :data:`WORLD_ROWS`, in one partition; lazy.
+    """Everything after some rounds: :data:`WORLD_ROWS`, in one partition; lazy.
 
-    A round that cannot be played leaves one row, `REFUSED`, whose name says why.
+    The first of `rounds` that cannot be played leaves one row, `REFUSED`, whose name says why.  A
+    later one that cannot be is not played.
 
     Parameters
     ----------
     state : DataFrame
-        `schemas.PACKED`.
+        `schemas.PACKED`, before the first of `rounds`.
     events : DataFrame
-        `schemas.EVENTS` of this round.
-    live_tree : LiveTree, optional
-        The reference tree that is kept over the live nodes.
-    groups : LiveGroups, optional
-        The groups of the world.
+        `schemas.EVENTS` of `rounds`.
+    seconds : float
+        No further round begins when the task is older than this.
+    report_to : Address, optional
+        Where each round is reported as it ends: ``round, seconds, measures``.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = read_partition(batches)
-        if rows is None:
-            return
-        what = rows.column("what").to_numpy()
-        tables = unpack(rows.filter(pa.array(what == STATE)))
-        overlay = from_rows(read_state(tables.pop(NODES), rules.leaf_set, kernel), rules.b)
-        given = rows.filter(pa.array(what == EVENT))
-        happening = {
-            "node": given.column("node").to_numpy(),
-            "event": given.column("name").to_numpy(zero_copy_only=False).astype(str),
-            "group": pc.fill_null(given.column("group"), -1).to_numpy(),
-        }
-        known = overlay.states.known
-        was_alive = overlay.alive.copy()
-        of_groups = None
-        try:
-            if groups is None:
-                of_nodes = Events.of(known, happening["node"], happening["event"])
-                result = play_round(overlay, number, of_nodes, lookups, rules, kernel)
-            else:
-                of_groups = groups.play(overlay, tables, number, happening, lookups, rules, kernel)
-                result = of_groups.overlay
-        except ImpossibleRound as impossible:
-            refused = {"name": pa.array([impossible.what])}
-            yield from as_table(REFUSED, refused).to_batches()
-            return
-        measures = round_measures(overlay, result, rules.seed, kernel)
-        if live_tree is not None:
-            measures |= live_tree_measures(live_tree, known, was_alive, overlay.alive)
-        if of_groups is not None:
-            measures |= of_groups.measures
-            tables = of_groups.state
-            told = {
-                "publications": of_groups.publications,
-                "watched_trees": of_groups.watched_trees,
-            }
-            yield from as_table(PUBLICATIONS, pack(told)).to_batches()
-        tables = {NODES: state_table(to_rows(overlay), kernel), **tables}
-        yield from as_table(STATE, pack(tables)).to_batches()
-        for table in _results(overlay, result, measures):
-            yield from table.to_batches(BATCH)
+        rows, limit = read_partition(batches), seconds
+        if rows is not None:
+            reporter = Reporter(report_to)
+            if report_to is not None and not reporter.is_heard:
+                limit = min(seconds, UNHEARD)
+            for table in _play(rows, rounds, limit, protocols, reporter):
+                yield from table.to_batches(BATCH)
+            reporter.close()
 
     named = events.withColumn("name", F.col("event"))  # `group` may be missing: it is NULL then
     rows = as_rows(state, STATE).unionByName(as_rows(named, EVENT))
     return rows.coalesce(1).mapInArrow(run, WORLD_ROWS)
+
+
+def _play(
+    rows: pa.Table, rounds: range, seconds: float, protocols: Protocols, reporter: Reporter
+) -> Iterator[pa.Table]:
+    """Unpack the state, play rounds until time is up, pack it again."""
+    started = before = time.monotonic()
+    what = rows.column("what").to_numpy()
+    packed, events = rows.filter(pa.array(what == STATE)), _Events(rows, what == EVENT)
+    world = protocols.unpack(unpack(packed))
+    for number in rounds:
+        try:
+            done = protocols.play(world, number, events.of(number))
+        except ImpossibleRound as impossible:
+            if number == rounds[0]:
+                yield as_table(REFUSED, {"name": pa.array([impossible.what])}, number)
+                return
+            # some of the round may have been played: the rounds before it once more
+            world = protocols.unpack(unpack(packed))
+            for earlier in range(rounds[0], number):
+                protocols.play(world, earlier, events.of(earlier))
+            break
+        now = time.monotonic()
+        took, before = now - before, now
+        measures = {name: float(value) for name, value in done.measures.items()}
+        reporter.report({"round": number, "seconds": took, "measures": measures})
+        yield from _results(world.overlay, done, number, took)
+        if now - started >= seconds:
+            break
+    yield as_table(STATE, pack(protocols.pack(world)))
+
+
+class _Events:
+    """The events among the rows of a job, by round."""
+
+    def __init__(self, rows: pa.Table, is_event: np.ndarray) -> None:
+        given = rows.filter(pa.array(is_event))
+        rounds = given.column("round").to_numpy()
+        order = np.argsort(rounds, kind="stable")
+        self._rounds = rounds[order]
+        self._columns = {
+            "node": given.column("node").to_numpy()[order],
+            "event": given.column("name").to_numpy(zero_copy_only=False).astype(str)[order],
+            "group": pc.fill_null(given.column("group"), -1).to_numpy()[order],
+        }
+
+    def of(self, number: int) -> dict[str, np.ndarray]:
+        """``node, event, group`` of a round; the group is -1 where there is none."""
+        first, last = np.searchsorted(self._rounds, [number, number + 1])
+        return {name: column[first:last] for name, column in self._columns.items()}
 
 
 def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Kernel) -> DataFrame:
@@ -184,18 +203,21 @@ def live_overlay(
 
 def _overlay(packed: pa.Table, rules: WorldRules, kernel: Kernel) -> OverlayState:
     """What is in the table of nodes."""
-    return from_rows(read_state(unpack(packed)[NODES], rules.leaf_set, kernel), rules.b)
+    return unpack_overlay(unpack(packed)[NODES], rules, kernel)
 
 
 def _results(
-    overlay: OverlayState, result: RoundResult, measures: dict[str, float]
+    overlay: OverlayState, done: PlayedRound, number: int, seconds: float
 ) -> Iterator[pa.Table]:
-    yield as_table(
-        MEASURE, {"name": pa.array(list(measures)), "value": pa.array(list(measures.values()))}
-    )
-    number = overlay.states.known.node
-    yield as_table(LOOKUPS, _lookup_columns(result.lookups, number))
-    yield as_table(NEW_LEAFS, {"node": pa.array(number[result.new_leafs])})
+    """The rows that a round leaves."""
+    measures, result, node = done.measures, done.result, overlay.states.known.node
+    columns = {"name": pa.array(list(measures)), "value": pa.array(list(measures.values()))}
+    yield as_table(MEASURE, columns, number)
+    yield as_table(SECONDS, {"value": pa.array([seconds])}, number)
+    if done.of_groups:
+        yield as_table(OF_GROUPS, pack(done.of_groups), number)
+    yield as_table(LOOKUPS, _lookup_columns(result.lookups, node), number)
+    yield as_table(NEW_LEAFS, {"node": pa.array(node[result.new_leafs])}, number)
 
 
 def _lookup_columns(found: LookupResults, number: np.ndarray) -> dict[str, pa.Array]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -15,31 +19,57 @@ from scribe_spark.errors import InputError
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.runtime.blocks import describe_jobs, materialise, release
+from scribe_spark.runtime.task_reports import Address, receive_reports
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds.group_tables import children, memberships
 from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_tree import LiveTree
+from scribe_spark.worlds.live_world import Protocols
 from scribe_spark.worlds.operations import Operations
 from scribe_spark.worlds.packed import unpack, unpacked
-from scribe_spark.worlds.round_job import live_overlay, played, routed
+from scribe_spark.worlds.round_job import UNHEARD, live_overlay, played, routed
 from scribe_spark.worlds.starts import arrived_start, perfect_tables
 from scribe_spark.worlds.state_table import NODES
 from scribe_spark.worlds.world_rows import (
     LOOKUPS,
     MEASURE,
     NEW_LEAFS,
-    PUBLICATIONS,
+    OF_GROUPS,
     REFUSED,
+    SECONDS,
     STATE,
 )
 
-__all__ = ["World"]
+__all__ = ["Played", "World"]
 
 _ROUND = DecimalType(20, 0)
 
+#: The rows that are brought to the driver.
+_TOLD = (MEASURE, SECONDS, REFUSED, OF_GROUPS)
+
+#: Rounds of the first job that plays as many as time allows; each later one has twice as many as
+#: were played before, so that few events are read that are not played.
+_FIRST_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Played:
+    """A round that has been played.
+
+    Attributes
+    ----------
+    measures : dict of str to float
+        By name; see :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.live_tree`.
+    seconds : float
+        How long it took; the first of a job's rounds, with unpacking the state.
+    """
+
+    measures: dict[str, float]
+    seconds: float
+
 
 class World:
-    """An overlay between two rounds; :meth:`step` plays the next one.
+    """An overlay between two rounds; :meth:`step` plays the next one, :meth:`play` several.
 
     Parameters
     ----------
@@ -66,9 +96,9 @@ class World:
         Scribe's operations: what they ask for happens in the round that is played next.
     publications : pandas.DataFrame
         ``round, group, expected, in_time, late, lost, duplicates``: of those publications whose
-        deadline was the last round.
+        deadline was one of the rounds last played together; of the last one, after :meth:`step`.
     watched_trees : pandas.DataFrame
-        `schemas.WATCHED_TREES` of the last round.
+        `schemas.WATCHED_TREES` of the same rounds.
     """
 
     def __init__(
@@ -82,12 +112,13 @@ class World:
         live_tree: LiveTree | None = None,
         groups: LiveGroups | None = None,
     ) -> None:
-        self.number, self._live_tree, self._groups = number, live_tree, groups
+        self.number, self._most = number, _FIRST_ROUNDS
         self.publications = self.watched_trees = pd.DataFrame()
         self.scribe = Operations()
         self._rows: DataFrame | None = None
         self._state, self._events = state, events
-        self._underlay, self._rules, self._lookups = underlay, rules, lookups
+        self._underlay = underlay
+        self._protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups)
 
     @classmethod
     def start(
@@ -131,34 +162,80 @@ class World:
             The round has an event that cannot be, or leaves no node; the world stays as it was.
         """
         number = self.number
-        # a DECIMAL: whole numbers are written into generated code, which would be new in each round
-        events = self._events.where(F.col("round").cast(_ROUND) == F.lit(Decimal(number)))
-        events = self.scribe.added_to(events, number)
+        return self._play(range(number, number + 1), 0.0)[number].measures
+
+    def play(
+        self, until: int, seconds: float, tell: Callable[[int, Played], None] | None = None
+    ) -> dict[int, Played]:
+        """Play the next round, and those after it that begin within some seconds.
+
+        They are played in one job, which is several times as fast as a job for each where rounds
+        are short.  Results do not depend on how many are played together.
+
+        Parameters
+        ----------
+        until : int
+            The first round that is not played.
+        tell : callable, optional
+            Called with each round and what there is of it, once and in order: while the job is
+            going, from another thread; or after it, where tasks cannot report to the driver.  No
+            job then takes much longer than a second.
+
+        Returns
+        -------
+        dict
+            Round -> what there is of it.
+
+        Raises
+        ------
+        InputError
+            The next round has an event that cannot be, or leaves no node; the world stays as it
+            was.  A later one that is like this is not played.
+        """
+        rounds = range(self.number, min(until, self.number + self._most))
+        if tell is None:
+            done = self._play(rounds, seconds)
+        else:
+            teller = _Teller(tell, rounds)
+            context = self._events.sparkSession.sparkContext
+            with receive_reports(context, teller.take) as address:
+                limit = min(seconds, UNHEARD) if address is None else seconds
+                done = self._play(rounds, limit, address)
+            for number, played in done.items():
+                teller.tell(number, played)
+        self._most = max(self._most, 2 * len(done))
+        return done
+
+    def _play(
+        self, rounds: range, seconds: float, report_to: Address | None = None
+    ) -> dict[int, Played]:
+        # DECIMALs: whole numbers are written into generated code, which would be new in each job
+        first, last = (F.lit(Decimal(number)) for number in (rounds[0], rounds[-1]))
+        events = self._events.where(F.col("round").cast(_ROUND).between(first, last))
+        events = self.scribe.added_to(events, rounds[0])
         context = self._events.sparkSession.sparkContext
-        with describe_jobs(context, f"world round {number}"):
+        with describe_jobs(context, f"world rounds from {rounds[0]}"):
             rows, _ = materialise(
-                played(
-                    *(self._state, events, number, self._lookups),
-                    *(self._rules, self._underlay.kernel, self._live_tree, self._groups),
-                )
+                played(self._state, events, rounds, seconds, self._protocols, report_to)
             )
-            told = rows.where(F.col("what").isin(MEASURE, REFUSED, PUBLICATIONS))
-            results = told.select("what", "value", *schemas.PACKED.names).toArrow()
-        measured, refused, published = (
-            results.filter(pc.field("what") == what) for what in (MEASURE, REFUSED, PUBLICATIONS)
-        )
-        if len(refused):
+            told = rows.where(F.col("what").isin(*_TOLD))
+            results = told.select("what", "round", "value", *schemas.PACKED.names).toArrow()
+        by_what = {what: results.filter(pc.field("what") == what) for what in _TOLD}
+        if len(by_what[REFUSED]):
             release(rows)
-            why = refused.column("name")[0].as_py()
-            raise InputError("round", number, f"cannot be played: {why}")
-        if len(published):
-            of_groups = unpack(published)
-            self.publications = of_groups["publications"].to_pandas()
-            self.watched_trees = of_groups["watched_trees"].to_pandas()
+            why = by_what[REFUSED].column("name")[0].as_py()
+            raise InputError("round", rounds[0], f"cannot be played: {why}")
         self.release()
         self._rows, self._state = rows, _of(rows, STATE, schemas.PACKED.names)
-        self.number += 1
-        return {row["name"]: row["value"] for row in measured.to_pylist()}
+        done = {row["round"]: Played({}, row["value"]) for row in by_what[SECONDS].to_pylist()}
+        for row in by_what[MEASURE].to_pylist():
+            done[row["round"]].measures[row["name"]] = row["value"]
+        of_groups = _by_name(by_what[OF_GROUPS])
+        self.publications, self.watched_trees = (
+            of_groups.get(name, pd.DataFrame()) for name in ("publications", "watched_trees")
+        )
+        self.number += len(done)
+        return done
 
     @property
     def packed(self) -> DataFrame:
@@ -181,7 +258,7 @@ class World:
         return children(self._of_groups())
 
     def _of_groups(self) -> DataFrame:
-        if self._groups is None or not self.number:
+        if self._protocols.groups is None or not self.number:
             raise ValueError("there are no groups, or no round has been played")
         return self._state
 
@@ -196,7 +273,7 @@ class World:
             ``node, key_hi, key_lo``: where each begins, and its key.  `node` is a node of this
             world; a message of one that is not alive is not delivered.
         """
-        return routed(self._state, messages, self._rules, self._underlay.kernel)
+        return routed(self._state, messages, self._protocols.rules, self._underlay.kernel)
 
     def send(self, messages: DataFrame) -> DataFrame:
         """Send messages to nodes whose address is known; lazy.
@@ -222,7 +299,7 @@ class World:
         GraphFrames, ...) runs on it.
         """
         partitions = self._events.sparkSession.sparkContext.defaultParallelism
-        return live_overlay(self._state, self._rules, self._underlay, partitions)
+        return live_overlay(self._state, self._protocols.rules, self._underlay, partitions)
 
     @property
     def lookups(self) -> DataFrame:
@@ -237,11 +314,39 @@ class World:
     def _last(self, what: int, columns: list[str]) -> DataFrame:
         if self._rows is None:
             raise ValueError("no round has been played")
-        return _of(self._rows, what, columns)
+        last = F.col("round").cast(_ROUND) == F.lit(Decimal(self.number - 1))
+        return _of(self._rows.where(last), what, columns)
 
     def release(self) -> None:
         """Free the nodes' memory."""
         release(self._rows if self._rows is not None else self._state)
+
+
+class _Teller:
+    """Tells of each round once, also where a task that was tried again reports it again."""
+
+    def __init__(self, tell: Callable[[int, Played], None], rounds: range) -> None:
+        self._tell, self._next = tell, rounds[0]
+
+    def take(self, report: dict[str, Any]) -> None:
+        """Take what a task reports."""
+        self.tell(report["round"], Played(report["measures"], report["seconds"]))
+
+    def tell(self, number: int, played: Played) -> None:
+        """Tell of a round, unless it was told of."""
+        if number == self._next:
+            self._next += 1
+            self._tell(number, played)
+
+
+def _by_name(packed: pa.Table) -> dict[str, pd.DataFrame]:
+    """Tables that each round has packed: those of all rounds by name, one after the other."""
+    rounds = [packed.filter(pc.field("round") == number) for number in pc.unique(packed["round"])]
+    tables = [unpack(each) for each in rounds]
+    return {
+        name: pa.concat_tables([each[name] for each in tables]).to_pandas()
+        for name in (tables[0] if tables else ())
+    }
 
 
 def _of(rows: DataFrame, what: int, columns: list[str]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The rows that a round's job reads and makes: several kinds in one table, one job for all."""
+"""The rows that a job of rounds reads and makes: several kinds in one table, one job for all."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ __all__ = [
     "LOOKUPS",
     "MEASURE",
     "NEW_LEAFS",
-    "PUBLICATIONS",
+    "OF_GROUPS",
     "REFUSED",
+    "SECONDS",
     "STATE",
     "WORLD_ROWS",
     "as_rows",
     "as_table",
 ]
 
-#: What a round is made of and what it leaves: rows of several kinds in one table, so that one job
-#: makes all of it.
+#: What rounds are made of and what they leave: rows of several kinds in one table, so that one job
+#: makes all of it.  `round` is NULL in rows of the state.
 WORLD_ROWS = StructType(
     [
         StructField("what", IntegerType()),
+        StructField("round", LongType()),
         *schemas.PACKED.fields,
         StructField("node", LongType()),
         StructField("group", LongType()),
@@ -45,7 +47,7 @@ WORLD_ROWS = StructType(
 )
 
 #: Values of the column ``what`` of :data:`WORLD_ROWS`.
-STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT, REFUSED, PUBLICATIONS = range(7)
+STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT, REFUSED, OF_GROUPS, SECONDS = range(8)
 
 #: Rows of a batch.
 BATCH = 10_000
@@ -53,20 +55,23 @@ BATCH = 10_000
 
 def as_rows(frame: DataFrame, what: int) -> DataFrame:
     """Rows of :data:`WORLD_ROWS`, NULL in the columns that `frame` does not have."""
-    fields = WORLD_ROWS.fields[1:]
     cells = [
-        F.col(f.name) if f.name in frame.columns else F.lit(None).cast(f.dataType).alias(f.name)
-        for f in fields
+        (F.col(f.name) if f.name in frame.columns else F.lit(None)).cast(f.dataType).alias(f.name)
+        for f in WORLD_ROWS.fields[1:]
     ]
     return frame.select(F.lit(what).cast("int").alias("what"), *cells)
 
 
-def as_table(what: int, columns: pa.Table | dict[str, pa.Array]) -> pa.Table:
-    """Rows of :data:`WORLD_ROWS`."""
+def as_table(
+    what: int, columns: pa.Table | dict[str, pa.Array], number: int | None = None
+) -> pa.Table:
+    """Rows of :data:`WORLD_ROWS`, of the round `number` if there is one."""
     if isinstance(columns, pa.Table):
         columns = {name: columns.column(name) for name in columns.column_names}
     length = len(next(iter(columns.values())))
     cells = {"what": pa.array(np.full(length, what, dtype=np.int32)), **columns}
+    if number is not None:
+        cells["round"] = pa.array(np.full(length, number, dtype=np.int64))
     wanted = to_arrow_schema(WORLD_ROWS)
     return pa.Table.from_arrays(
         [cells.get(f.name, pa.nulls(length, f.type)) for f in wanted], schema=wanted

@@ -43,6 +43,7 @@ TABLES: dict[str, tuple[str, ...] | None] = {
     "rounds": ("round", "system", "measure", "value"),
     "publications": None,
     "memberships": ("group", "node", "parent", "member", "root"),
+    "watched_trees": None,
     "stepped_measures": None,
     "stepped_lookups": None,
     "stepped_new_leafs": None,

@@ -37,7 +37,7 @@ from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.replicas import replicate_changed
 from scribe_spark.scribe.living.rules import ScribeRules
 from scribe_spark.scribe.living.scribe import SCRIBE_KINDS, Joins, Scribe
-from scribe_spark.scribe.living.state import ScribeState
+from scribe_spark.scribe.living.state import NOTHING, ScribeState
 from scribe_spark.scribe.living.strangers import turn_strangers_away
 from scribe_spark.scribe.living.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
@@ -150,6 +150,7 @@ def play_round(
     tally = Tally(MESSAGE_KINDS + SCRIBE_KINDS, traffic)
     scribe = Scribe(overlay, world, kernel, groups, rules, state, number, application, tally)
     leaves, was_alive = overlay.states.leaves.copy(), overlay.alive.copy()
+    state.entries.extra[:] = NOTHING  # JOINs of this round alone are asked about
     # 1. events
     play_events(overlay, number, events, world, kernel, scribe.tally)
     if not overlay.alive.any():

@@ -1,0 +1,147 @@
+"""Reports of tasks that are still running: what a long task tells the driver on its way.
+
+Spark brings what a task has made when the task ends, and accumulators too.  So the driver listens
+on a port, and a task connects to it, as executors do for all else.  Nothing depends on reports:
+where the connection fails, there are none.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import SparkContext
+
+__all__ = ["Address", "Reporter", "receive_reports"]
+
+#: Seconds that a task waits for the driver's answer before it goes on without reports.
+_PATIENCE = 2.0
+
+_WELCOME = b"go on\n"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the driver listens, and what a task has to say first."""
+
+    host: str
+    port: int
+    token: str
+
+
+@contextmanager
+def receive_reports(context: SparkContext, take: Callable[[Any], None]) -> Iterator[Address | None]:
+    """Call `take` with each report of tasks that were given the address, from another thread.
+
+    Yields None where the driver cannot listen.  What `take` raises is raised at the end.
+    """
+    host, bound = _driver_hosts(context)
+    try:
+        server = socket.create_server((bound, 0))
+    except OSError:
+        yield None
+        return
+    receiver = _Receiver(server, take)
+    with server:
+        try:
+            yield Address(host, server.getsockname()[1], receiver.token)
+        finally:
+            receiver.stop()
+    if receiver.raised is not None:
+        raise receiver.raised
+
+
+def _driver_hosts(context: SparkContext) -> tuple[str, str]:
+    """By which name executors reach the driver, and which of its addresses it listens on."""
+    conf = context.getConf()
+    if (conf.get("spark.master") or "").startswith("local"):
+        return "127.0.0.1", "127.0.0.1"
+    host = conf.get("spark.driver.host") or socket.gethostname()
+    return host, conf.get("spark.driver.bindAddress") or host
+
+
+class _Receiver:
+    """The threads of the driver that read reports, one for each task that is connected."""
+
+    def __init__(self, server: socket.socket, take: Callable[[Any], None]) -> None:
+        self.token, self.raised = secrets.token_hex(16), None
+        self._server, self._take = server, take
+        self._lock, self._stopped = threading.Lock(), False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    raised: BaseException | None
+
+    def stop(self) -> None:
+        """Take no more reports from now on."""
+        with self._lock:
+            self._stopped = True
+        with suppress(OSError):  # closing it would not wake the thread that accepts
+            self._server.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # the server is closed
+            while True:
+                connection, _ = self._server.accept()
+                threading.Thread(target=self._read, args=(connection,), daemon=True).start()
+
+    def _read(self, connection: socket.socket) -> None:
+        with suppress(OSError, ValueError), connection, connection.makefile("rb") as lines:
+            connection.settimeout(_PATIENCE)
+            if not hmac.compare_digest(lines.readline(64).strip(), self.token.encode()):
+                return
+            connection.sendall(_WELCOME)
+            connection.settimeout(None)
+            for line in lines:
+                report = json.loads(line)
+                with self._lock:
+                    if self._stopped or self.raised is not None:
+                        return
+                    try:
+                        self._take(report)
+                    except BaseException as raised:  # for the thread that waits for the job
+                        self.raised = raised
+
+
+class Reporter:
+    """A task's side: reports to the driver, if it can be reached."""
+
+    def __init__(self, address: Address | None) -> None:
+        self._connection: socket.socket | None = None
+        if address is None:
+            return
+        with suppress(OSError):
+            found = socket.create_connection((address.host, address.port), _PATIENCE)
+            try:
+                found.sendall(address.token.encode() + b"\n")
+                if found.recv(len(_WELCOME), socket.MSG_WAITALL) == _WELCOME:
+                    self._connection = found
+            finally:
+                if self._connection is None:
+                    found.close()
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the driver gets the reports."""
+        return self._connection is not None
+
+    def report(self, what: Any) -> None:
+        """Send what JSON can say."""
+        if self._connection is None:
+            return
+        try:
+            self._connection.sendall(json.dumps(what).encode() + b"\n")
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
