@@ -1,4 +1,4 @@
-"""What goes wrong in one line: bad input, and a run that cannot go on."""
+"""Errors of one line: bad input, and a run that cannot go on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _shown(value: object) -> str:
 
 
 def named(known: Mapping[str, T], name: str, field: str) -> T:
-    """What is known by a name that a field gives.
+    """Return the entry of `known` that a field names.
 
     Raises
     ------

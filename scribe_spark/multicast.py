@@ -1,4 +1,4 @@
-"""What a multicast system hands over to the measures."""
+"""The tables that a multicast system hands over to the measures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Multicast"]
 
 @dataclass(frozen=True)
 class Multicast:
-    """What every multicast system hands over; the measures know nothing else of it.
+    """The tables of a multicast system; the measures know nothing else of it.
 
     One message goes to each group.  (A publication with a source and a round of its own would be
     two more columns beside ``group`` in both tables.)

@@ -1,4 +1,4 @@
-"""How long work tells where it is: phases, the rounds inside them, and notes, all to stderr."""
+"""Reports of progress on stderr: phases, the rounds inside them, and notes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Bars", "Lines", "Progress", "Silent", "pick"]
 
 
 class Progress(Protocol):
-    """What the superstep driver and the experiments report to."""
+    """A receiver of progress: the superstep driver and the experiments report to it."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Everything inside is the phase `name`; phases follow one another, none holds another."""

@@ -1,4 +1,4 @@
-"""What Scribe is compared with: IP multicast and naive unicast over the same routes."""
+"""IP multicast and naive unicast over the same routes: Scribe is compared with them."""
 
 from scribe_spark.baselines.ip_multicast import ip_multicast
 from scribe_spark.baselines.naive_unicast import naive_unicast

@@ -1,1 +1,1 @@
-"""What every other room may use: 128-bit numbers, arrays, registries."""
+"""128-bit numbers, arrays and registries, which every other room may use."""

@@ -9,7 +9,7 @@ __all__ = ["Registry"]
 
 
 class Named(Protocol):
-    """What can be registered."""
+    """An object that can be registered."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""What the failure of one host costs, by its depth: the reference tree beside Scribe's trees.
+"""The cost of a host's failure by its depth: the reference tree beside Scribe's trees.
 
 Of Scribe's trees it is read from the static trees of a run: a node that fails takes away its link
 to its parent and those to its children, and each child joins again, which takes a new link and a
@@ -85,7 +85,7 @@ def _rejoin(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _costs_of_reconfiguring(nodes: DataFrame, children: int, assignment: str) -> DataFrame:
-    """The same of the tree over all nodes, where some hosts of each depth fail."""
+    """Measure the costs in the tree over all nodes, where some hosts of each depth fail."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)

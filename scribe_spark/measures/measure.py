@@ -1,4 +1,4 @@
-"""What a measure is: what it reads, what it collects, and the metrics and figures that come of it.
+"""A measure: the tables it reads, what it collects, the metrics and figures it makes of that.
 
 A measure has up to three steps.  *Collect* runs Spark jobs over a run's tables and brings something
 small to the driver; a *distribution* is a histogram per system, for the figures; a *metric* is one
@@ -93,7 +93,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class RunTables:
-    """What a measure collects from: the tables that a run has saved, and what it is a run of.
+    """The tables that a run has saved, and its size and systems: measures collect from them.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class RunTables:
 
 @dataclass(frozen=True)
 class Found:
-    """What metrics are made from, all of it on the driver.
+    """The collected numbers that metrics are made of, all of them on the driver.
 
     Attributes
     ----------
@@ -242,15 +242,15 @@ class Measure:
 
 
 def every_system(system: System) -> bool:
-    """All of them."""
+    """Every system has the metric."""
     return True
 
 
 def trees(system: System) -> bool:
-    """Those where end nodes forward copies along a tree."""
+    """Systems have the metric whose end nodes forward copies along a tree."""
     return system.family == TREE
 
 
 def keeps_children(system: System) -> bool:
-    """Those where end nodes keep children: not where routers duplicate."""
+    """Systems have the metric whose end nodes keep children: not where routers duplicate."""
     return system.family != IP

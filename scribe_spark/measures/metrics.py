@@ -111,7 +111,7 @@ def collect(run: RunTables, early: bool) -> dict[str, Any]:
 
 
 def find(run: RunTables, collected: Mapping[str, Any], spread: pd.DataFrame) -> Found:
-    """What metrics are made from.
+    """Return the numbers that metrics are made of.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def _collect(run: RunTables) -> dict[str, Any]:
 
 
 def _arrival_messages(run: RunTables) -> float | None:
-    """Of all kinds together, per node."""
+    """Return the messages of all kinds together, per node."""
     if "arrival_messages" not in run:
         return None
     return sum(row["messages"] for row in run["arrival_messages"].collect()) / run.nodes

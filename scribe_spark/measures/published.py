@@ -1,4 +1,4 @@
-"""What the paper publishes of its experiments, and which runs are one of them.
+"""The numbers that the paper publishes, and the test whether a run is one of its experiments.
 
 The values are data: ``published.toml``, beside this file.
 
@@ -40,7 +40,7 @@ _OF_TREES = {"limit", "capacities", "shed_group", "shed_child", "shed_table"}
 
 @dataclass(frozen=True)
 class Published:
-    """What is known of a number before it is measured.
+    """A published number, its independent check, and notes.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ def _sections() -> tuple[_Section, ...]:
 
 
 def published(config: RunConfig) -> dict[str, Published]:
-    """What the paper publishes of a run: nothing, unless it is one of its experiments.
+    """Return the paper's numbers for a run: none, unless it is one of the paper's experiments.
 
     Returns
     -------

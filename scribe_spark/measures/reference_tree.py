@@ -1,4 +1,4 @@
-"""What the experiments on the reference tree say in numbers, beside what is known of them.
+"""The numbers of the experiments on the reference tree, beside the published ones.
 
 References
 ----------

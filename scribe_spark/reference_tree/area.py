@@ -15,7 +15,7 @@ __all__ = ["areas", "depths", "links_changed"]
 
 
 def depths(parent: np.ndarray, here: np.ndarray) -> np.ndarray:
-    """How far each host is below the root of its tree.
+    """Return the number of links from each host up to the root of its tree.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def cut_ring(
 
 
 def each_bucket(hosts: DataFrame, buckets: Buckets) -> DataFrame:
-    """What each bucket that has hosts answers at first: :data:`SEARCH_ROWS`."""
+    """Return the first answers of each bucket that has hosts: :data:`SEARCH_ROWS`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)

@@ -66,7 +66,7 @@ def bucket_column(tree: ReferenceTree, bits: int, name: str) -> Column:
 
 
 def bucket_of_key(tree: ReferenceTree, bits: int, key: Numbers) -> np.ndarray:
-    """The same of keys: int64."""
+    """Return the bucket of each key: int64."""
     if bits == 0:
         return np.zeros(len(key), dtype=np.int64)
     shift = tree.bits - bits
@@ -99,7 +99,7 @@ class Ends:
 
 @dataclass(frozen=True)
 class Buckets:
-    """What makes keysets of a bucket's hosts.
+    """The ring, cut into buckets: makes the keysets of a bucket's hosts.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How hosts find their parents: by asking who owns the ancestors of their topmost keys.
+"""Hosts find their parents by asking who owns the ancestors of their topmost keys.
 
 References
 ----------

@@ -44,7 +44,7 @@ _HOSTS_AT_ONCE = 2**14
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is repeated.
+    """An experiment that is repeated over independent rings.
 
     Attributes
     ----------

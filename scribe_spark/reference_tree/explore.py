@@ -1,4 +1,4 @@
-"""How hosts find their children: by asking who owns the keys below their topmost keys.
+"""Hosts find their children by asking who owns the keys below their topmost keys.
 
 A search stops at a key whose owner is not known here (`Rings.answers`) and goes on elsewhere.
 
@@ -24,7 +24,7 @@ __all__ = ["Found", "explore"]
 
 @dataclass(frozen=True)
 class Found:
-    """What searches for children have found.
+    """The children that searches have found, and the look-ups that it took.
 
     Attributes
     ----------

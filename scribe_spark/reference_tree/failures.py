@@ -1,4 +1,4 @@
-"""What the failure of one host costs the tree, by the host's depth.
+"""The cost of one host's failure for the tree, by the host's depth.
 
 References
 ----------
@@ -80,7 +80,7 @@ def failures_by_depth(
 
 
 def _near(links: Links, some: np.ndarray, steps: int) -> np.ndarray:
-    """Which hosts are at most `steps` links away from some: ndarray of bool, shape (n,)."""
+    """Mark the hosts that are at most `steps` links away from some: bool, shape (n,)."""
     near = np.zeros(links.hosts, dtype=bool)
     for _ in range(steps):
         near[some] = True

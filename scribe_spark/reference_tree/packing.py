@@ -72,7 +72,7 @@ def pack_rings(rings: Rings) -> bytes:
 
 
 def unpack_rings(data: bytes, answers: tuple[Numbers, Numbers], bits: int) -> Rings:
-    """What :func:`pack_rings` wrote, with the keys that the bucket answers for."""
+    """Read what :func:`pack_rings` wrote, and add the keys that the bucket answers for."""
     columns = list(np.frombuffer(data, np.int64).reshape(8, -1))
     read = [_read(name, columns, bits) for name in _RINGS]
     beyond = len(read[-1]) - 1

@@ -1,4 +1,4 @@
-"""Reconfiguration by rounds, on many rings at once: who computes anew, and whom it tells.
+"""Reconfiguration by rounds, on many rings at once: hosts compute anew and send notices.
 
 References
 ----------
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Links:
-    """Which hosts have which neighbours, each by its own knowledge.
+    """Pairs of a host and a neighbour that it knows.
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ class Links:
 
     @property
     def host(self) -> np.ndarray:
-        """Who has a neighbour."""
+        """The host of each pair."""
         return self.pairs // self.hosts
 
     @property
     def neighbour(self) -> np.ndarray:
-        """Who is one."""
+        """The neighbour of each pair."""
         return self.pairs % self.hosts
 
     def of_hosts(self, some: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ class Links:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """What hosts have found.
+    """The neighbours that hosts have found, and the look-ups that it took.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:
 
 
 def _places(rings: Rings, hosts: int) -> np.ndarray:
-    """Where each host number is in the hash table; `NOBODY` for a host that is not."""
+    """Return the row of each host in the hash table, `NOBODY` for a host that is not in it."""
     place = np.full(hosts, NOBODY)
     place[rings.node] = np.arange(len(rings))
     return place
@@ -167,7 +167,7 @@ class Rounds:
 def first_to_compute(
     before: Rings, after: Rings, links: Links, joined: np.ndarray, gone: np.ndarray
 ) -> np.ndarray:
-    """Who computes anew in round 0: int64, ascending.
+    """Return the hosts that compute anew in round 0: int64, ascending.
 
     The hosts that joined, the neighbours of those that are gone, and those whose topmost key is
     another one than before.

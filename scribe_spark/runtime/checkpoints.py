@@ -1,4 +1,4 @@
-"""Where checkpoints are kept, and who deletes them.
+"""The directory of checkpoints, and their deletion.
 
 Supersteps write reliable checkpoints, which survive the loss of an executor, where the user named
 a directory for them (``spark.checkpoint.dir`` or ``SparkContext.setCheckpointDir``).  GraphFrames'

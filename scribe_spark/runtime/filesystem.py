@@ -46,7 +46,7 @@ class CorruptFileError(OSError):
 
 @dataclass(frozen=True)
 class FileStatus:
-    """What a file system says of a file or folder.
+    """Name, length and time of a file or folder.
 
     Attributes
     ----------
@@ -72,10 +72,10 @@ class Files(Protocol):
     """A file system.  Every method raises OSError where the file system refuses."""
 
     def status(self, url: str) -> FileStatus | None:
-        """What is at `url`; None if nothing is."""
+        """Return the status of the file or folder at `url`; None if nothing is there."""
 
     def list(self, url: str) -> list[FileStatus]:
-        """What is in a folder, by name."""
+        """Return the status of all that is in a folder, by name."""
 
     def read(self, url: str) -> bytes:
         """The content of a file."""

@@ -54,7 +54,7 @@ def check_java() -> int:
 
 
 def _version(*flags: str) -> str | None:
-    """What ``java -version`` prints, or None where it fails."""
+    """Return what ``java -version`` prints, or None where it fails."""
     try:
         done = subprocess.run(
             [java(), *flags, "-version"],

@@ -1,4 +1,4 @@
-"""How much memory there is, and how much of it the JVM's heap gets."""
+"""The memory of the machine or container, and the share of the JVM's heap."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def heap_mib(nodes: int, limit: int | None = None) -> int:
 
 
 def young_mib(heap: int, nodes: int) -> int:
-    """What of a heap (MiB) is for new objects, which a round makes and drops: half of it, in MiB.
+    """Return the part of a heap (MiB) for new objects, which a round makes and drops: half of it.
 
     For up to :data:`SMALL` nodes at most 512 MiB: a long world goes through all of it again and
     again, and would take that much memory of the machine for nothing.  For more than :data:`LARGE`

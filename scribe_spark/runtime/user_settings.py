@@ -1,4 +1,4 @@
-"""What the user told Spark, before any code of ours ran."""
+"""The settings and jars that the user gave Spark before any code of ours ran."""
 
 from __future__ import annotations
 

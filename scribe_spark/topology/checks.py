@@ -1,4 +1,4 @@
-"""What a router graph must satisfy, checked once at the edge; everything behind assumes it."""
+"""Checks of a router graph, made once at the edge; everything behind assumes that they hold."""
 
 from __future__ import annotations
 

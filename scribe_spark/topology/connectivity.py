@@ -1,4 +1,4 @@
-"""How probable it is that a pure random graph is connected, and what drawing one would cost.
+"""The probability that a pure random graph is connected, and the time that drawing one takes.
 
 Every pair of n routers is linked with probability p; all links are redrawn until the graph is
 connected.  With large n, or small p, that would practically never end.

@@ -123,7 +123,7 @@ def _first_and_second(
 
 
 def _least(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Where the first least value of each segment of each row is: int64, shape (rows, K)."""
+    """Return the index of each segment's first least value, row by row: int64, shape (rows, K)."""
     ends = [*starts[1:], values.shape[1]]
     segments = [values[:, start:end] for start, end in zip(starts, ends, strict=True)]
     return starts + np.stack([segment.argmin(axis=1) for segment in segments], axis=1)

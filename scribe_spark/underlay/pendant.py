@@ -80,7 +80,7 @@ def pendant_components(links: LinkArrays) -> list[PendantComponent]:
 
 
 def pendant_exits(r: int, components: Sequence[PendantComponent]) -> np.ndarray:
-    """Of each router its pendant component, and the router at which routes that leave it go on.
+    """Return each router's pendant component, and the router at which routes leave it.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def _graph(links: LinkArrays, chosen: np.ndarray) -> csr_array:
 
 
 def bridges(r: int, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-    """Which directed links are bridges of the undirected graph: bool, one per link.
+    """Mark the directed links that are bridges of the undirected graph: bool, one per link.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the rest of the package asks of unicast routing: delay, nearest router, packets per link.
+"""The questions to unicast routing: delay, nearest router, packets per link.
 
 The implementations: :mod:`.matrices` looks routes up in matrices of all pairs of routers;
 :mod:`.hops` searches for them when asked, for networks too large for that.

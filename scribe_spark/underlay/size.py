@@ -11,7 +11,7 @@ _SLOTS_PER_ROUTER = 200  # the paper's LAN slots: 100 per router, two directions
 
 @dataclass(frozen=True)
 class Size:
-    """What the network has: nodes N, routers R, directed core links."""
+    """The numbers of nodes N, routers R and directed core links of a network."""
 
     nodes: int
     routers: int

@@ -1,4 +1,4 @@
-"""What is worth knowing of a network before a run over it."""
+"""Statistics of a network, for a look at it before a run."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _changes(arrived: DataFrame) -> DataFrame:
 
 
 def _rows(children: Table, context: VariantContext) -> DataFrame:
-    """What the children tables hold: `_TIMED`, partitioned by parent."""
+    """Return the rows of the children tables: `_TIMED`, partitioned by parent."""
     return _or_none(children.rows(), context)
 
 
@@ -149,7 +149,7 @@ def _drop(context: VariantContext, edges: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Rules:
-    """What an overloaded node drops, as executors know it: they do not have the config's library.
+    """The rules of shedding, as executors know them: they do not have the config's library.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ def _columns(edges: pa.Table) -> dict[str, np.ndarray]:
 def _join_siblings(
     columns: dict[str, np.ndarray], drops: _Drops, kernel: Any, lan_us: int
 ) -> pa.RecordBatch:
-    """What a dropped child does when it has received the table."""
+    """Let each dropped child that has received the table choose its new parent."""
     child = np.repeat(np.array(drops.child, dtype=np.int64), [len(s) for s in drops.sent])
     sibling = np.concatenate(drops.sent)
     # (i) it measures the delay between itself and other nodes in the table; (ii) the total delay
@@ -203,7 +203,7 @@ def _join_siblings(
 
 
 def _choose(columns: dict[str, np.ndarray], rules: _Rules) -> _Drops:
-    """What each overloaded node drops, one child after the other."""
+    """Choose what each overloaded node drops, one child after the other."""
     delay, draw = columns["delay_us"], columns["draw"]
     rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.child]
     # children of a table in the order in which they would be dropped

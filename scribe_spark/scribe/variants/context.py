@@ -1,4 +1,4 @@
-"""What a variant of the trees is built from, and what it hands back."""
+"""The tables that a variant of the trees is built from, and those that it hands back."""
 
 from __future__ import annotations
 

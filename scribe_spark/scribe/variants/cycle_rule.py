@@ -101,7 +101,7 @@ _STEP = ["group", "child", "attempt", "hop", "node", "router"]
 
 
 def _randomised(context: VariantContext, asking: DataFrame) -> Finished:
-    """Where the JOIN of each attempt would come by: :func:`trace`.
+    """Return the nodes that the JOIN of each attempt would come by: :func:`trace`.
 
     Routes depend on draws alone, so those of all attempts are found together.
     """

@@ -135,7 +135,7 @@ def _steps(routes: DataFrame, wave: int) -> DataFrame:
 
 
 def _wave(context: VariantContext, steps: DataFrame, tree: Table, children: Table) -> DataFrame:
-    """What the JOINs of a wave make: `EDGE` rows, with no parent for a member that sends none.
+    """Return the edges that a wave's JOINs make (`EDGE`); a member that sends none has no parent.
 
     Parameters
     ----------
