@@ -5,19 +5,18 @@ What is not on this machine, Spark reads: :mod:`.remote_inputs`.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from scribe_spark.errors import InputError, one_line
+from scribe_spark.core.paths import exists, is_local, local_path
+from scribe_spark.errors import InputError
 
 __all__ = [
     "Kind",
@@ -33,40 +32,8 @@ __all__ = [
 
 Kind = Literal["int", "float", "str", "optional int"]
 
-#: A scheme is followed by a slash (``dbfs:/x``, ``s3a://b/x``), so ``a:b.csv`` stays a file name.
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-
 #: Beyond this a float no longer tells neighbouring whole numbers apart.
 _EXACT = 2.0**53
-
-
-def is_local(path: str) -> bool:
-    """Whether `path` is a file of this machine: a plain path or a ``file:`` URL."""
-    scheme = _SCHEME.match(path)
-    return scheme is None or scheme[1].lower() == "file"
-
-
-def local_path(path: str) -> Path:
-    """The file that a plain path or a ``file:`` URL names."""
-    return Path(unquote(urlparse(path).path)) if _SCHEME.match(path) else Path(path)
-
-
-def exists(path: str, field: str) -> bool:
-    """Whether there is something at a local path.
-
-    Raises
-    ------
-    InputError
-        No file system takes such a path: it is too long or holds a NUL, or a folder on the way may
-        not be searched.
-    """
-    try:
-        local_path(path).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except (OSError, ValueError) as error:
-        raise InputError(field, path, f"cannot be read ({one_line(error)})") from None
-    return True
 
 
 def read_table(

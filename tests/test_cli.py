@@ -86,7 +86,7 @@ BAD = {
     "topology --config=": "config = '': must name a file",
     "run --out=": "out = '': must be a non-empty text",
     "report --out /nowhere": "out = '/nowhere': holds no finished run",
-    "run --capacities /nowhere.csv": "capacities = '/nowhere.csv': does not exist",
+    "run --variants bottleneck --capacities /nowhere.csv": "capacities = '/nowhere.csv': does not",
     "run --shed-group biggest": "shed_group = 'biggest': must be one of largest, random",
     "run --shed-child far": "shed_child = 'far': must be one of farthest, nearest, random",
     "run --shed-table all": "shed_table = 'all': must be one of remaining, whole",
@@ -135,6 +135,9 @@ BAD = {
     "world --set lookups=1,x": "lookups = 'x': must be a whole number",
     "world --set b": "set = 'b': must be FIELD=VALUE,VALUE,..., such as b=1,2,4",
     "report --outt x": "flag = '--outt': is unknown; did you mean '--out'?",
+    "topology --capacities x.csv": "capacities = 'x.csv': is not of the network: this command does",
+    "topology --no-introduce": "introduce = False: is not of the network",
+    "verify --master local": "master = 'local': is for an OUT that is not on this machine",
     "topology --seed x": "seed = 'x': must be a whole number",
     "topology --topology /nowhere.csv": "topology = '/nowhere.csv': ",
 }
@@ -343,6 +346,65 @@ def test_dry_runs_refuse_unknown_variants(call, line):
     code, _, err = call(*line.split(), *sets, "--dry-run")
     assert (code, err.count("\n")) == (2, 1)
     assert "variants = 'lasy': is unknown; did you mean 'lazy'?" in err
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("run --out file", "out = 'file': is a file, or below one; name a folder"),
+        ("run --out file/below", "out = 'file/below': is a file, or below one; name a folder"),
+        ("run --out theirs", "out = 'theirs': holds other things (thesis.tex); name a new folder"),
+        ("run --out /proc/nowhere", "out = '/proc/nowhere': cannot be written"),
+        ("world --out file", "out = 'file': is a file, or below one; name a folder"),
+        ("reference-tree --out file", "out = 'file': is a file, or below one; name a folder"),
+        ("sweep --set b=2 --out file", "out = 'file': is a file, or below one; name a folder"),
+        ("run --members none.csv", "members = 'none.csv': does not exist; give a CSV or Parquet"),
+        ("run --variants bottleneck --capacities none", "capacities = 'none': does not exist"),
+        ("run --knowledge theirs", "knowledge = 'theirs': has no manifest.json of a run"),
+        ("run --topology nowhere", "topology = 'nowhere': does not exist; give transit-stub, "),
+        ("world --events none.csv", "events = 'none.csv': does not exist; give a CSV or Parquet"),
+        ("world --members none.csv", "members = 'none.csv': does not exist; give a CSV or Parquet"),
+        ("world --groups 2 --access none.csv", "access = 'none.csv': does not exist"),
+        ("sweep --set members=file,none.csv", "members = 'none.csv': does not exist"),
+        ("run --master here", "master = 'here': is no Spark master; use local[*], "),
+        ("world --master local[0]", "master = 'local[0]': threads must be 1 to 10,000"),
+        ("world --set b=2,4 --master spark:host", "master = 'spark:host': is no Spark master"),
+        ("reference-tree --master local[x]", "master = 'local[x]': is no Spark master"),
+    ],
+)
+def test_dry_runs_look_at_paths_and_the_master(call, tmp_path, monkeypatch, line, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "thesis.tex").touch()
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = call(*line.split(), "--dry-run")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"scribe-spark: error: {says}")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_dry_runs_take_what_is_there_or_elsewhere(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").touch()
+    for line in (
+        "run --members t.csv --topology t.csv --out s3a://bucket/run --master spark://host:7077",
+        "run --members hdfs://host/m.csv --topology topohub:no/where --knowledge s3a://bucket/run",
+        "world --events t.csv --members t.csv --access t.csv --out new/folder",
+    ):
+        code, out, err = call(*line.split(), "--dry-run")
+        assert (code, err) == (0, "")
+        assert tomllib.loads(out)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_a_dry_run_tells_that_out_exists(call, tmp_path):
+    (tmp_path / "manifest.json").write_text("{}")
+    code, out, err = call("run", "--out", str(tmp_path), "--dry-run")
+    assert (code, tomllib.loads(out)["out"]) == (0, str(tmp_path))
+    says = "exists: without --dry-run this takes --resume or --overwrite"
+    assert err == f"{tmp_path} {says}\n"
+    assert call("run", "--out", str(tmp_path), "--resume", "--dry-run")[2] == ""
 
 
 def test_dry_run_of_a_sweep_reads_back(call, tmp_path):

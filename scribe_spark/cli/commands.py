@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from scribe_spark.cli.dry_run import check_paths
 from scribe_spark.cli.flags import (
     CONFIG,
     DRY_RUN,
@@ -23,6 +24,7 @@ from scribe_spark.cli.flags import (
     SET,
     TEXT,
     given_only,
+    ignored,
     options,
     refused,
     resolve,
@@ -31,16 +33,21 @@ from scribe_spark.cli.flags import (
 from scribe_spark.cli.parsing import Command, Flag
 from scribe_spark.cli.reference_tree import reference_tree
 from scribe_spark.cli.sessions import open_session
+from scribe_spark.cli.unused import refuse_unused
 from scribe_spark.config import (
     RUN_FIELDS,
     WORLD_FIELDS,
     Execution,
+    FieldRecord,
     Paper,
     RunConfig,
+    TopologyConfig,
     WorldConfig,
+    fields_of,
     write_toml,
 )
 from scribe_spark.config.execution import PAPER_OUT, PHASES, RUN_OUT, WORLD_OUT
+from scribe_spark.core.paths import is_local
 from scribe_spark.errors import InputError, RunError, check_names
 
 __all__ = ["paper", "reference_tree", "report", "run", "sweep", "topology", "verify", "world"]
@@ -58,6 +65,7 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
     if phases and PHASES[0] not in phases and not execution.overwrite:
         execution = execution.replace(resume=True)
     if dry_run:
+        check_paths([config], execution)
         click.echo(write_toml(config.flat() | execution.flat()), nl=False)
         return
     from scribe_spark import experiments, progress
@@ -85,7 +93,9 @@ def _run_sweep(
     from scribe_spark import experiments, progress
 
     swept = experiments.Sweep.of(file, flags, sets, config)
+    refuse_unused(flags, [point.config for point in swept.points])
     if dry_run:
+        check_paths([point.config for point in swept.points], execution)
         base = {n: v for n, v in swept.base.flat().items() if n not in swept.grid}
         grid = {**swept.grid, "show": swept.shown}
         click.echo(write_toml(base | execution.flat() | {"sweep": grid}), nl=False)
@@ -125,8 +135,10 @@ def _verify(place: str | None = None, **given: Any) -> None:
         raise InputError("argument", place, "is not expected beside --out; give one of them")
     execution = Execution(**{"out": RUN_OUT if place is None else place} | flags)
     out = execution.out
+    if is_local(out) and "master" in flags:
+        remedy = "is for an OUT that is not on this machine; leave it out"
+        raise InputError("master", execution.master, remedy)
     from scribe_spark import experiments
-    from scribe_spark.inputs import is_local
 
     experiments.check_verify(out)
     session = nullcontext() if is_local(out) else _session(execution)
@@ -147,7 +159,9 @@ def _world(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
         _run_sweep(WorldConfig, file, flags, execution, sets, dry_run)
         return
     config = WorldConfig.of(file, flags)
+    refuse_unused(flags, [config])
     if dry_run:
+        check_paths([config], execution)
         click.echo(write_toml(config.flat() | execution.flat()), nl=False)
         return
     from scribe_spark import experiments, progress
@@ -247,6 +261,12 @@ report = Command(
     epilog=_examples("report --out out/small"),
 )
 
+
+def _of_network() -> list[FieldRecord]:
+    """The fields that routers and links depend on."""
+    return [RUN_FIELDS["seed"], *fields_of(TopologyConfig, "topology").values()]
+
+
 verify = Command(
     "verify",
     callback=_verify,
@@ -265,7 +285,11 @@ topology = Command(
     "topology",
     callback=_topology,
     params=[
-        *options(RUN_FIELDS.values()),
+        *options(_of_network()),
+        *ignored(
+            [field for field in RUN_FIELDS.values() if field not in _of_network()],
+            "is not of the network: this command does not look at it; leave it out",
+        ),
         Flag(["--out"], type=TEXT, help="Also write routers and links there, as Parquet"),
         CONFIG,
     ],

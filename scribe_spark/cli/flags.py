@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from scribe_spark.cli.parsing import Flag
+from scribe_spark.cli.unused import refuse_unused
 from scribe_spark.config import (
     Execution,
     FieldRecord,
@@ -33,6 +34,7 @@ __all__ = [
     "SET",
     "TEXT",
     "given_only",
+    "ignored",
     "options",
     "refused",
     "resolve",
@@ -78,6 +80,26 @@ def refused(names: Iterable[str]) -> list[Flag]:
     return [Flag(["--" + name.replace("_", "-")], type=TEXT, hidden=True) for name in names]
 
 
+def ignored(fields: Iterable[FieldRecord], why: str) -> list[Flag]:
+    """Options that are not listed, for fields of a config that a command does not look at.
+
+    Parameters
+    ----------
+    why : str
+        Why they are refused.
+    """
+
+    def refuse(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is not None:
+            raise InputError(str(param.name), value, why)
+        return value
+
+    flags = options(fields)
+    for flag in flags:
+        flag.hidden, flag.callback = True, refuse
+    return flags
+
+
 def _option(field: FieldRecord, default: str) -> Flag:
     flag, text = "--" + field.flat.replace("_", "-"), field.description
     if field.kind.name == "bool":
@@ -98,7 +120,12 @@ CONFIG = Flag(
     help="TOML file with the flags' names (leaf_set = 16), or by section ([overlay], then "
     "leaf_set = 16); flags win over it",
 )
-DRY_RUN = Flag(["--dry-run"], is_flag=True, help="Print the resolved config as TOML, and stop")
+DRY_RUN = Flag(
+    ["--dry-run"],
+    is_flag=True,
+    help="Print the resolved config as TOML, and stop; only the paths of inputs and OUT and the "
+    "master's form are checked",
+)
 SET = Flag(
     ["--set", "sets"],
     type=TEXT,
@@ -127,6 +154,7 @@ def resolve(given: Mapping[str, Any]) -> tuple[RunConfig, Execution]:
     file, flags, execution = sources(given)
     config = RunConfig.of(file, flags)
     check_variants(config.trees.variants)
+    refuse_unused(flags, [config])
     return config, execution
 
 

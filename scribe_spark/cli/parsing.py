@@ -57,5 +57,6 @@ class Command(click.Command):
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         for name, params in groupby(options, section):
             rows = [row for param in params if (row := param.get_help_record(ctx))]
-            with formatter.section(name.capitalize()):
-                formatter.write_dl(rows)
+            if rows:  # or all of the section are hidden
+                with formatter.section(name.capitalize()):
+                    formatter.write_dl(rows)

@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from scribe_spark.cli.dry_run import check_paths
 from scribe_spark.cli.flags import CONFIG, DRY_RUN, EXECUTION_FIELDS, options, sources
 from scribe_spark.cli.parsing import Command
 from scribe_spark.cli.sessions import open_session
+from scribe_spark.cli.unused import refuse_unused
 from scribe_spark.config import REFERENCE_TREE_FIELDS, ReferenceTreeConfig, write_toml
 from scribe_spark.config.execution import REFERENCE_TREE_OUT
 
@@ -19,7 +21,9 @@ __all__ = ["reference_tree"]
 def _reference_tree(dry_run: bool = False, **given: Any) -> None:
     file, flags, execution = sources(given, config=ReferenceTreeConfig, out=REFERENCE_TREE_OUT)
     config = ReferenceTreeConfig.of(file, flags)
+    refuse_unused(flags, [config])
     if dry_run:
+        check_paths([config], execution)
         click.echo(write_toml(config.flat() | execution.flat()), nl=False)
         return
     from scribe_spark import progress

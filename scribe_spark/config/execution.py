@@ -34,7 +34,7 @@ class Execution(Section):
     resume: bool = Field(
         default=False, description="Go on with what is in OUT, after its last complete phase"
     )
-    overwrite: bool = Field(default=False, description="Replace what is in OUT")
+    overwrite: bool = Field(default=False, description="Replace what the same command left in OUT")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Execution:

@@ -25,6 +25,8 @@ def refused(capsys, monkeypatch, tmp_path):
 
     def run(*arguments: str) -> str:
         usual = MEMBERS_FLAGS if "--members" in arguments else FLAGS
+        if "--topology" in arguments:  # the others are of the network
+            usual = FLAGS[:4]
         with pytest.raises(SystemExit) as ended:
             cli.main(["run", *usual, *arguments])
         out, err = capsys.readouterr()

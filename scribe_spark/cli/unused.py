@@ -1,0 +1,196 @@
+"""Flags that would change nothing beside the others, such as ``--limit`` without the remover.
+
+A file's fields are taken as they are: a file may be for several commands, and a flag may have
+turned off what its other fields are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scribe_spark.config import ReferenceTreeConfig, RunConfig, TopologyConfig, WorldConfig
+from scribe_spark.core.paths import exists
+from scribe_spark.errors import InputError
+
+__all__ = ["refuse_unused"]
+
+Config = RunConfig | WorldConfig | ReferenceTreeConfig
+
+
+@dataclass(frozen=True)
+class _Use:
+    """What some fields are for.
+
+    Attributes
+    ----------
+    fields : collection of str
+        Flat names.
+    is_used : callable
+        config -> whether they change anything.
+    remedy : str
+    """
+
+    fields: Collection[str]
+    is_used: Callable[[Any], bool]
+    remedy: str
+
+
+def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Config]) -> None:
+    """Refuse a flag that none of the configs uses, unless it only says what is so by default.
+
+    Parameters
+    ----------
+    flags : mapping
+        Flat name -> value of the flags that were given.
+    configs : sequence of config
+        All that would be run; at least one, all of one kind.
+
+    Raises
+    ------
+    InputError
+    """
+    defaults = type(configs[0])().flat()
+    for use in (*_OF_NETWORKS, *_OF_KIND[type(configs[0])]):
+        for name in use.fields:
+            if name not in flags or all(c.flat()[name] == defaults[name] for c in configs):
+                continue
+            if not any(use.is_used(config) for config in configs):
+                raise InputError(name, flags[name], use.remedy)
+
+
+# --- networks
+
+
+def _drawn(kind: str) -> Callable[[Config], bool]:
+    """Whether a network may be of a kind: it is no other one that is known, nor a table."""
+
+    def is_used(config: Config) -> bool:
+        given = str(config.topology.kind)
+        others = {"transit-stub", "power-law"} - {kind}
+        is_table = given != kind and exists(given, "topology")
+        return not (given in others or given.startswith("topohub:") or is_table)
+
+    return is_used
+
+
+_POWER_LAW = ("power_law_routers", "power_law_links")
+_ANY_NETWORK = ("topology", "tie", "lan_delay_ms")
+_TRANSIT_STUB = [
+    name
+    for name in TopologyConfig.flat_names().values()
+    if name not in (*_POWER_LAW, *_ANY_NETWORK)
+]
+
+_OF_NETWORKS = (
+    _Use(_TRANSIT_STUB, _drawn("transit-stub"), "is of --topology transit-stub; leave it out"),
+    _Use(_POWER_LAW, _drawn("power-law"), "is of power-law; give --topology power-law, too"),
+)
+
+
+# --- runs
+
+_ARRIVALS = _Use(
+    ("growth", "contact", "rows", "announce", "introduce", "maintenance"),
+    lambda config: config.overlay.kind != "perfect",
+    "is of nodes that arrive; give --overlay arrivals, too",
+)
+
+
+def _has_variant(name: str) -> Callable[[RunConfig], bool]:
+    """Whether trees are built by a variant, or by one that was registered and may do as it does."""
+    others = {"bottleneck", "collapse", "lazy", "reference_tree"} - {name}
+    return lambda config: bool(set(config.trees.variants) - others)
+
+
+_OF_RUNS = (
+    _ARRIVALS,
+    _Use(
+        ("limit", "capacities", "shed_group", "shed_child", "shed_table"),
+        _has_variant("bottleneck"),
+        "is of the bottleneck remover; give --variants bottleneck, too",
+    ),
+    _Use(
+        ("reference_children", "reference_assignment"),
+        _has_variant("reference_tree"),
+        "is of the reference tree; give --variants reference_tree, too",
+    ),
+    _Use(
+        ("zipf_exponent",),
+        lambda config: config.groups.size is None,
+        "is of sizes that differ, and group_size makes them equal; leave one of them out",
+    ),
+)
+
+
+# --- worlds
+
+#: Fields -> the generators that they are parameters of.
+_PARAMETERS = {
+    ("share",): ("mass-failure", "flash-crowd"),
+    ("event_round",): (
+        *("mass-failure", "adjacent-failure", "root-failure", "flash-crowd", "group-crowd"),
+    ),
+    ("adjacent",): ("adjacent-failure",),
+    ("lifetime", "lifetime_distribution", "weibull_shape", "replacement"): ("churn",),
+    ("roots", "holders"): ("root-failure",),
+    ("crowd", "crowd_group"): ("group-crowd",),
+    ("membership",): ("group-churn",),
+    ("publish_rate", "publish_source", "publishers"): ("publications",),
+}
+_GENERATORS = {name for names in _PARAMETERS.values() for name in names}
+
+
+def _generates(names: Collection[str]) -> Callable[[WorldConfig], bool]:
+    """Whether one of some generators makes the events, or a registered one that may do as they."""
+    return lambda config: bool(set(config.world.generators) - (_GENERATORS - set(names)))
+
+
+_OF_WORLDS = (
+    *(
+        _Use(fields, _generates(names), f"is of --generator {' or '.join(names)}; give it, too")
+        for fields, names in _PARAMETERS.items()
+    ),
+    _Use(
+        ("weibull_shape",),
+        lambda config: config.world.lifetime_distribution == "weibull",
+        "is of --lifetime-distribution weibull; give it, too",
+    ),
+    _Use(
+        (
+            *("group_size", "zipf_exponent", "group_ids", "rejoin", "replicas", "parent_timeout"),
+            *("refresh", "child_timeout", "delivery", "buffer", "deadline", "link_stress_period"),
+        ),
+        lambda config: config.scribe.has_groups,
+        "is of no group; give --groups or --members, too",
+    ),
+    _Use(
+        ("zipf_exponent",),
+        lambda config: config.scribe.size is None,
+        "is of sizes that differ, and group_size makes them equal; leave one of them out",
+    ),
+    _Use(
+        ("buffer",),
+        lambda config: config.scribe.delivery == "reliable",
+        "is of --delivery reliable; give it, too",
+    ),
+)
+
+
+# --- the reference tree
+
+_OF_REFERENCE_TREES = (
+    _Use(
+        ("connections", "bits"),
+        lambda config: bool(config.reference_tree.hosts),
+        "is of the paper's experiment; give --hosts, too",
+    ),
+    _ARRIVALS,
+)
+
+_OF_KIND: dict[type, tuple[_Use, ...]] = {
+    RunConfig: _OF_RUNS,
+    WorldConfig: _OF_WORLDS,
+    ReferenceTreeConfig: _OF_REFERENCE_TREES,
+}

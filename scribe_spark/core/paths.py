@@ -1,0 +1,123 @@
+"""Paths and URLs as users give them, and what is known of local ones without Spark or a table."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from scribe_spark.errors import InputError, one_line
+
+__all__ = [
+    "exists",
+    "is_local",
+    "local_contents",
+    "local_path",
+    "probe_local",
+    "refuse_long_names",
+]
+
+#: A scheme is followed by a slash (``dbfs:/x``, ``s3a://b/x``), so ``a:b.csv`` stays a file name.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+
+#: The longest name of a file, and the longest path, in bytes, that common file systems take.
+LONGEST_NAME, LONGEST_PATH = 255, 4_095
+
+#: Bytes that Spark's files in a folder add to its path, while they are written too.
+_INSIDE = 400
+
+
+def is_local(path: str) -> bool:
+    """Whether `path` is a file of this machine: a plain path or a ``file:`` URL."""
+    scheme = _SCHEME.match(path)
+    return scheme is None or scheme[1].lower() == "file"
+
+
+def local_path(path: str) -> Path:
+    """The file that a plain path or a ``file:`` URL names."""
+    return Path(unquote(urlparse(path).path)) if _SCHEME.match(path) else Path(path)
+
+
+def exists(path: str, field: str) -> bool:
+    """Whether there is something at a local path.
+
+    Raises
+    ------
+    InputError
+        No file system takes such a path: it is too long or holds a NUL, or a folder on the way may
+        not be searched.
+    """
+    try:
+        local_path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        raise InputError(field, path, f"cannot be read ({one_line(error)})") from None
+    return True
+
+
+def refuse_long_names(out: str) -> None:
+    """Refuse a location with a name, or a local one as a whole, that is too long for its files.
+
+    Raises
+    ------
+    InputError
+    """
+    for name in local_path(out).parts if is_local(out) else out.split("/"):
+        if len(os.fsencode(name)) > LONGEST_NAME:
+            remedy = f"has a name of {len(os.fsencode(name))} bytes; must be at most {LONGEST_NAME}"
+            raise InputError("out", out, remedy)
+    if is_local(out):
+        length, most = len(os.fsencode(local_path(out).absolute())), LONGEST_PATH - _INSIDE
+        if length > most:
+            remedy = f"is a path of {length:,} bytes; must be at most {most:,}"
+            raise InputError("out", out, remedy)
+
+
+def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
+    """What is in a local folder (nothing if there is none), and a reader of its texts by name.
+
+    Raises
+    ------
+    InputError
+        It is none, or cannot be listed.
+    """
+    refuse_long_names(out)
+    path = local_path(out)
+    try:
+        names = sorted(child.name for child in path.iterdir())
+    except FileNotFoundError:
+        names = []
+    except NotADirectoryError:
+        raise InputError("out", out, "is a file, or below one; name a folder") from None
+    except (OSError, ValueError) as error:
+        raise InputError("out", out, f"cannot be read ({one_line(error)})") from None
+    return names, lambda name: (path / name).read_text("utf-8")
+
+
+def probe_local(out: str) -> None:
+    """Refuse a local folder that cannot be made or written, by doing so; no trace is left.
+
+    Raises
+    ------
+    InputError
+    """
+    path = local_path(out)
+    made: list[Path] = []
+    try:
+        for folder in (*reversed(path.parents), path):
+            if not folder.exists():
+                folder.mkdir()
+                made.append(folder)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except (OSError, ValueError) as error:
+        raise InputError("out", out, f"cannot be written ({one_line(error)})") from None
+    finally:
+        for folder in reversed(made):
+            with suppress(OSError):  # somebody else has put something there
+                folder.rmdir()

@@ -1,0 +1,137 @@
+"""Flags that would change nothing are refused: of each field it is known when it is used."""
+
+from __future__ import annotations
+
+import pytest
+
+from scribe_spark import cli
+from scribe_spark.cli import commands, unused
+from scribe_spark.config import REFERENCE_TREE_FIELDS, RUN_FIELDS, WORLD_FIELDS, TopologyConfig
+from scribe_spark.errors import InputError
+
+#: Fields that every run, or every world, uses whatever the others are.
+ALWAYS = {
+    *("seed", "topology", "tie", "lan_delay_ms", "overlay", "nodes", "b", "leaf_set", "node_ids"),
+}
+OF_RUNS = ALWAYS | {
+    *("groups", "group_size", "group_ids", "members", "source", "variants"),
+    *("write_routing_table", "write_knowledge", "knowledge"),
+}
+OF_WORLDS = ALWAYS | {
+    *("rounds", "events", "generator", "initial", "lookups", "detection", "repair"),
+    *("maintenance_period", "groups", "members"),
+    # nodes arrive in worlds, however their tables were filled at the start
+    *("growth", "contact", "rows", "announce", "introduce", "maintenance"),
+    # the config refuses these itself
+    *("reference_tree", "reference_children", "reference_assignment", "access"),
+}
+#: The config refuses those of the network itself.
+OF_REFERENCE_TREES = ALWAYS | {"hosts", "children", "assignment", "scaling", "dht"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "uses", "always"),
+    [
+        (RUN_FIELDS, unused._OF_RUNS, OF_RUNS),
+        (WORLD_FIELDS, unused._OF_WORLDS, OF_WORLDS),
+        (REFERENCE_TREE_FIELDS, unused._OF_REFERENCE_TREES, OF_REFERENCE_TREES),
+    ],
+    ids=["run", "world", "reference-tree"],
+)
+def test_of_every_field_it_is_known_when_it_is_used(fields, uses, always):
+    conditional = {name for use in (*unused._OF_NETWORKS, *uses) for name in use.fields}
+    assert conditional - always == fields.keys() - always
+    assert always <= fields.keys()
+
+
+#: The command, a flag that it would not use, and what makes it used.
+UNUSED = [
+    ("run", "--growth 2", "--overlay arrivals"),
+    ("run", "--no-introduce", "--overlay arrivals"),
+    ("run", "--limit 5", "--variants bottleneck"),
+    ("run", "--capacities x.csv", "--variants bottleneck"),
+    ("run", "--shed-child random", "--variants lazy,bottleneck"),
+    ("run", "--reference-children 3", "--variants reference_tree"),
+    ("run", "--power-law-links 200000", "--topology power-law"),
+    ("run", "--topology power-law --stub-size 3", None),
+    ("run", "--topology topohub:backbone/africa --no-gtitm-quirk", None),
+    ("run", "--topology x.csv --p-stub 0.1", None),
+    ("run", "--zipf-exponent 2 --group-size 5", None),
+    ("topology", "--power-law-links 200000", None),
+    ("world", "--share 0.3", "--generator mass-failure"),
+    ("world", "--event-round 2", "--generator churn+root-failure --groups 2"),
+    ("world", "--adjacent 3", "--generator adjacent-failure"),
+    ("world", "--lifetime 9", "--generator churn"),
+    ("world", "--generator churn --weibull-shape 2", "--lifetime-distribution weibull"),
+    ("world", "--groups 4 --roots 2", "--generator root-failure"),
+    ("world", "--groups 4 --crowd 2", "--generator group-crowd"),
+    ("world", "--groups 4 --membership 9", "--generator group-churn"),
+    ("world", "--groups 4 --publish-rate 2", "--generator publications"),
+    ("world", "--replicas 3", "--groups 4"),
+    ("world", "--members x.csv --buffer 9", "--delivery reliable"),
+    ("world", "--groups 4 --group-size 5 --zipf-exponent 2", None),
+    ("sweep", "--set b=2,4 --limit 5", "--set variants=plain,bottleneck"),
+    ("world", "--set b=2,4 --lifetime 5", "--set generator=mass-failure,churn"),
+    ("reference-tree", "--scaling 9 --connections 5 --hosts=", "--hosts 9"),
+    ("reference-tree", "--scaling 9 --dht routed --assignment pastry --growth 2",
+     "--overlay arrivals"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").touch()
+
+    def run(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(list(arguments))
+        return ended.value.code, capsys.readouterr().err
+
+    return run
+
+
+@pytest.mark.parametrize(("command", "flag", "more"), UNUSED)
+def test_a_flag_that_changes_nothing_is_refused(call, command, flag, more):
+    dry = () if command == "topology" else ("--dry-run",)
+    code, err = call(command, *flag.split(), *dry)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "; give " in err or "leave " in err
+    if more is not None:
+        assert call(command, *flag.split(), *more.split(), *dry) == (0, "")
+
+
+def test_what_was_registered_may_use_any_field(call):
+    assert call("world", "--generator", "mine", "--lifetime", "5", "--dry-run") == (0, "")
+    assert call("run", "--overlay", "mine", "--growth", "2", "--dry-run") == (0, "")
+
+
+def test_defaults_and_files_are_taken(call, tmp_path):
+    assert call("run", "--growth", "1.25", "--limit", "64", "--dry-run") == (0, "")
+    (tmp_path / "c.toml").write_text("growth = 2.0\nlimit = 5\n")
+    assert call("run", "--config", "c.toml", "--dry-run") == (0, "")
+    assert call("topology", "--config", "c.toml") == (0, "")
+
+
+def test_a_topology_takes_no_flag_of_anything_else(call):
+    network = {"seed", *TopologyConfig.flat_names().values()}
+    flags = {flag.name: flag for flag in commands.topology.params}
+    for name, field in RUN_FIELDS.items():
+        assert flags[name].hidden is (name not in network)
+        if name not in network:
+            word = ("--" + name).replace("_", "-")
+            given = [] if field.kind.name == "bool" else [field.typical or "1"]
+            code, err = call("topology", word, *given)
+            assert code == 2, name
+            assert err.startswith(f"scribe-spark: error: {name} = ")
+            assert "is not of the network" in err
+
+
+def test_worlds_and_runs_refuse_in_python_what_they_did(tmp_path):
+    """Only flags are refused: a config from Python may have any field."""
+    from scribe_spark.config import RunConfig
+
+    config = RunConfig(growth=2.0)
+    unused.refuse_unused({}, [config])
+    with pytest.raises(InputError, match=r"growth = 2\.0: is of nodes that arrive"):
+        unused.refuse_unused({"growth": 2.0}, [config])
