@@ -21,7 +21,7 @@ REFERENCE_TREE_OUT = "out/reference-tree"
 
 
 class Execution(Section):
-    """Where a run happens and where it writes; not part of what two runs are compared by."""
+    """The Spark master, the folder and the like: runs are not compared by these."""
 
     out: Text = Field(description="Folder or URL that Spark can write")
     master: Text = Field(default="local[*]", description="Spark master")

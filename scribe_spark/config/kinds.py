@@ -1,4 +1,4 @@
-"""What kind of value a field takes, read from its annotation; and such a value out of a text."""
+"""The kind of value that a field takes, read from its annotation; such a value out of a text."""
 
 from __future__ import annotations
 

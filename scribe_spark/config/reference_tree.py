@@ -172,7 +172,7 @@ class ReferenceTreeConfig(NetworkConfig):
         return self
 
     def points(self) -> list[Point]:
-        """What is measured, one after the other."""
+        """Return the points that are measured, in order."""
         tree = self.reference_tree
         small = [
             Point("events", hosts, tree.bits, children, tree.assignment)
@@ -188,7 +188,7 @@ class ReferenceTreeConfig(NetworkConfig):
 
     @property
     def estimated_work(self) -> int:
-        """What the points cost, roughly: hosts that are placed."""
+        """Return the cost of the points, roughly: hosts that are placed."""
         of_large = 50 if self.reference_tree.dht == "routed" else 10
         return sum(
             point.hosts * (self.reference_tree.connections if point.kind == "events" else of_large)

@@ -1,4 +1,4 @@
-"""What pydantic has against a value, as one line in this package's words."""
+"""Pydantic's complaint about a value, as one line in this package's words."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class RunConfig(NetworkConfig):
 
     @property
     def estimated_work(self) -> int:
-        """What a run costs, roughly: nodes times the ways to build trees."""
+        """Return the cost of a run, roughly: nodes times the ways to build trees."""
         return self.overlay.nodes * (1 + len(self.trees.variants))
 
 

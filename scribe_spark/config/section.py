@@ -1,4 +1,4 @@
-"""What every section of a config has in common: frozen, strictly typed, refused in one line.
+"""The base of all sections of a config: frozen, strictly typed, refused in one line.
 
 A section is a pydantic model.  A field has a name in its section (``count`` in `groups`) and a flat
 name, which is also its flag's (``groups``); where they differ, the field is marked with `Flat`.
@@ -99,5 +99,5 @@ class Section(BaseModel):
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     def replace(self, **changes: Any) -> Self:
-        """The same with other values, checked again."""
+        """Return a copy with other values, checked again."""
         return type(self)(**{**self.given(), **changes})

@@ -84,5 +84,5 @@ class Sectioned(Section):
         }
 
     def replace(self, **changes: Any) -> Self:
-        """The same with other values, given flat or by section, checked again."""
+        """Return a copy with other values, given flat or by section, checked again."""
         return self.of(self.given(), changes)

@@ -22,7 +22,7 @@ MOST_CHILDREN = 2**63 - 1
 
 
 class TreesConfig(Section):
-    """Which trees are built beside Scribe's own, and what an overloaded node drops."""
+    """The trees that are built beside Scribe's own, and the child that an overloaded node drops."""
 
     variants: Names = Field(
         default=(),

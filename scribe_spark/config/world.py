@@ -98,5 +98,5 @@ class WorldConfig(NetworkConfig):
 
     @property
     def estimated_work(self) -> int:
-        """What a world costs, roughly: nodes and lookups times rounds."""
+        """Return the cost of a world, roughly: nodes and lookups times rounds."""
         return self.world.rounds * (self.overlay.nodes + self.world.lookups)

@@ -1,4 +1,4 @@
-"""What a run has left: its folder, and its stages for further questions."""
+"""A finished run: its folder, and its stages for further questions."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ __all__ = ["check", "run"]
 
 @dataclasses.dataclass(frozen=True)
 class _Measured:
-    """What the runs of one experiment have left, by seed."""
+    """Metrics and distributions of the runs of one experiment, by seed."""
 
     metrics: dict[int, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
     distributions: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)

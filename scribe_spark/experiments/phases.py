@@ -131,7 +131,7 @@ def _metrics(simulation: Simulation) -> dict[str, Any]:
 
 
 def _run_tables(simulation: Simulation) -> RunTables:
-    """What measures collect from."""
+    """Return the tables that measures collect from."""
     config = simulation.config
     systems, trees = systems_of_run(config.trees.variants), config.trees
     return RunTables(

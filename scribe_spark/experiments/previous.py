@@ -1,4 +1,4 @@
-"""What is in OUT already: the manifest of the run to go on with, or the reason to refuse.
+"""The manifest of the run that is in OUT already, or the reason to refuse to go on with it.
 
 A run goes on with a folder only where the manifest there is of the same config, the same input
 files and the same versions.

@@ -1,4 +1,4 @@
-"""What is measured of one reference tree: through events, or once and large.
+"""Measures of one reference tree: through events, or once and large.
 
 References
 ----------
@@ -44,7 +44,7 @@ _PURPOSES = {"parent": "parent_lookup", "children": "child_lookup"}
 def measure_point(
     network: Simulation, point: Point, config: ReferenceTreeConfig, progress: Progress
 ) -> Counts:
-    """What is measured of a point: measure -> value -> how often it occurs, in ascending order.
+    """Measure a point: measure -> value -> how often it occurs, in ascending order.
 
     Parameters
     ----------

@@ -152,7 +152,7 @@ def _file(point: Point) -> str:
 def _saved(
     folder: Folder, manifest: Mapping[str, Any], point: Point, progress: Progress
 ) -> Counts | None:
-    """What was measured of a point before; None if nothing was, or it is damaged."""
+    """Return the measures of a point in the folder; None if there are none, or damaged ones."""
     digest = manifest[_DONE].get(point.name)
     if digest is None:
         return None

@@ -1,4 +1,4 @@
-"""What a simulation has made and must give back: memory on the executors, files, checkpoints."""
+"""The memory, files and checkpoints that a simulation has made and must give back."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _refuse_bad_rows(
 
 
 def groups_are(groups: np.ndarray) -> str:
-    """Which groups there are, for an error message.
+    """Return the groups that there are, for an error message.
 
     Parameters
     ----------

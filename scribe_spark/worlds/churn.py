@@ -140,7 +140,7 @@ def _refuse_few_waiting(ends: _Ends, extent: Extent) -> None:
 
 
 def _occupants(ends: _Ends, initial: int, waiting: int) -> np.ndarray:
-    """Which node fails at each end: int64, shape (E,).
+    """Return the node that fails at each end of a life: int64, shape (E,).
 
     The first in a place is the node of its number.  Any other came at the end before it there, the
     q-th of all: that is the q-th of those that wait from the start, or the one that failed at end

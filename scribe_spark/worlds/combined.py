@@ -1,4 +1,4 @@
-"""What the generators of a config make together.
+"""The events of all generators of a config together.
 
 Their events are made in steps: of nodes, then failures, then the start of the groups, their
 members, and publications.  Each generator sees the events of those before it, so the order of the
@@ -74,7 +74,7 @@ def extent_of(config: WorldConfig) -> Extent:
 
 
 def start_of(config: WorldConfig, extent: Extent, groups: WorldGroups | None) -> GroupStart | None:
-    """How the groups of a world start; None if it has none."""
+    """Return the start of a world's groups; None if it has none."""
     if groups is None:
         return None
     return GroupStart(groups, extent, config.seed, config.scribe.access)

@@ -89,7 +89,7 @@ def joined_again(setting: Setting) -> EventRows:
 
 
 def _have_quit(joins: EventRows, rows: EventRows) -> np.ndarray:
-    """Which joins are of a node and group that has a quit: bool."""
+    """Mark the joins of a node and group that has a quit: bool."""
     quits = rows.take(rows.events == QUIT)
     numbers = distinct(quits.groups)
     place = find_sorted(numbers, joins.groups)

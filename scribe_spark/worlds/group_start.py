@@ -1,4 +1,4 @@
-"""How the groups of a world start: in round 0 all are created, and their members join them.
+"""The start of a world's groups: in round 0 all are created, and their members join them.
 
 A world has no other start than its events; these come after the round's events of nodes.
 """
@@ -18,7 +18,7 @@ __all__ = ["GroupStart"]
 
 
 class GroupStart:
-    """How the groups of a world start: created and joined in round 0.
+    """The groups of a world that are created and joined in round 0.
 
     Parameters
     ----------

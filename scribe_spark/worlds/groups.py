@@ -58,11 +58,11 @@ class WorldGroups:
         return np.argsort(-self.sizes(initial), kind="stable")
 
     def has(self, groups: np.ndarray) -> np.ndarray:
-        """Which of some numbers are groups."""
+        """Mark the numbers that are groups."""
         return np.isin(groups, self.numbers)
 
     def named(self) -> str:
-        """Which groups there are, for an error message."""
+        """Return the groups that there are, for an error message."""
         return groups_are(self.numbers)
 
 

@@ -1,4 +1,4 @@
-"""How long nodes live: distributions of lifetimes in rounds, real numbers above 0."""
+"""Distributions of nodes' lifetimes in rounds, real numbers above 0."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Lifetimes:
         return self.scale * (-np.log1p(-uniform)) ** (1 / self.shape)
 
     def remaining(self, uniform: np.ndarray) -> np.ndarray:
-        """What remains of the lifetimes of nodes that are found alive: float64.
+        """Return the rest of the lifetimes of nodes that are found alive: float64.
 
         In a network that has churned for a long time the remaining lifetime has the density
         P(lifetime > t) / mean, the equilibrium of a renewal process.  Of exponential lifetimes it

@@ -56,7 +56,7 @@ LIVE_TREE_MEASURES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class LiveTree:
-    """Which tree is kept.
+    """The parameters of the reference tree that a world keeps.
 
     Attributes
     ----------

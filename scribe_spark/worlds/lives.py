@@ -1,4 +1,4 @@
-"""Who is alive in which round, out of the events of Pastry's nodes."""
+"""The lives of nodes: the rounds in which each is alive, out of a table of events."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Lives:
         return np.setdiff1d(self.live(at - 1), self._rows.nodes[self._rows.rounds == at])
 
     def by_round(self) -> Iterator[np.ndarray]:
-        """Who is alive after each round: bool, shape (N,); the same array, changed."""
+        """Yield the nodes that are alive after each round: bool, shape (N,); one array, changed."""
         alive = np.arange(self._extent.nodes) < self._extent.initial
         order = np.argsort(self._rows.rounds, kind="stable")
         ends = np.searchsorted(self._rows.rounds[order], np.arange(self._extent.rounds), "right")

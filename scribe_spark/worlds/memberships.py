@@ -1,4 +1,4 @@
-"""Who is a member of which group from when to when, out of a table of events."""
+"""Memberships, with the rounds that they begin and end in, out of a table of events."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ class Memberships:
         return cls(rows.groups[joins], rows.nodes[joins], rows.rounds[joins], ends[joins])
 
     def during(self, at: int) -> np.ndarray:
-        """Which are memberships in a round: bool, shape (J,)."""
+        """Mark the memberships that last in a round: bool, shape (J,)."""
         return (self.begins <= at) & (at < self.ends)

@@ -1,4 +1,4 @@
-"""Which events of nodes are possible: the numpy kernels behind the checks of an events table.
+"""The checks that events of nodes are possible: numpy kernels, for a table of events.
 
 Nothing here loops over rows: rows are sorted by node and round, and compared with the row before.
 Events of groups are in :mod:`.possible_groups`.
@@ -29,7 +29,7 @@ def first_bad_cell(
     extent: Extent,
     groups: np.ndarray | None = None,
 ) -> str | None:
-    """What is wrong with the first row whose cells do not exist or fit; None if all are good.
+    """Return the fault of the first row whose cells do not exist or fit; None if all are good.
 
     Parameters
     ----------

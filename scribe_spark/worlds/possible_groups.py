@@ -1,4 +1,4 @@
-"""Which events of groups are possible: `create`, `join`, `quit` and `publish`.
+"""The checks that events of groups are possible: `create`, `join`, `quit` and `publish`.
 
 Nothing here loops over rows: rows are sorted by group, node and round, and compared with the row
 before.  A node is a member from a join to a quit or to its death, whatever it is first; who comes
@@ -105,11 +105,11 @@ class _MembershipFaults:
 
     @property
     def any(self) -> np.ndarray:
-        """Which rows are wrong: bool, shape (E,)."""
+        """Mark the rows that are impossible: bool, shape (E,)."""
         return self._both | self._wrong
 
     def in_words(self, at: int, is_start: np.ndarray) -> str:
-        """What is wrong with a row that is."""
+        """Return the fault of an impossible row, in words."""
         rows = self._rows
         if self._both[at]:
             place = f"round={rows.rounds[at]}, node={rows.nodes[at]}, group={rows.groups[at]}"

@@ -86,7 +86,7 @@ class Generator:
         return self.needs_ids(config) if callable(self.needs_ids) else self.needs_ids
 
     def events(self, config: WorldConfig, setting: Setting) -> EventRows:
-        """What it makes."""
+        """Return the events that the generator makes."""
         if self.needs_setting:
             return self.generate(config, setting.extent, setting)
         if self.needs_spark(config):

@@ -139,7 +139,7 @@ def _first_impossible(extent: Extent) -> _Kernel:
 
 
 def _first_impossible_in_groups(extent: Extent, access: AccessLists) -> _Kernel:
-    """The same of events of groups; those of the start are marked in the column ``start``."""
+    """Find the first impossible event of groups; the column ``start`` marks those of the start."""
 
     def search(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = read_partition(batches)

@@ -41,7 +41,7 @@ NO_GROUP = -(2**63)
 
 @dataclass(frozen=True)
 class Extent:
-    """What a table of events has to fit into.
+    """The nodes, rounds and groups that a table of events has to fit into.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class EventRows:
 
     @classmethod
     def at_once(cls, at: int, nodes: np.ndarray, event: int) -> EventRows:
-        """The same event of all `nodes` in round `at`."""
+        """Return one event for each of `nodes`, in round `at`."""
         return cls.of_groups(at, nodes, event, NO_GROUP)
 
     @classmethod
@@ -94,7 +94,7 @@ class EventRows:
         event: int,
         groups: np.ndarray | int,
     ) -> EventRows:
-        """The same event of all `nodes` and their groups; a round or a group may be all nodes'."""
+        """Return an event for each of `nodes` in its group; one round or group may do for all."""
         return cls(
             np.broadcast_to(rounds, len(nodes)).astype(np.int64),
             nodes.astype(np.int64),
@@ -121,7 +121,7 @@ class EventRows:
 
     @property
     def of_node(self) -> np.ndarray:
-        """Which rows are events of Pastry's nodes: bool, shape (E,)."""
+        """Mark the rows that are events of Pastry's nodes: bool, shape (E,)."""
         return self.events < NODE_EVENTS
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What a generator may look at: the events so far, the groups, the nodes."""
+"""The events so far, the groups and the nodes: all that a generator may look at."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Setting:
 
     @cached_property
     def lives(self) -> Lives:
-        """Who is alive when."""
+        """The lives of the nodes by the events so far."""
         return Lives(self.rows, self.extent)
 
     @property
@@ -49,5 +49,5 @@ class Setting:
 
     @cached_property
     def memberships(self) -> Memberships:
-        """Who is a member of which group when."""
+        """The memberships by the events so far."""
         return Memberships.of(self.rows, self.lives, self.extent, self.known_groups.access)

@@ -1,4 +1,4 @@
-"""What was measured round by round, as a few numbers of the whole world."""
+"""The measures of all rounds as a few numbers of the whole world."""
 
 from __future__ import annotations
 
