@@ -240,7 +240,8 @@ class _WorldRun:
         tables = {**self.manifest["world"]["tables"], "rounds": record}
         if self.config.scribe.has_groups:
             tables |= self._write_groups(publications)
-        page = render_world(rows, self.manifest)
+        watched = all_told(self.watched) if self.config.scribe.has_groups else None
+        page = render_world(rows, self.manifest, watched)
         location = self.folder.write_page(page)
         world = {**self.manifest["world"], "tables": tables}
         self._save_manifest(self.manifest | {"world": world})

@@ -13,6 +13,7 @@ from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.style import RC, STYLES, curve_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
+from scribe_spark.report.tree_scene import scene_figures, scene_of
 from scribe_spark.report.world_panels import GROUP_PANELS, PANELS, TREE_PANELS, Panel
 
 __all__ = [
@@ -28,7 +29,9 @@ _MOST_FREQUENT, _MOST_KINDS = "messages", 5
 _MOST_MARKERS = 30  # rounds up to which each has a marker
 
 
-def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
+def render_world(
+    rounds: pd.DataFrame, manifest: Mapping[str, Any], watched: pd.DataFrame | None = None
+) -> Report:
     """The page of a world.
 
     Parameters
@@ -37,6 +40,8 @@ def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
         `schemas.ROUNDS`.
     manifest : mapping
         As of `render`.
+    watched : DataFrame, optional
+        `schemas.WATCHED_TREES`, of a world with groups.
     """
     from markupsafe import Markup
 
@@ -56,10 +61,16 @@ def render_world(rounds: pd.DataFrame, manifest: Mapping[str, Any]) -> Report:
             sections.append((title, [(panel, words, Markup(svg)) for panel, words, svg in drawn]))
             shown += [p for p in panels if p.name != _MOST_FREQUENT and not p.across]
             figures |= {f"round-{panel.name}": svg for panel, _, svg in drawn}
+    scene = None if watched is None else scene_of(watched)
+    drawn_trees = [] if scene is None else scene_figures(scene)
+    figures |= {figure.name: figure.svg for figure in drawn_trees}
     html = fill_template(
         "world.html",
         facts=[*facts(manifest), ("Rounds", as_text(len(table)))],
         sections=sections,
+        has_groups=watched is not None,
+        scene=scene,
+        trees=[(figure, Markup(figure.svg)) for figure in drawn_trees],
         rounds=[
             (
                 number,

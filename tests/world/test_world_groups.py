@@ -194,6 +194,9 @@ def test_watched_trees_are_told_from_a_failure_to_its_repair(finished):
     orphans = trees[trees["moment"] == "after"].groupby(["group", "round"])["orphan"].any()
     assert orphans.any()
     assert not orphans.groupby("group").last().any()
+    assert '<h2 id="scene">' in (finished / "report.html").read_text()
+    for name in ("tree-before", "tree-failure", "tree-repaired"):
+        assert (finished / "figures" / f"{name}.svg").is_file()
 
 
 def test_measures_of_groups_are_scribes_and_the_page_draws_them(finished):

@@ -1,0 +1,353 @@
+"""A small tree before a failure, in it, and after its repair, as a world's page draws it.
+
+References
+----------
+JSAC 2002, Section III.B.1: repairing the multicast tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.report.group_tree import layers
+from scribe_spark.report.readouts import Spot, Words, coordinate, spot_svg
+from scribe_spark.report.svg import plain_svg
+from scribe_spark.report.tree_figures import TreeFigure
+from scribe_spark.report.tree_marks import INK, TEXT, dot, star
+
+__all__ = ["Scene", "scene_figures", "scene_of"]
+
+#: Trees of so many nodes are neither too small nor too large to show something.
+_NODES = range(8, 41)
+
+_WIDTH, _TOP, _STEP, _MARGIN = 290.0, 14.0, 40.0, 12.0
+_EDGE, _NEW, _DEAD = "#7a858f", "#0072b2", "#c1272d"
+_ORPHAN, _GONE = "#d55e00", "#b9c1c8"
+#: Numbers stay legible where edges run under them.
+_HALO = "paint-order:stroke;stroke:#fff;stroke-width:2px"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A failure of inner nodes of a tree.
+
+    Frames have the columns ``node, parent, member, root, orphan, alive``.
+
+    Attributes
+    ----------
+    group, number : int
+        The group, and the round of the failure.
+    last : int
+        The round after which the tree is drawn last.
+    before, during, after : DataFrame
+        Before the round; after it, with those that died in it; after the last round.
+    """
+
+    group: int
+    number: int
+    last: int
+    before: pd.DataFrame
+    during: pd.DataFrame
+    after: pd.DataFrame
+
+    @property
+    def is_repaired(self) -> bool:
+        """Whether nobody is an orphan after the last round."""
+        return not self.after["orphan"].any()
+
+
+def scene_of(watched: pd.DataFrame) -> Scene | None:
+    """The failure that is drawn; None where no watched tree lost an inner node.
+
+    One that was repaired, without another failure meanwhile, of a tree that is neither tiny nor
+    large, whose orphans waited for a round at least, in which not the root died, and few others;
+    of those that are alike in this the first one, and the least group.
+
+    Parameters
+    ----------
+    watched : DataFrame
+        `schemas.WATCHED_TREES`.
+    """
+    told = {key: rows for key, rows in watched.groupby(["group", "round", "moment"])}
+    struck = sorted((group, number) for group, number, moment in told if moment == "before")
+    scenes = [_scene(told, group, number) for group, number in struck]
+    ranked = sorted(scenes, key=lambda scene: _rank(scene, struck))
+    return ranked[0] if ranked else None
+
+
+_COLUMNS = ["node", "parent", "member", "root", "orphan", "alive"]
+
+
+def _scene(told: dict[tuple, pd.DataFrame], group: int, number: int) -> Scene:
+    before, during = (told[group, number, moment][_COLUMNS] for moment in ("before", "after"))
+    last = number
+    while told[group, last, "after"]["orphan"].any() and (group, last + 1, "after") in told:
+        # the dead are told of the round of their death
+        last += 1
+    after = told[group, last, "after"][_COLUMNS]
+    if not (during["orphan"] & during["alive"]).any():  # repaired in the round itself
+        dead = during.loc[~during["alive"], "node"]
+        during = before.assign(alive=~before["node"].isin(dead), orphan=before["parent"].isin(dead))
+    return Scene(int(group), int(number), int(last), before, during, after[after["alive"]])
+
+
+def _rank(scene: Scene, struck: Sequence[tuple[int, int]]) -> tuple:
+    again = any(g == scene.group and scene.number < n <= scene.last for g, n in struck)
+    dead = scene.during[~scene.during["alive"]]
+    return (
+        not scene.is_repaired,
+        again,
+        len(scene.before) not in _NODES,
+        scene.last == scene.number,
+        bool(dead["root"].any()),
+        len(dead),
+        scene.number,
+        scene.group,
+    )
+
+
+# --- drawing
+
+
+def scene_figures(scene: Scene) -> list[TreeFigure]:
+    """The three drawings."""
+    number, last = scene.number, scene.last
+    live = scene.during["alive"]
+    dead = scene.during.loc[~live, "node"].tolist()
+    orphans = scene.during.loc[scene.during["orphan"] & live, "node"].tolist()
+    cut = _cut_off(scene.during, scene.before)
+    order = _places(scene.before, scene.before, {})
+    panels = (
+        ("tree-before", f"Before round {number}", _before_words(scene), scene.before),
+        ("tree-failure", f"In round {number}", _failure_words(dead, orphans, cut), scene.during),
+        ("tree-repaired", f"After round {last}", _after_words(scene), scene.after),
+    )
+    named = {int(node) for node in (*dead, *orphans)}
+    figures = []
+    for name, title, words, frame in panels:
+        size, body = _panel(frame, scene.before, order, named)
+        svg = plain_svg(name, f"Group {scene.group}: {title}", words, size, body)
+        figures.append(TreeFigure(name, title, words, "", svg))
+    return figures
+
+
+def _before_words(scene: Scene) -> str:
+    root = scene.before.loc[scene.before["root"], "node"].tolist()
+    words = f"{len(scene.before)} nodes, {int(scene.before['member'].sum())} of them members"
+    return f"{words}; the root is node {root[0]}." if root else f"{words}."
+
+
+def _failure_words(dead: list[int], orphans: list[int], cut: list[int]) -> str:
+    words = f"{_nodes(dead)} {'dies' if len(dead) == 1 else 'die'}. "
+    if len(orphans) == 1:
+        words += "1 node is an orphan; with what is below it, "
+    else:
+        words += f"{len(orphans)} nodes are orphans; with what is below them, "
+    some = "1 live node is" if len(cut) == 1 else f"{len(cut)} live nodes are"
+    return f"{words}{some} cut off from the root."
+
+
+def _after_words(scene: Scene) -> str:
+    known = dict(zip(scene.before["node"], scene.before["parent"], strict=True))
+    here = list(zip(scene.after["node"], scene.after["parent"], strict=True))
+    moved = sum(n in known and not pd.isna(p) and known[n] != p for n, p in here)
+    new = sum(n not in known for n, _ in here)
+    more = scene.last - scene.number
+    when = "In the same round" if not more else f"{more} round{'s' * (more > 1)} later"
+    ends = "nobody is an orphan" if scene.is_repaired else "it is not repaired yet"
+    return (
+        f"{when} {ends}: {moved} {'node has' if moved == 1 else 'nodes have'} a new parent, {new} "
+        f"{'is' if new == 1 else 'are'} new in the tree."
+    )
+
+
+def _nodes(numbers: Sequence[int]) -> str:
+    """Such as ``Nodes 3, 17 and 25``."""
+    words = [str(int(number)) for number in numbers]
+    if len(words) == 1:
+        return f"Node {words[0]}"
+    return f"Nodes {', '.join(words[:-1])} and {words[-1]}"
+
+
+def _above(frame: pd.DataFrame, before: pd.DataFrame) -> np.ndarray:
+    """Below which node of the frame each is drawn, by index: that of an orphan is its last parent.
+
+    -1 for those without one; a circle, which orphans' last parents could make, is cut.
+    """
+    index = {int(node): place for place, node in enumerate(frame["node"])}
+    last = dict(zip(before["node"], before["parent"], strict=True))
+    above = np.full(len(frame), -1)
+    for place, (node, parent, root) in enumerate(
+        zip(frame["node"], frame["parent"], frame["root"], strict=True)
+    ):
+        parents = [] if root else [parent, last.get(node)]
+        found = [index[int(p)] for p in parents if not pd.isna(p) and int(p) in index]
+        above[place] = found[0] if found else -1
+        at, steps = int(above[place]), 0
+        while at >= 0 and at != place and steps <= len(frame):
+            at, steps = int(above[at]), steps + 1
+        if at >= 0:
+            above[place] = -1
+    return above
+
+
+def _places(frame: pd.DataFrame, before: pd.DataFrame, order: dict[int, float]) -> dict[int, float]:
+    """Where nodes are across, siblings in the order that they have had, new ones last."""
+    above = _above(frame, before)
+    rank = np.array([order.get(int(node), np.inf) for node in frame["node"]])
+    by_rank = np.empty(len(frame))
+    by_rank[np.lexsort((frame["node"], rank))] = np.arange(len(frame))
+    across = layers(above, by_rank)
+    return {int(node): float(x) for node, x in zip(frame["node"], across, strict=True)}
+
+
+def _depths(above: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Layers: 0 for the root; a node without a place in the tree is in the next one."""
+    depth = np.where(root, 0, 1)
+    for _ in range(len(above)):
+        further = np.where(above >= 0, depth[above] + 1, depth)
+        if np.array_equal(further, depth):
+            break
+        depth = further
+    return depth
+
+
+def _cut_off(frame: pd.DataFrame, before: pd.DataFrame) -> list[int]:
+    """The live nodes that have an orphan above them, or are one."""
+    above, cut = _above(frame, before), []
+    orphan, alive = frame["orphan"].to_numpy(), frame["alive"].to_numpy()
+    for place, node in enumerate(frame["node"]):
+        at = place
+        while at >= 0 and not (orphan[at] and alive[at]):
+            at = int(above[at])
+        if at >= 0 and alive[place]:
+            cut.append(int(node))
+    return cut
+
+
+def _panel(
+    frame: pd.DataFrame, before: pd.DataFrame, order: dict[int, float], named: set[int]
+) -> tuple[tuple[float, float], list[str]]:
+    """A tree in layers: its size and elements."""
+    frame = frame.sort_values("node").reset_index(drop=True)
+    above, places = _above(frame, before), _places(frame, before, order)
+    node = frame["node"].to_numpy(dtype=np.int64)
+    across = np.array([places[number] for number in node.tolist()])
+    depth = _depths(above, frame["root"].to_numpy(dtype=bool))
+    x = _MARGIN + across * (_WIDTH - 2 * _MARGIN) / max(across.max(initial=0), 1.0)
+    y = _TOP + _STEP * depth
+    last = dict(zip(before["node"], before["parent"], strict=True))
+    cut, drawn, labels, spots = set(_cut_off(frame, before)), [], [], []
+    height = _TOP + _STEP * int(depth.max(initial=0)) + 58
+    seen, new_edges = set[str](), False
+    for place, row in enumerate(frame.itertuples()):
+        if above[place] >= 0:
+            up = above[place]
+            is_new = not pd.isna(row.parent) and last.get(row.node) != row.parent
+            if not row.alive:
+                look = f'stroke="{_GONE}" stroke-dasharray="2 2"'
+            elif row.orphan:
+                look = f'stroke="{_ORPHAN}" stroke-dasharray="3 2"'
+            elif is_new:
+                look, new_edges = f'stroke="{_NEW}" stroke-width="2"', True
+            else:
+                look = f'stroke="{_EDGE}"'
+            path = f"M{coordinate(x[up])} {coordinate(y[up])}L{coordinate(x[place])} "
+            drawn.append(f'<path d="{path}{coordinate(y[place])}" {look}/>\n')
+    for place, row in enumerate(frame.itertuples()):
+        at = float(x[place]), float(y[place])
+        kind, what = _kind(row, row.node in cut, row.node in last)
+        drawn.append(_mark(kind, bool(row.member), *at))
+        seen |= {kind, *(["member" if row.member else "forwarder"] if row.alive else [])}
+        if int(row.node) in named or kind in ("dead", "new") or row.root:
+            labels.append((depth[place], at[0], at[1], str(int(row.node))))
+        words: list[Words] = [(f"node {int(row.node)}", ""), (what, "")]
+        words.append((f"parent: {_parent(row)}", ""))
+        area = f'circle cx="{coordinate(at[0])}" cy="{coordinate(at[1])}" r="5"'
+        spots.append(spot_svg(Spot(area, at[0] + 4, at[1] + 6, words), _WIDTH, height))
+    body = [*drawn, *_labels(labels), *_legend(seen, new_edges, height - 26), *spots]
+    return (_WIDTH, height), body
+
+
+def _kind(row: tuple, is_cut_off: bool, is_known: bool) -> tuple[str, str]:
+    """What a node is drawn as, and in words."""
+    member = "member" if row.member else "forwarder"  # type: ignore[attr-defined]
+    if not row.alive:  # type: ignore[attr-defined]
+        return "dead", "died in this round"
+    if row.root:  # type: ignore[attr-defined]
+        return "root", f"the root, {member}"
+    if row.orphan:  # type: ignore[attr-defined]
+        return "orphan", f"{member}, an orphan"
+    if is_cut_off:
+        return "cut off", f"{member}, below an orphan"
+    return ("alive", member) if is_known else ("new", f"{member}, new in the tree")
+
+
+def _parent(row: tuple) -> str:
+    if row.root:  # type: ignore[attr-defined]
+        return "none"
+    if pd.isna(row.parent):  # type: ignore[attr-defined]
+        return "none, it waits for one"
+    return f"node {int(row.parent)}"  # type: ignore[attr-defined]
+
+
+def _mark(kind: str, member: bool, x: float, y: float) -> str:
+    at = f'cx="{coordinate(x)}" cy="{coordinate(y)}"'
+    if kind == "dead":
+        left, top = coordinate(x - 3.2), coordinate(y - 3.2)
+        return (
+            f'<path d="M{left} {top}l6.4 6.4m0 -6.4l-6.4 6.4" stroke="{_DEAD}" '
+            'stroke-width="1.8" fill="none"/>\n'
+        )
+    if kind == "root":
+        return star(x, y)
+    ring = {"orphan": _ORPHAN, "new": _NEW}.get(kind)
+    around = ""
+    if ring is not None:
+        around = f'<circle {at} r="4.4" fill="#fff" stroke="{ring}" stroke-width="1.5"/>\n'
+    faint = dot(x, y, member).replace(INK, "#9aa4ad") if kind == "cut off" else dot(x, y, member)
+    return around + faint
+
+
+def _labels(labels: list[tuple[int, float, float, str]]) -> Iterator[str]:
+    """Numbers below nodes; where two would meet, one is lower."""
+    yield f'<g {TEXT} text-anchor="middle" style="{_HALO}">\n'
+    ends: dict[tuple[int, int], float] = {}
+    for depth, x, y, words in sorted(labels):
+        half = len(words) * 4.4 / 2 + 1
+        row = next((r for r in range(3) if ends.get((depth, r), -1.0) <= x - half), 2)
+        ends[depth, row] = x + half
+        yield f'<text x="{coordinate(x)}" y="{coordinate(y + 11.5 + 7.5 * row)}">{words}</text>\n'
+    yield "</g>\n"
+
+
+def _legend(seen: set[str], new_edges: bool, y: float) -> Iterator[str]:
+    """The marks that there are, in rows."""
+    keys = [
+        (_mark("root", False, 0, 0), "root", "root" in seen),
+        (_mark("alive", True, 0, 0), "member", "member" in seen),
+        (_mark("alive", False, 0, 0), "forwarder", "forwarder" in seen),
+        (_mark("dead", False, 0, 0), "dead", "dead" in seen),
+        (_mark("orphan", False, 0, 0), "orphan", "orphan" in seen),
+        (_mark("cut off", True, 0, 0), "below an orphan", "cut off" in seen),
+        (_mark("new", False, 0, 0), "new in the tree", "new" in seen),
+        (f'<path d="M-5 0H5" stroke="{_NEW}" stroke-width="2"/>', "new parent", new_edges),
+    ]
+    yield f"<g {TEXT}>\n"
+    x = 8.0
+    for mark, words, is_there in keys:
+        if not is_there:
+            continue
+        wide = 15 + len(words) * 4.4 + 10
+        if x + wide > _WIDTH:
+            x, y = 8.0, y + 13
+        yield (
+            f'<g transform="translate({coordinate(x)} {coordinate(y)})">{mark.strip()}</g>'
+            f'<text x="{coordinate(x + 9)}" y="{coordinate(y + 2.5)}">{words}</text>\n'
+        )
+        x += wide
+    yield "</g>\n"

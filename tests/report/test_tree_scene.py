@@ -1,0 +1,200 @@
+"""A tree before a failure, in it and after its repair: which failure, and what the drawings say."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from scribe_spark import schemas
+from scribe_spark.report.tree_scene import scene_figures, scene_of
+from scribe_spark.report.world import render_world
+
+from .sample import manifest
+from .test_page import Page
+from .test_readouts import words
+
+ROUNDS = pd.DataFrame(
+    [(number, "pastry", "nodes.live", 9.0) for number in range(3)], columns=schemas.ROUNDS.names
+)
+
+#: A root 1 with children 2, 3 and 4, which have two children each: 20, 21, 30, ...
+PARENTS = {1: None, 2: 1, 3: 1, 4: 1, **{10 * p + i: p for p in (2, 3, 4) for i in (0, 1)}}
+
+
+def frame(number: int, moment: str, group: int, parents: dict, orphans=(), dead=()) -> pd.DataFrame:
+    """`schemas.WATCHED_TREES` of one tree: the leaves are members, node 1 is the root."""
+    rows = [
+        (
+            number,
+            moment,
+            group,
+            node,
+            parent,
+            node > 9,
+            node == 1,
+            node in orphans,
+            node not in dead,
+        )
+        for node, parent in parents.items()
+    ]
+    return pd.DataFrame(rows, columns=schemas.WATCHED_TREES.names)
+
+
+def failure(number: int, group: int, node: int = 3, rounds: int = 2) -> list[pd.DataFrame]:
+    """An inner node dies; its children get node 2 as their parent some rounds later."""
+    children = [child for child, parent in PARENTS.items() if parent == node]
+    left = {n: p for n, p in PARENTS.items() if n != node}
+    waiting = left | dict.fromkeys(children, None)
+    mended = left | dict.fromkeys(children, 2)
+    parts = [frame(number, "before", group, PARENTS)]
+    if rounds:
+        dying = frame(number, "after", group, left | {node: PARENTS[node]}, children, [node])
+        parts.append(dying)
+        for later in range(number + 1, number + rounds):
+            parts.append(frame(later, "after", group, waiting, children))
+        parts.append(frame(number + rounds, "after", group, mended))
+    else:
+        parts.append(frame(number, "after", group, mended | {node: PARENTS[node]}, (), [node]))
+    return parts
+
+
+def scene(*parts: list[pd.DataFrame]):
+    return scene_of(pd.concat([one for part in parts for one in part], ignore_index=True))
+
+
+def drawn(*parts: list[pd.DataFrame]) -> dict:
+    return {figure.name: figure for figure in scene_figures(scene(*parts))}
+
+
+def test_the_three_drawings_of_a_failure():
+    figures = drawn(failure(4, 7))
+    assert {name: figure.title for name, figure in figures.items()} == {
+        "tree-before": "Before round 4",
+        "tree-failure": "In round 4",
+        "tree-repaired": "After round 6",
+    }
+    assert [figure.words for figure in figures.values()] == [
+        "10 nodes, 6 of them members; the root is node 1.",
+        "Node 3 dies. 2 nodes are orphans; with what is below them, 2 live nodes are cut off from "
+        "the root.",
+        "2 rounds later nobody is an orphan: 2 nodes have a new parent, 0 are new in the tree.",
+    ]
+    told = {name: {w[0]: w[1:] for w in words(figure.svg)} for name, figure in figures.items()}
+    assert told["tree-before"]["node 3"] == ["forwarder", "parent: node 1"]
+    assert told["tree-failure"]["node 3"] == ["died in this round", "parent: node 1"]
+    assert told["tree-failure"]["node 30"] == ["member, an orphan", "parent: node 3"]
+    assert "node 3" not in told["tree-repaired"]
+    assert told["tree-repaired"]["node 30"] == ["member", "parent: node 2"]
+    assert told["tree-repaired"]["node 1"] == ["the root, forwarder", "parent: none"]
+
+
+def marks(svg: str) -> dict[str, int]:
+    """How often each mark is drawn, without the legend."""
+    root = ElementTree.fromstring(svg)
+    counts = {"dead": svg.count('stroke="#c1272d"'), "dashed": svg.count('stroke-dasharray="3 2"')}
+    counts["new"] = svg.count('stroke="#0072b2" stroke-width="2"')
+    legend = ["".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    counts["dead"] -= "dead" in legend
+    counts["new"] -= "new parent" in legend
+    return counts
+
+
+def test_what_is_dead_orphaned_and_new_is_marked():
+    figures = drawn(failure(4, 7))
+    assert marks(figures["tree-before"].svg) == {"dead": 0, "dashed": 0, "new": 0}
+    assert marks(figures["tree-failure"].svg) == {"dead": 1, "dashed": 2, "new": 0}
+    assert marks(figures["tree-repaired"].svg) == {"dead": 0, "dashed": 0, "new": 2}
+
+
+def test_what_is_below_an_orphan_is_cut_off():
+    children = PARENTS | {300: 30, 301: 300}
+    left = {node: parent for node, parent in children.items() if node != 3}
+    parts = [
+        frame(1, "before", 5, children),
+        frame(1, "after", 5, children, (30, 31), (3,)),
+        frame(2, "after", 5, left | {30: 4, 31: 4, 50: 4, 20: 50}),
+    ]
+    figures = drawn(parts)
+    assert figures["tree-failure"].words.endswith("4 live nodes are cut off from the root.")
+    told = {w[0]: w[1] for w in words(figures["tree-failure"].svg)}
+    assert told["node 301"] == "member, below an orphan"
+    assert figures["tree-repaired"].words == (
+        "1 round later nobody is an orphan: 3 nodes have a new parent, 1 is new in the tree."
+    )
+    assert "member, new in the tree" in {w[1] for w in words(figures["tree-repaired"].svg)}
+
+
+def test_a_failure_that_is_mended_in_its_round_is_drawn_from_the_tree_before():
+    found = scene(failure(4, 7, rounds=0))
+    assert (found.number, found.last, found.is_repaired) == (4, 4, True)
+    figures = drawn(failure(4, 7, rounds=0))
+    assert marks(figures["tree-failure"].svg) == {"dead": 1, "dashed": 2, "new": 0}
+    assert figures["tree-repaired"].words.startswith("In the same round nobody is an orphan")
+
+
+def test_which_failure_is_drawn():
+    def chosen(*parts: list[pd.DataFrame]) -> tuple[int, int]:
+        found = scene(*parts)
+        return found.group, found.number
+
+    # the first one; of equals the least group
+    assert chosen(failure(9, 3), failure(4, 8), failure(4, 7)) == (7, 4)
+    # one that is repaired
+    assert chosen(failure(9, 3), failure(4, 8)[:-1]) == (3, 9)
+    assert not scene(failure(4, 8)[:-1]).is_repaired
+    # orphans that can be seen
+    assert chosen(failure(4, 3, rounds=0), failure(9, 8)) == (8, 9)
+    # not that of the root, if there is another
+    root = [one.assign(root=one["node"] == 3) for one in failure(2, 1)]
+    assert chosen(root, failure(9, 8)) == (8, 9)
+    assert chosen(root) == (1, 2)
+
+
+def test_no_failure_no_drawing():
+    assert scene_of(pd.DataFrame(columns=schemas.WATCHED_TREES.names)) is None
+    empty = pd.DataFrame(columns=schemas.WATCHED_TREES.names)
+    page = render_world(ROUNDS, manifest(), empty)
+    assert "None of the small groups whose trees are watched lost a node" in page.html
+    assert not [name for name in page.figures if name.startswith("tree")]
+    assert "watched" not in render_world(ROUNDS, manifest()).html
+
+
+def test_the_page_has_the_drawings():
+    table = pd.concat(failure(1, 7), ignore_index=True)
+    report = render_world(ROUNDS, manifest(), table)
+    page = Page(report.html)
+    assert len(page.ids) == len(set(page.ids))
+    names = ["tree-before", "tree-failure", "tree-repaired"]
+    assert [name for name in report.figures if name.startswith("tree")] == names
+    assert all(report.figures[name] in report.html for name in names)
+    assert "Group 7, one of the small groups" in report.html
+    assert "script" not in page.tags
+    shuffled = table.sample(frac=1, random_state=2)
+    assert render_world(ROUNDS, manifest(), shuffled) == report
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_parents_there_are_can_be_drawn(seed):
+    """Circles, parents that are not in the tree, two roots, no root, dead roots."""
+    draw = np.random.default_rng(seed)
+    n = int(draw.integers(1, 12))
+    nodes = draw.choice(40, n, replace=False).tolist()
+
+    def some(moment: str, number: int) -> pd.DataFrame:
+        parents = {
+            node: (None if draw.random() < 0.2 else int(draw.choice([*nodes, 99])))
+            for node in nodes
+        }
+        flags = [[node for node in nodes if draw.random() < 0.3] for _ in range(2)]
+        dead = {*flags[1], nodes[0]} if (moment, number) == ("after", 1) else ()
+        one = frame(number, moment, 3, parents, flags[0], dead)
+        return one.assign(root=draw.random(n) < 0.2)
+
+    parts = [some("before", 1), some("after", 1), some("after", 2)]
+    for figure in drawn(parts).values():
+        ElementTree.fromstring(figure.svg)
+        assert not re.search(r"nan|inf\b", figure.svg)
