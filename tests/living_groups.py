@@ -224,11 +224,12 @@ def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snap
         addresses=sorted(
             (*named(key), node[root]) for key, root in _rows(state.addresses, "key", "root")
         ),
+        kept=sorted(publication(at, one) for at, one in _rows(state.kept, "group", "publication")),
         deliveries=sorted(deliveries),
         ordered=deliveries,
         fates=sorted(
-            ((pastry.number, group[at], node[source]), FATES[fate])
-            for at, source, fate in _rows(sent, "group", "source", "fate")
+            (publication(at, one), FATES[fate])
+            for at, one, fate in _rows(sent, "group", "publication", "fate")
         ),
         joins=sorted(
             (group[at], node[source], CAUSES[why])

@@ -8,7 +8,15 @@ from scribe_spark.core.arrays import find_sorted
 from scribe_spark.scribe.living.scribe import Scribe
 from scribe_spark.scribe.living.state import Got
 
-__all__ = ["SOURCE", "SOURCE_BITS", "keep_got", "note_got", "pending_keys", "publication_ids"]
+__all__ = [
+    "SOURCE",
+    "SOURCE_BITS",
+    "keep_got",
+    "note_got",
+    "pending_keys",
+    "publication_ids",
+    "publication_keys",
+]
 
 #: Bits of the source's number in the name of a publication, and a mask of them.
 SOURCE_BITS = 32
@@ -22,10 +30,16 @@ def publication_ids(number: int, source: np.ndarray) -> np.ndarray:
 
 def pending_keys(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
     """Numbers of publications whose deadline has not come; negative for others."""
+    return publication_keys(scribe, group, publication, scribe.number - scribe.rules.deadline)
+
+
+def publication_keys(
+    scribe: Scribe, group: np.ndarray, publication: np.ndarray, since: int
+) -> np.ndarray:
+    """Numbers of publications from a round on, each another one; negative for older ones."""
     numbers = int(scribe.overlay.states.known.node.max()) + 1
-    age = (publication >> SOURCE_BITS) - (scribe.number - scribe.rules.deadline)
-    source = publication & SOURCE
-    keys = (age * len(scribe.groups) + group) * numbers + source
+    age = (publication >> SOURCE_BITS) - since
+    keys = (age * len(scribe.groups) + group) * numbers + (publication & SOURCE)
     return np.where(age >= 0, keys, -1)
 
 

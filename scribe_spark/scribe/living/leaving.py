@@ -13,9 +13,10 @@ from typing import TypeVar
 import numpy as np
 
 from scribe_spark.core.arrays import SortedTable
+from scribe_spark.scribe.living.duplicates import SOURCE
 from scribe_spark.scribe.living.figures import deliver_leave
 from scribe_spark.scribe.living.scribe import Scribe
-from scribe_spark.scribe.living.state import Children, Copies, Entries, Got, cause
+from scribe_spark.scribe.living.state import Children, Copies, Entries, Got, Kept, cause
 
 __all__ = ["Gone", "leave_up", "lose_parent", "send_leave", "take_away"]
 
@@ -94,11 +95,20 @@ def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
     )
     _taken(state.addresses, dead[state.addresses.key % state.size])
     _taken(state.strangers, dead[state.strangers.key % state.size])
+    _forget_kept(scribe, dead)
     kept = ~dead[state.got.node]
     state.got = Got(state.got.group[kept], state.got.node[kept], state.got.publication[kept])
     if scribe.application is not None:
         scribe.application.nodes_died(nodes)
     return gone
+
+
+def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
+    """What dead sources kept is gone with them."""
+    group, publication = scribe.state.kept.group, scribe.state.kept.publication
+    lost = dead[scribe.overlay.states.known.positions(publication & SOURCE)]
+    scribe.died_with_source = Kept(group[lost], publication[lost])
+    scribe.state.kept = Kept(group[~lost], publication[~lost])
 
 
 def _taken(table: _Table, which: np.ndarray) -> _Table:

@@ -45,7 +45,8 @@ class PublicationResults:
     ----------
     group, publication : ndarray of int64
     fate : ndarray of int8
-        An index of `sources.FATES`; refused publications are left out.
+        An index of `sources.FATES`; refused publications are left out, and those that died with
+        their sources, before any root had taken them.
     expected : ndarray of int64
         Members at the end of each round from the publication to the deadline, the source too.
     in_time, late, lost : ndarray of int64
@@ -87,10 +88,13 @@ def joins_by_cause(joins: Joins) -> dict[str, int]:
     return {name: count for name, count in zip(CAUSES, counts, strict=True) if count}
 
 
+#: The fates of publications that nobody expects.
+_LEFT_OUT = [FATES.index(fate) for fate in ("refused", "source died")]
+
+
 def note_deliveries(
     scribe: Scribe,
     sent: Sent,
-    publication: np.ndarray,
     got: tuple[np.ndarray, np.ndarray, np.ndarray],
     again: tuple[np.ndarray, np.ndarray],
 ) -> None:
@@ -98,16 +102,16 @@ def note_deliveries(
 
     Parameters
     ----------
-    publication : ndarray of int64
-        The names of those in `sent`.
     got : (ndarray, ndarray, ndarray)
         Group, publication and node of the round's deliveries.
     again : (ndarray, ndarray)
         Group and publication of each duplicate.
     """
     state, number, size = scribe.state, scribe.number, scribe.state.size
-    kept = np.flatnonzero(sent.fate != FATES.index("refused"))
-    group, publication = sent.group[kept], publication[kept]
+    is_new = sent.publication >> SOURCE_BITS == number
+    _note_fates(scribe, sent.take(~is_new))
+    kept = np.flatnonzero(is_new & ~np.isin(sent.fate, _LEFT_OUT))
+    group, publication = sent.group[kept], sent.publication[kept]
     new = Publications(group, publication, sent.fate[kept], np.zeros(len(kept), dtype=np.int64))
     state.publications = _and(state.publications, new)
     # publications by their place among those whose deadline has not come
@@ -137,6 +141,26 @@ def note_deliveries(
     which, node = which[without], node[without]
     none = np.full(len(which), -1)
     state.missing = _and(missing, Missing(group[which], publication[which], node, none))
+
+
+def _note_fates(scribe: Scribe, again: Sent) -> None:
+    """What became of publications that were sent again; some are expected by nobody any more."""
+    if not len(again.group):
+        return
+    state = scribe.state
+    keys = pending_keys(scribe, again.group, again.publication)
+    order = np.argsort(keys)
+
+    def fates(rows: Publications | Missing) -> tuple[np.ndarray, np.ndarray]:
+        at = look_up(keys[order], pending_keys(scribe, rows.group, rows.publication))
+        return at >= 0, again.fate[order][at]
+
+    there, fate = fates(state.publications)
+    state.publications.fate[there] = fate[there]
+    for name in ("publications", "missing"):
+        there, fate = fates(getattr(state, name))
+        left = np.flatnonzero(~(there & np.isin(fate, _LEFT_OUT)))
+        setattr(state, name, _take(getattr(state, name), left))
 
 
 def publications_due(

@@ -1,15 +1,16 @@
 """Deliveries out of order: after the same member has got a newer publication of the group.
 
-A publication is newer if the root has numbered it later: roots take publications in the order of
-rounds, those of a round by the nodeIds of their sources.  What a node got before its last join does
-not count.  (Only on a broken ring two roots may number the publications of a group at the same
-time; theirs are compared by this order, too.)
+A publication is newer if the root has numbered it later: in a round roots take publications in the
+order of the rounds in which they were published, those of a round by the nodeIds of their sources.
+What a node got before its last join does not count.  (Only on a broken ring two roots may number
+the publications of a group at the same time; theirs are compared by this order, too.)
 
 Best effort has no numbers, and there a publication is newer if it was sent in a later round.  As it
 delivers nothing after the round in which it was sent, nothing can be out of order in it.
 
 From round to round only members are remembered that lack the newest publication of their group;
-all others that were members when it was sent have got it.
+all others that were members when it was sent have got it.  Publications are taken in the round in
+which they were published, but for those that are remembered as sent again.
 
 References
 ----------
@@ -20,26 +21,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE
-from scribe_spark.scribe.living.duplicates import SOURCE, SOURCE_BITS, publication_ids
+from scribe_spark.core.arrays import NONE, look_up
+from scribe_spark.scribe.living.duplicates import SOURCE, SOURCE_BITS, publication_keys
 from scribe_spark.scribe.living.scribe import Scribe
-from scribe_spark.scribe.living.sources import FATES, Sent
+from scribe_spark.scribe.living.sources import Sent
+from scribe_spark.scribe.living.state import Resent
 
 __all__ = ["out_of_order"]
 
 
 def out_of_order(
-    scribe: Scribe,
-    sent: Sent,
-    publication: np.ndarray,
-    got: tuple[np.ndarray, np.ndarray, np.ndarray],
+    scribe: Scribe, sent: Sent, got: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> np.ndarray:
     """Which deliveries of a round came too late to be in order; writes what later rounds need.
 
     Parameters
     ----------
-    publication : ndarray of int64
-        The names of those in `sent`, of which it is known who has missed them.
+    sent : Sent
+        Of which it is known who has missed them.
     got : (ndarray, ndarray, ndarray)
         Group, publication and node of the round's deliveries, in the order in which they came.
 
@@ -54,14 +53,17 @@ def out_of_order(
     state, size = scribe.state, scribe.state.size
     _forget_former_members(scribe)
     # 1. members that got something, or missed the newest of this round, and the newest they had
-    newest = _newest(scribe, sent, publication)
+    taken = sent.taken()
+    newest = _newest(scribe, taken)
+    _remember_resent(scribe, taken)
     missed = state.missing.publication == newest[state.missing.group]
-    missed &= state.missing.publication >> SOURCE_BITS == scribe.number
+    missed &= (state.missing.late < 0) & np.isin(state.missing.group, taken.group)
     lacks = scribe.key(state.missing.group[missed], state.missing.node[missed])
     places = np.concatenate([lacks, scribe.key(group, node)])
     place, which = np.unique(places, return_inverse=True)
     # 2. member by member what it had, then what it got: whether anything before was newer
-    ranks = _ranks(scribe, np.concatenate([_had(scribe, place), name]))
+    names = np.concatenate([_had(scribe, place), name])
+    ranks = _ranks(scribe, np.concatenate([place // size, group]), names)
     span = int(ranks.max(initial=0)) + 1
     of = np.concatenate([np.arange(len(place)), which[len(lacks) :]])
     order = np.argsort(of, kind="stable")
@@ -71,23 +73,42 @@ def out_of_order(
     wrong[order[1:]] = rank[1:] < highest[:-1]
     # 3. who lacks the newest now
     last = np.searchsorted(of[order], np.arange(len(place)), side="right") - 1
-    has = _names(scribe, highest[last] - np.arange(len(place)) * span)
+    by_rank = np.full(span, NONE)
+    by_rank[ranks] = names
+    has = by_rank[highest[last] - np.arange(len(place)) * span]
     state.newest = newest
     behind = has != newest[place // size]
     row = state.lacking.find(place[~behind])
     state.lacking.drop(row[row >= 0])
     state.lacking.put(place[behind], newest=has[behind])
+    _forget_resent(scribe)
     return wrong[len(place) :]
 
 
-def _newest(scribe: Scribe, sent: Sent, publication: np.ndarray) -> np.ndarray:
+def _newest(scribe: Scribe, taken: Sent) -> np.ndarray:
     """The newest publication of each group after this round: int64, shape (G,)."""
-    newest = scribe.state.newest.copy()
-    taken = np.flatnonzero(sent.fate == FATES.index("sent"))
-    group = sent.group[taken]
-    is_last = np.append(group[1:] != group[:-1], True)[: len(group)]  # by group and nodeId
-    newest[group[is_last]] = publication[taken[is_last]]
+    newest, group = scribe.state.newest.copy(), taken.group
+    is_last = np.append(group[1:] != group[:-1], True)[: len(group)]  # in the order of roots
+    newest[group[is_last]] = taken.publication[is_last]
     return newest
+
+
+def _remember_resent(scribe: Scribe, taken: Sent) -> None:
+    """Publications of earlier rounds that roots have taken in this one."""
+    old, again = scribe.state.resent, taken.publication >> SOURCE_BITS < scribe.number
+    scribe.state.resent = Resent(
+        np.r_[old.group, taken.group[again]],
+        np.r_[old.publication, taken.publication[again]],
+        np.r_[old.taken, np.full(again.sum(), scribe.number)],
+    )
+
+
+def _forget_resent(scribe: Scribe) -> None:
+    """Only the newest is compared with any more where all members have got it."""
+    state, old = scribe.state, scribe.state.resent
+    kept = old.publication == state.newest[old.group]
+    kept |= np.isin(old.group, state.lacking.key // state.size)
+    state.resent = Resent(old.group[kept], old.publication[kept], old.taken[kept])
 
 
 def _forget_former_members(scribe: Scribe) -> None:
@@ -111,15 +132,20 @@ def _had(scribe: Scribe, place: np.ndarray) -> np.ndarray:
     return had
 
 
-def _ranks(scribe: Scribe, publication: np.ndarray) -> np.ndarray:
-    """Publications as ascending numbers in the order of roots; 0 for NONE."""
-    position = scribe.overlay.states.known.positions(np.maximum(publication, 0) & SOURCE)
-    rank = (publication >> SOURCE_BITS) * scribe.state.size + position + 1
+def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
+    """Places of publications in the order of roots, from 1 on; 0 for NONE."""
+    resent = scribe.state.resent
+    published = publication >> SOURCE_BITS
+    key = publication_keys(scribe, resent.group, resent.publication, 0)
+    order = np.argsort(key)
+    row = look_up(key[order], publication_keys(scribe, group, publication, 0))
+    taken = published.copy()
+    taken[row >= 0] = resent.taken[order[row[row >= 0]]]
+    source = np.where(publication >= 0, publication & SOURCE, scribe.overlay.states.known.node[0])
+    position = scribe.overlay.states.known.positions(source)
+    what = np.stack([np.where(publication >= 0, taken, NONE), published, position])
+    order = np.lexsort(what[::-1])
+    differs = (what[:, order[1:]] != what[:, order[:-1]]).any(axis=0)
+    rank = np.empty(len(publication), dtype=np.int64)
+    rank[order] = np.cumsum(np.r_[True, differs][: len(order)])
     return np.where(publication >= 0, rank, 0)
-
-
-def _names(scribe: Scribe, rank: np.ndarray) -> np.ndarray:
-    """The publications of :func:`_ranks`."""
-    number, position = np.divmod(rank - 1, scribe.state.size)
-    node = scribe.overlay.states.known.node[position]
-    return np.where(rank > 0, publication_ids(0, node) | (number << SOURCE_BITS), NONE)

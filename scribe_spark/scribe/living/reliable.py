@@ -38,6 +38,8 @@ class _Served(SortedTable):
 class Reliable(Remembering):
     """The application at all of `nodes` nodes; `size` is B."""
 
+    acknowledged = True
+
     def __init__(self, size: int, nodes: int) -> None:
         self.records, self.served = _Records(), _Served()
         super().__init__(nodes, self.records, self.served, size)

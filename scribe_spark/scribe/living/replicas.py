@@ -19,11 +19,13 @@ from scribe_spark.scribe.living.state import Copies
 __all__ = [
     "Letters",
     "drop_far_copies",
+    "has_replica",
     "join_themselves",
     "letters_of",
     "receive_states",
     "replicate",
     "replicate_changed",
+    "root_is_gone",
     "turns",
 ]
 
@@ -133,10 +135,8 @@ def replicate(scribe: Scribe, place: np.ndarray) -> None:
         group, own, to = group[at], own[at], leaves[at, column]
         # 1. who needs it
         row = copies.find(scribe.key(group, to))
-        passed = scribe.is_root(group, to)
-        there = row >= 0
-        same = np.all([_same(copies, own, row, name) for name in copies.columns()], axis=0)
-        passed |= there & (same | is_newer(copies, row, copies, own))
+        passed = scribe.is_root(group, to) | _same(copies, own, row)
+        passed |= (row >= 0) & is_newer(copies, row, copies, own)
         group, own, to = group[~passed], own[~passed], to[~passed]
         # 2. who gets it
         arrives = scribe.send("replica", copies.key[own] % scribe.state.size, to)
@@ -145,9 +145,22 @@ def replicate(scribe: Scribe, place: np.ndarray) -> None:
         copies.put(scribe.key(letters.group, letters.to), **values)
 
 
-def _same(copies: Copies, one: np.ndarray, other: np.ndarray, name: str) -> np.ndarray:
-    column = getattr(copies, name)
-    return column[one] == column[other]
+def _same(copies: Copies, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Whether copies are the same, by rows of `Copies`; NONE is the same as none."""
+    columns = [getattr(copies, name) for name in copies.columns()]
+    return (other >= 0) & np.all([column[one] == column[other] for column in columns], axis=0)
+
+
+def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Whether one of the k - 1 nearest leaves has a root's state; none is needed if it is alone."""
+    leaves = leaves_by_nearness(scribe, group, root)[:, : scribe.rules.k - 1]
+    at, column = np.nonzero(leaves >= 0)
+    copies = scribe.state.copies
+    own = copies.find(scribe.key(group, root))[at]
+    same = _same(copies, own, copies.find(scribe.key(group[at], leaves[at, column])))
+    found = ~(leaves >= 0).any(axis=1)
+    found[at[same]] = True
+    return found
 
 
 def replicate_changed(scribe: Scribe) -> None:
@@ -159,9 +172,32 @@ def replicate_changed(scribe: Scribe) -> None:
     replicate(scribe, place[scribe.is_root(*scribe.split(place))])
 
 
-def drop_far_copies(scribe: Scribe) -> None:
-    """Who knows k nodes nearer to the groupId than itself drops its copy."""
+def root_is_gone(scribe: Scribe) -> np.ndarray:
+    """Whether the root that a copy names has left the leaf set, or is back without its state."""
+    copies = scribe.state.copies
+    leaves = scribe.overlay.states.leaves[copies.key % scribe.state.size]
+    there = (leaves == copies.root[:, None]).any(axis=1)
+    return ~there | (scribe.state.incarnation[copies.root] != copies.incarnation)
+
+
+def drop_far_copies(scribe: Scribe, passed_on: np.ndarray) -> None:
+    """Who knows k nodes nearer to the groupId than itself drops its copy, once that is safe.
+
+    It says so to the root that it names, and keeps the copy if nobody answers: that root has died,
+    and may have handed over to none of them.  If that root is gone from its leaf set, it keeps the
+    copy until it has passed it on.
+
+    Parameters
+    ----------
+    passed_on : ndarray of int64
+        (group, node) whose copies have come to live nodes in this round.
+    """
     copies = scribe.state.copies
     group, node = scribe.split(copies.key)
-    far = rank(scribe, group, node) >= scribe.rules.k
-    copies.keep(~far | scribe.is_root(group, node))
+    far = np.flatnonzero(
+        (rank(scribe, group, node) >= scribe.rules.k) & ~scribe.is_root(group, node)
+    )
+    safe = np.isin(copies.key[far], passed_on)
+    asks = ~root_is_gone(scribe)[far]
+    safe[asks] = scribe.send("replica goodbye", node[far[asks]], copies.root[far[asks]])
+    copies.drop(far[safe])

@@ -17,6 +17,7 @@ from scribe_spark.scribe.living.replicas import (
     letters_of,
     receive_states,
     replicate,
+    root_is_gone,
 )
 from scribe_spark.scribe.living.scribe import Scribe
 from scribe_spark.scribe.living.state import cause
@@ -32,13 +33,14 @@ def new_leafs(scribe: Scribe) -> None:
     #    not the nearest, passes it on: all at once, to the nearest leaf
     near = rank(scribe, group, node)
     root = scribe.is_root(group, node)
-    sends = np.flatnonzero((near > 0) & (root | _root_is_gone(scribe)))
+    sends = np.flatnonzero((near > 0) & (root | root_is_gone(scribe)))
     leaf = leaves_by_nearness(scribe, group[sends], node[sends])[:, 0]
     arrives = scribe.send("replica", node[sends], leaf)
     sends, leaf = sends[arrives], leaf[arrives]
     order = nearness_order(scribe, group[sends], node[sends])
     sends, leaf = sends[order], leaf[order]
     letters, hands = letters_of(scribe, sends, leaf), root[sends]
+    passed_on = copies.key[sends[~hands]]
     receive_states(scribe, letters)
     handed = letters.take(hands)
     _step_down(scribe, handed.group, handed.sender, handed.to)
@@ -49,16 +51,8 @@ def new_leafs(scribe: Scribe) -> None:
     # 3. roots bring their replicas up to date
     scribe.changed = []
     replicate(scribe, scribe.state.entries.key[scribe.state.entries.root])
-    # 4. who is not of the k nearest drops its copy
-    drop_far_copies(scribe)
-
-
-def _root_is_gone(scribe: Scribe) -> np.ndarray:
-    """Whether the root that a copy names has left the leaf set, or is back without its state."""
-    copies = scribe.state.copies
-    leaves = scribe.overlay.states.leaves[copies.key % scribe.state.size]
-    there = (leaves == copies.root[:, None]).any(axis=1)
-    return ~there | (scribe.state.incarnation[copies.root] != copies.incarnation)
+    # 4. who is not of the k nearest drops its copy, once that is safe
+    drop_far_copies(scribe, passed_on)
 
 
 def _step_down(scribe: Scribe, group: np.ndarray, node: np.ndarray, successor: np.ndarray) -> None:

@@ -19,7 +19,7 @@ from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.living.traffic import Traffic
 from scribe_spark.scribe.living import chains, creating, joining, leaving, roots, sources, upkeep
-from scribe_spark.scribe.living.duplicates import SOURCE_BITS, keep_got, publication_ids
+from scribe_spark.scribe.living.duplicates import SOURCE_BITS, keep_got
 from scribe_spark.scribe.living.emitting import disseminate_with_upcalls, settle
 from scribe_spark.scribe.living.events import GroupEvents, play_group_events
 from scribe_spark.scribe.living.groups import Groups
@@ -60,7 +60,7 @@ class ScribeResult:
     at_root : Joins
         Those that roots have answered, whose children the sources have become.
     sent : Sent
-        Publications and what became of them.
+        Publications of the round, and those that were kept before it, and what became of them.
     deliveries : (ndarray of int64, ndarray of int64, ndarray of int64)
         Group, publication, node; in the order in which they came.
     ages : ndarray of int64
@@ -197,20 +197,16 @@ def _publish(scribe: Scribe, published: tuple[np.ndarray, np.ndarray]) -> source
     sent = sources.find_roots(scribe, *published)
     scribe.close_phase()
     settle(scribe)
-    taken = np.flatnonzero(sent.fate == sources.FATES.index("sent"))
-    group, root = sent.group[taken], sent.root[taken]
-    publication = _names(scribe, sent)[taken]
+    sent = sources.keep(scribe, sent)
+    taken = sent.taken()
+    group, publication, root = taken.group, taken.publication, taken.root
     if scribe.application is None:
         disseminate(scribe, Parcels(publication, group, root, root))
     else:
         disseminate_with_upcalls(scribe, scribe.application, group, publication, root)
     replicate_changed(scribe)
-    return sent
-
-
-def _names(scribe: Scribe, sent: sources.Sent) -> np.ndarray:
-    """The names of publications."""
-    return publication_ids(scribe.number, scribe.overlay.states.known.node[sent.source])
+    sources.acknowledge(scribe, sent)
+    return sources.with_lost_sources(scribe, sent)
 
 
 def _look(
@@ -223,9 +219,8 @@ def _look(
 ) -> ScribeResult:
     """The measurement; writes what it keeps for later rounds."""
     deliveries, again = scribe.deliveries.arrays(), scribe.deliveries.duplicates()
-    names = _names(scribe, sent)
-    note_deliveries(scribe, sent, names, deliveries, again)
-    wrong = out_of_order(scribe, sent, names, deliveries)
+    note_deliveries(scribe, sent, deliveries, again)
+    wrong = out_of_order(scribe, sent, deliveries)
     keep_got(scribe)
     keep_used_values(scribe)
     return ScribeResult(

@@ -25,10 +25,12 @@ from scribe_spark.scribe.living.state import (
     DeadRoots,
     Entries,
     Got,
+    Kept,
     Lacking,
     Missing,
     Publications,
     Repairs,
+    Resent,
     ScribeState,
 )
 from scribe_spark.scribe.living.upcalls import Application
@@ -51,9 +53,11 @@ _SORTED: dict[str, tuple[type[SortedTable], tuple[str, ...]]] = {
     "lacking": (Lacking, _NODE),
 }
 
-_PLAIN: dict[str, type[Publications] | type[Missing] | type[Got]] = {
+_PLAIN: dict[str, type[Kept | Publications | Missing | Resent | Got]] = {
+    "kept": Kept,
     "publications": Publications,
     "missing": Missing,
+    "resent": Resent,
     "got": Got,
 }
 

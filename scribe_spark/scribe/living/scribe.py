@@ -17,7 +17,7 @@ from scribe_spark.scribe.living.deliveries import Deliveries
 from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.messages import MessageStore
 from scribe_spark.scribe.living.rules import ScribeRules
-from scribe_spark.scribe.living.state import NOTHING, ScribeState
+from scribe_spark.scribe.living.state import NOTHING, Kept, ScribeState
 from scribe_spark.scribe.living.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 
@@ -37,6 +37,8 @@ SCRIBE_KINDS = (
     "heartbeat",
     "refresh",
     "replica",
+    "replica goodbye",
+    "acknowledgement",
     "drop child",
 )
 
@@ -117,6 +119,8 @@ class Scribe:
         Nodes that JOINs that repair have come to, their sources too; see `joining`.
     failures : ndarray of int64
         Nodes that died in this round and were the parents of others.
+    died_with_source : Kept
+        Publications whose sources kept them, and died in this round.
     added : list of (ndarray of int64, Joins)
         Parents and the JOINs of their new children, for joinHandler.
     changed : list of ndarray of int64
@@ -146,6 +150,7 @@ class Scribe:
     at_root: list[Joins] = field(default_factory=list)
     repairing: list[np.ndarray] = field(default_factory=list)
     failures: np.ndarray = field(default_factory=whole_numbers)
+    died_with_source: Kept = field(default_factory=Kept)
     added: list[tuple[np.ndarray, Joins]] = field(default_factory=list)
     changed: list[np.ndarray] = field(default_factory=list)
     paid: list[np.ndarray] = field(default_factory=list)
@@ -153,6 +158,11 @@ class Scribe:
     messages: MessageStore = field(default_factory=MessageStore)
     got: np.ndarray | None = None
     found: Found = field(default_factory=Found.nothing)
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether sources keep publications until a root has acknowledged them."""
+        return self.application is not None and self.application.acknowledged
 
     # ---- keys
 

@@ -26,10 +26,12 @@ __all__ = [
     "FAILED",
     "Entries",
     "Got",
+    "Kept",
     "Lacking",
     "Missing",
     "Publications",
     "Repairs",
+    "Resent",
     "ScribeState",
     "cause",
 ]
@@ -154,6 +156,21 @@ class Addresses(SortedTable):
     root: np.ndarray = field(default_factory=whole_numbers)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """Publications that their sources send again, until a root has acknowledged them.
+
+    Attributes
+    ----------
+    group : ndarray of int64
+    publication : ndarray of int64
+        As of `Publications`.
+    """
+
+    group: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
+
+
 @dataclass
 class DeadRoots(SortedTable):
     """Roots that died a short time ago, and in which round; by (group, node)."""
@@ -210,6 +227,23 @@ class Missing:
     late: np.ndarray = field(default_factory=whole_numbers)
 
 
+@dataclass(frozen=True)
+class Resent:
+    """Publications that roots have taken in a later round than that in which they were published.
+
+    Attributes
+    ----------
+    group, publication : ndarray of int64
+        As of `Publications`.
+    taken : ndarray of int64
+        The round in which a root has taken it.
+    """
+
+    group: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
+    taken: np.ndarray = field(default_factory=whole_numbers)
+
+
 @dataclass
 class Lacking(SortedTable):
     """Members that have not got the newest publication of their group; by (group, node).
@@ -242,6 +276,7 @@ class ScribeState:
         K, how many nodes are known.
     incarnation : ndarray of int64, shape (K,)
         The round of a node's last arrival or recovery, or NEVER.
+    kept : Kept
     strangers : SortedTable
         (group, node): a JOIN without the right credentials that nobody has refused yet.
     created : ndarray of bool, shape (G,)
@@ -250,7 +285,7 @@ class ScribeState:
         What an application keeps in the groups' states.
     newest : ndarray of int64, shape (G,)
         The newest publication of each group that a root has taken, or NONE; see `order`.
-    dead_roots, repairs, publications, missing, lacking, got
+    dead_roots, repairs, publications, missing, resent, lacking, got
         For the measures alone, as `newest`.
     """
 
@@ -262,12 +297,14 @@ class ScribeState:
     children: Children = field(default_factory=Children)
     copies: Copies = field(default_factory=Copies)
     addresses: Addresses = field(default_factory=Addresses)
+    kept: Kept = field(default_factory=Kept)
     strangers: SortedTable = field(default_factory=SortedTable)
     values: dict[int, np.ndarray] = field(default_factory=dict)
     dead_roots: DeadRoots = field(default_factory=DeadRoots)
     repairs: Repairs = field(default_factory=Repairs)
     publications: Publications = field(default_factory=Publications)
     missing: Missing = field(default_factory=Missing)
+    resent: Resent = field(default_factory=Resent)
     lacking: Lacking = field(default_factory=Lacking)
     got: Got = field(default_factory=Got)
 

@@ -110,7 +110,15 @@ def _together(table: pd.DataFrame, more: dict[str, np.ndarray]) -> pd.DataFrame:
 
 
 class Application:
-    """Best effort: messages pass unchanged, JOINs carry nothing, members get what arrives."""
+    """Best effort: messages pass unchanged, JOINs carry nothing, members get what arrives.
+
+    Attributes
+    ----------
+    acknowledged : bool
+        Whether sources keep publications until a root has acknowledged them.
+    """
+
+    acknowledged = False
 
     def forward_handler(
         self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame

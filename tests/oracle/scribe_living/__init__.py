@@ -22,13 +22,14 @@ Rounds
     g JOINs of strangers; h dead entries found in d, e, g are dropped and repaired; i new or
     changed roots send replicas; j joinHandler and what it sends. (4) a MULTICASTs go to the roots,
     dead entries are dropped, j for roots that took over; b dissemination; c changed roots send
-    replicas; d heartbeats. (5) measurement (`world.Run.step`).
+    replicas, and acknowledge (24); d heartbeats. (5) measurement (`world.Run.step`).
  2. *Events.* `create, join, quit, publish` name a live node (alive after Pastry's events) and a
     group; at most one of each kind for (group, node) and round. `join` of a member or of a
     stranger that waits (13), `quit` of a non-member are refused. `create` is an event, so that a
     group that was lost can be created again; a join before the creation waits (12).
  3. *Death ends everything* a node knew of Scribe, membership included: entries, copies, addresses,
-    buffers. A node that arrives or recovers has none; its user joins again by an event.
+    buffers, publications that it kept. A node that arrives or recovers has none; its user joins
+    again by an event.
 
 Trees
  4. *Entry* of (group, node) in the tree: entered (round), member, root, parent, join number, last
@@ -90,19 +91,24 @@ Roots
 15. *newLeafs* (3a) is looked at in every round by whoever has a copy of a group's state, root or
     replica; its *rank* is the number of nodes in its leaf set, as it is, nearer to the groupId. A
     copy names the root (node and incarnation: the round of its last arrival or recovery). At once:
-    a root of rank > 0 sends the state to the nearest leaf, and if that is alive it becomes the
-    root and the old one waits (cause `hand-over`; in 3e its JOIN reaches the new one; if it is not
+    a root of rank > 0 sends the state to the nearest leaf, and if that is alive it becomes the root
+    and the old one waits (cause `hand-over`; in 3e its JOIN reaches the new one; if it is not
     member and has no child it leaves); a replica of rank > 0 whose named root is not in its leaf
     set in that incarnation sends its copy to the nearest leaf. A receiver keeps the newest by
     (epoch, version); of equals what it has, else that of the sender nearest to the groupId. Then
-    all with a copy and rank 0 become roots. Then roots send to the k - 1 nearest of their leaf
-    sets that have not the same state and name the same root (which a root knows of its leaves:
-    only the sending is counted, kind `replica`; one to a dead leaf is lost and sent again in the
-    next round; leaves that are roots themselves or have a newer state are passed over; several
-    roots of a group do so in the order of nodeIds). Then
-    replicas of rank >= k drop their copy. k <= l/2 is required: so a node sees all that are
-    nearer. New roots and changed states are sent at once (3i, 4c). A departing root gives its
-    state to the nearest live leaf, asked in order of nearness.
+    all with a copy and rank 0 become roots. Then roots send to the k - 1 nearest of their leaf sets
+    that have not the same state and name the same root (which a root knows of its leaves: only the
+    sending is counted, kind `replica`; one to a dead leaf is lost and sent again in the next round;
+    leaves that are roots themselves or have a newer state are passed over; several roots of a group
+    do so in the order of nodeIds). Then replicas of rank >= k say so to the root that they name
+    (kind `replica goodbye`), and drop their copy if it is alive to hear it: it is the root, or has
+    handed over. Where it has died, undetected, those that are nearer may be newcomers to whom
+    nobody has given a copy, and k of them would push out all copies (III.B.1: the state is at "the
+    k closest nodes", so that it outlives the root). One whose named root is gone from the leaf set,
+    or is back without its state, drops its copy when it has passed it on to a live leaf in this
+    round. k <= l/2 is required: so a node sees all that are nearer. New roots and changed states
+    are sent at once (3i, 4c). A departing root gives its state to the nearest live leaf, asked in
+    order of nearness.
 16. *Becoming root* also happens where Pastry delivers a JOIN or MULTICAST at a node with a copy.
     Such a node sends LEAVE to its parent, if it has one. If it has ever sent a JOIN since it
     entered the tree, its repairing JOIN is delivered at itself: faultHandler, then joinHandler
@@ -126,19 +132,20 @@ Upcalls
     of a node that has sent one before since it entered the tree. Extras are integers; a new
     forwarder's JOIN carries the least of those of the JOINs that made it one.
 18. *Reliable delivery* (`reliable`). Numbers are (epoch << 32) + 1, 2, ... in the order of rounds,
-    then nodeIds of the sources. The application's state at the root, and so at the replicas, is the
-    last number and the messages in the root's buffer that lead up to it without a gap: with numbers
-    alone a message that some subtree has missed would be lost with the root. A node has `last` (all
-    up to there was had), a buffer, and for each child up to where it was served. The buffer has
-    room for B numbers, those that end with the largest that the node has had; an older message
-    finds no room, and of two with one number the later one stays. A JOIN of a new member carries
-    nothing and is answered by an empty retransmission that says where it begins (its user gets no
-    publication of a round before its join, should the parent itself lag); a repairing one carries
-    min(last, what its children still need). A parent that has not got what a child needs asks its
-    own parent, unless its own JOIN of this round asked for as much. What is published while a
-    member's first JOIN waits for its answer is lost for it: it has no number to begin with. What
-    nobody keeps any more is given up: by a retransmission's start, or when the number of what is
-    missing is too old for the buffer. Two roots at once (only on a broken ring) give the same
+    then nodeIds of the sources; what was kept (24) comes in the round in which a root takes it,
+    before what was published later. The application's state at the root, and so at the replicas, is
+    the last number and the messages in the root's buffer that lead up to it without a gap: with
+    numbers alone a message that some subtree has missed would be lost with the root. A node has
+    `last` (all up to there was had), a buffer, and for each child up to where it was served. The
+    buffer has room for B numbers, those that end with the largest that the node has had; an older
+    message finds no room, and of two with one number the later one stays. A JOIN of a new member
+    carries nothing and is answered by an empty retransmission that says where it begins (its user
+    gets no publication of a round before its join, should the parent itself lag); a repairing one
+    carries min(last, what its children still need). A parent that has not got what a child needs
+    asks its own parent, unless its own JOIN of this round asked for as much. What is published
+    while a member's first JOIN waits for its answer is lost for it: it has no number to begin with.
+    What nobody keeps any more is given up: by a retransmission's start, or when the number of what
+    is missing is too old for the buffer. Two roots at once (only on a broken ring) give the same
     numbers to different messages: then some are lost. What is remembered of a child is forgotten
     when that dies: it has to join again, which says anew up to where it is served.
 
@@ -155,7 +162,10 @@ Sources
 Measures
 20. *Expected* are the members at the end of each round from the publication to the deadline (or
     the last round), waiting ones and the source too; delivered in the round: in time; up to the
-    deadline: late; else lost. Refused publications are left out, those without root are not.
+    deadline: late; else lost. Refused publications are left out, those without root are not;
+    those that died with their source before a root had taken them are left out, too, and counted
+    by their fate: nobody but the source has ever had them. A publication that is sent again counts
+    from the round in which it was published: late at best. Its *fate* is the last one.
     *Duplicates*: payloads taken up to the deadline by a member that has had the publication.
 21. *Orphans*: in the tree at the end of a round, not root, and no live node is both its parent
     and has it as a child. *Causes* of JOINs: `state.CAUSES` and `ask`; every JOIN that is sent is
@@ -169,4 +179,25 @@ Measures
     failed`, or if it is the own JOIN of a node that became a forwarder by one that repairs; all
     nodes that it was at take part in the repair.
 23. *Settings* (`groups.Settings`): times at least 1, child_timeout > refresh, 1 <= k <= l/2.
+
+Sources of reliable delivery
+24. *Kept publications.* JSAC III.B: "Scribe provides only best-effort delivery", and III.B.2 makes
+    it reliable from the root on, which numbers messages; nothing there helps a message that finds
+    no root, since the old one has failed and the new one is not known yet. Where an application
+    acknowledges (`Application.acknowledged`), a source therefore keeps a publication until the
+    root has answered it, and sends all that it keeps again in the next round, as 19 has it; its
+    name (round, group, source) stays, which is its number at the source. Fates: `kept` in each
+    round in which it stays with the source; `no root` when it is given up, `deadline` rounds after
+    it was published, by when it counts as lost; `source died`, in the round of that death. A group
+    that is lost ends so, or takes what is kept when it is created again before.
+    *A root takes* a publication only if one of its k - 1 nearest leaves has its state already (or
+    k = 1, or it has no leaf): so one will have the number, and what it is the number of, by the end
+    of the round (4c). Roots that are new send replicas before (4a). Then, in 4c, it sends
+    `acknowledgement` to the source, if that is another node; also to one that it refuses. A
+    publication that is numbered is therefore at a replica, and acknowledged, in the same round, in
+    which nobody dies any more: none is numbered twice, and no root need remember whose publications
+    it has numbered. (On a network the acknowledgement could be lost with the root; then the names
+    in the group's state tell the next one what is numbered already.)
+    All that a root takes in a round it takes by round of publication, then nodeId of the source:
+    so those of a source stay in order.
 """

@@ -12,6 +12,7 @@ PARTS = (
     "children",
     "copies",
     "addresses",
+    "kept",
     "deliveries",
     "fates",
     "joins",

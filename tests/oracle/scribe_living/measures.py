@@ -23,10 +23,11 @@ class PublicationResult:
 
 
 def publications(run: Run) -> list[PublicationResult]:
-    """Of every publication that was not refused.
+    """Of every publication that was not refused, and whose source did not die with it.
 
-    Expected are the members at the end of each round from the publication to the deadline (or the
-    last round played), the source too; what was delivered after that is lost.
+    Its fate is the last one that it had.  Expected are the members at the end of each round from
+    the publication to the deadline (or the last round played), the source too; what was delivered
+    after that is lost.
     """
     seen = {snapshot.round: snapshot for snapshot in run.seen}
     delivered = {
@@ -34,29 +35,29 @@ def publications(run: Run) -> list[PublicationResult]:
         for at, snapshot in sorted(seen.items(), reverse=True)
         for publication, node in snapshot.deliveries
     }
+    fates = {publication: fate for one in run.seen for publication, fate in one.fates}
     results = []
-    for first, snapshot in sorted(seen.items()):
+    for publication, fate in fates.items():
+        if fate in ("refused", "source died"):
+            continue
+        first, group, _ = publication
         until = min(first + run.scribe.settings.deadline, max(seen))
-        for publication, fate in snapshot.fates:
-            if fate == "refused":
-                continue
-            group = publication[1]
-            expected = frozenset.intersection(
-                *(seen[at].members.get(group, frozenset()) for at in range(first, until + 1))
+        expected = frozenset.intersection(
+            *(seen[at].members.get(group, frozenset()) for at in range(first, until + 1))
+        )
+        when = [delivered.get((publication, node), until + 1) for node in expected]
+        in_time, lost = when.count(first), sum(at > until for at in when)
+        results.append(
+            PublicationResult(
+                publication,
+                fate,
+                len(expected),
+                in_time,
+                len(when) - in_time - lost,
+                lost,
+                sum(one.duplicates.get(publication, 0) for one in run.seen),
             )
-            when = [delivered.get((publication, node), until + 1) for node in expected]
-            in_time, lost = when.count(first), sum(at > until for at in when)
-            results.append(
-                PublicationResult(
-                    publication,
-                    fate,
-                    len(expected),
-                    in_time,
-                    len(when) - in_time - lost,
-                    lost,
-                    sum(one.duplicates.get(publication, 0) for one in run.seen),
-                )
-            )
+        )
     return results
 
 
@@ -74,10 +75,11 @@ def late_deliveries(snapshot: Snapshot) -> dict[int, int]:
 def out_of_order(run: Run, numbered: bool) -> dict[int, list[tuple[Publication, int]]]:
     """Round -> deliveries after the same member has got a newer publication since it joined.
 
-    Newer is what roots number later, which is the order of rounds, then of the sources' nodeIds;
-    where nothing is numbered it is what was sent in a later round.
+    Newer is what roots number later: what they take in a later round, and of one round in the order
+    of `sources.in_order`; where nothing is numbered it is what was sent in a later round.
     """
     idents = run.scribe.overlay.idents
+    taken = {one: seen.round for seen in run.seen for one, fate in seen.fates if fate == "sent"}
     got: dict[tuple[int, int], list[tuple[int, ...]]] = {}
     found: dict[int, list[tuple[Publication, int]]] = {}
     for snapshot in run.seen:
@@ -86,7 +88,7 @@ def out_of_order(run: Run, numbered: bool) -> dict[int, list[tuple[Publication, 
         found[snapshot.round] = []
         for publication, node in snapshot.ordered:
             at, group, source = publication
-            place = (at, idents[source]) if numbered else (at,)
+            place = (taken[publication], at, idents[source]) if numbered else (at,)
             had = got.setdefault((group, node), [])
             if any(other > place for other in had):
                 found[snapshot.round].append((publication, node))
@@ -145,6 +147,12 @@ def rounds_until_repaired(run: Run) -> dict[tuple[int, int], int | None]:
                 results[died, node] = at - died
                 break
     return results
+
+
+def with_two_roots(snapshot: Snapshot) -> set[int]:
+    """Groups that had several roots after a round: only on a broken ring."""
+    roots = Counter(group for group, _, _, root, *_ in snapshot.entries if root)
+    return {group for group, count in roots.items() if count > 1}
 
 
 def calm(run: Run) -> set[int]:

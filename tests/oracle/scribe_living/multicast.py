@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .figures import deliver_multicast
 from .roots import is_root
-from .sources import Accepted
+from .sources import Sent
 from .state import Scribe
 from .upcalls import Ask, Join, Payload
 
@@ -12,12 +12,12 @@ from .upcalls import Ask, Join, Payload
 Parcel = tuple[int, int, int, Payload]
 
 
-def number(scribe: Scribe, accepted: Accepted) -> list[Parcel]:
-    """The roots take what they accepted: messages from themselves to themselves."""
+def number(sent: list[Sent]) -> list[Parcel]:
+    """The roots take publications, in the order given: messages from themselves to themselves."""
+    taken = [(one.publication, one.root) for one in sent if one.fate == "sent"]
     return [
-        (group, root, root, Payload(place, (publication,)))
-        for (group, root), publications in sorted(accepted.items())
-        for place, publication in enumerate(publications)
+        (publication[1], root, root, Payload(place, (publication,)))
+        for place, (publication, root) in enumerate(taken)
     ]
 
 

@@ -70,6 +70,8 @@ class Record:
 class Reliable(Application):
     """The application; `size` is B, the messages that a node keeps."""
 
+    acknowledged = True
+
     size: int = 64
     records: dict[tuple[int, int], Record] = field(default_factory=dict)
 

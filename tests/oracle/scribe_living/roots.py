@@ -38,7 +38,7 @@ def new_leafs(scribe: Scribe) -> None:
        the nearest, passes it on; all at once.
     2. Who has a copy and is the nearest becomes the root; roots that handed over join under it.
     3. Roots bring their replicas up to date.
-    4. Who is not of the k nearest drops its copy.
+    4. Who is not of the k nearest drops its copy, once that is safe.
     """
     handed = []
     letters = []
@@ -51,6 +51,7 @@ def new_leafs(scribe: Scribe) -> None:
         elif root_is_gone(scribe, group, node):
             letters.append(Letter(group, node, nearest, scribe.copies[group, node]))
     letters = [one for one in letters if scribe.overlay.send("replica", one.sender, one.to)]
+    passed_on = {(one.group, one.sender) for one in letters}
     handed = [one for one in handed if scribe.overlay.send("replica", one.sender, one.to)]
     for one in by_nearness(scribe, letters + handed):
         receive_state(scribe, one.group, one.to, one.copy)
@@ -64,7 +65,7 @@ def new_leafs(scribe: Scribe) -> None:
     for group in sorted(scribe.groups):
         for root in scribe.roots(group):
             replicate(scribe, group, root)
-    drop_far_copies(scribe)
+    drop_far_copies(scribe, passed_on)
 
 
 def by_nearness(scribe: Scribe, letters: list[Letter]) -> list[Letter]:
@@ -153,16 +154,32 @@ def replicate_changed(scribe: Scribe) -> None:
     scribe.changed = set()
 
 
-def drop_far_copies(scribe: Scribe) -> None:
-    """Who knows k nodes nearer to the groupId than itself drops its copy."""
+def has_replica(scribe: Scribe, group: int, root: int) -> bool:
+    """Whether one of the k - 1 nearest leaves has a root's state; none is needed if it is alone."""
+    leaves = scribe.leaves_by_nearness(group, root)[: scribe.settings.replicas - 1]
+    own = scribe.copies[group, root]
+    return not leaves or any(scribe.copies.get((group, leaf)) == own for leaf in leaves)
+
+
+def drop_far_copies(scribe: Scribe, passed_on: set[tuple[int, int]]) -> None:
+    """Who knows k nodes nearer to the groupId than itself drops its copy, once that is safe.
+
+    It says so to the root that it names, and keeps the copy if nobody answers; if that root is
+    gone from its leaf set, it keeps the copy until it has passed it on (CHOICE 15).
+    """
     far = [
         (group, node)
         for group, node in sorted(scribe.copies)
         if not is_root(scribe, group, node)
         and rank(scribe, group, node) >= scribe.settings.replicas
     ]
-    for key in far:
-        del scribe.copies[key]
+    for group, node in far:
+        if root_is_gone(scribe, group, node):
+            safe = (group, node) in passed_on
+        else:
+            safe = scribe.overlay.send("replica goodbye", node, scribe.copies[group, node].root)
+        if safe:
+            del scribe.copies[group, node]
 
 
 def lost_groups(scribe: Scribe, created: set[int]) -> set[int]:

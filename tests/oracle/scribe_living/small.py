@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..living.draws import Plane, keyed_draw, random_idents
 from ..living.overlay import Overlay, Rules
 from ..living.perfect import enter_perfect
@@ -22,12 +24,16 @@ def world(
     access: Access | None = None,
     rules: Rules | None = None,
     present: int = COUNT,
+    here: Collection[int] | None = None,
 ) -> Run:
-    """Sixty nodes with perfect tables and one group, whose groupId is drawn."""
+    """Sixty nodes with perfect tables and one group, whose groupId is drawn.
+
+    The first `present` of them are there at the beginning, or those that are `here`.
+    """
     rules = rules or Rules(b=2, l=16)
     idents = random_idents(COUNT, seed)
     overlay = Overlay(idents, Plane(COUNT, seed, 20), keyed_draw(seed), rules)
-    enter_perfect(overlay, range(present))
+    enter_perfect(overlay, sorted(range(present) if here is None else here))
     key = keyed_draw(seed)("key", among=RING)
     groups = {G: Group(key, access or Access())}
     return Run(Scribe(overlay, groups, settings or Settings(), application or Application()))

@@ -85,6 +85,8 @@ class Scribe:
         (group, source) -> the root's address that it keeps.
     incarnation
         node -> round of its last arrival or recovery; absent: from the beginning.
+    kept
+        Publications that their sources send again, until a root has acknowledged them.
     strangers
         (group, node): a JOIN without the right credentials that nobody has refused yet.
     changed
@@ -105,6 +107,7 @@ class Scribe:
     copies: dict[tuple[int, int], Copy] = field(default_factory=dict)
     addresses: dict[tuple[int, int], int] = field(default_factory=dict)
     incarnation: dict[int, int] = field(default_factory=dict)
+    kept: set[Publication] = field(default_factory=set)
     strangers: set[tuple[int, int]] = field(default_factory=set)
     changed: set[tuple[int, int]] = field(default_factory=set)
     added: list[tuple[int, Join]] = field(default_factory=list)
@@ -115,6 +118,7 @@ class Scribe:
     at_root: list[tuple[int, int]] = field(default_factory=list)  # group, new child of the root
     repairing: set[int] = field(default_factory=set)  # nodes that JOINs that repair were at
     refused: Counter[str] = field(default_factory=Counter)
+    died: list[Publication] = field(default_factory=list)  # kept ones, with their sources
     deliveries: list[tuple[Publication, int]] = field(default_factory=list)  # in order
     duplicates: Counter[Publication] = field(default_factory=Counter)
 
@@ -196,5 +200,7 @@ class Scribe:
             for key in [key for key in table if key[1] == node]:
                 del table[key]
         self.strangers = {pair for pair in self.strangers if pair[1] != node}
+        self.died += [one for one in self.kept if one[2] == node]
+        self.kept -= set(self.died)
         self.got = {pair for pair in self.got if pair[1] != node}
         self.application.node_died(node)

@@ -11,7 +11,7 @@ import pytest
 from ..living.measures import wrong_leaf_sets
 from .cases import World, random_world
 from .compare import differences
-from .measures import attached, calm, publications
+from .measures import attached, calm, publications, with_two_roots
 from .upcalls import Publication
 from .world import Run, Snapshot
 
@@ -61,10 +61,12 @@ def trees_are_right(run: Run, seen: Snapshot, quiet: set[int]) -> None:
             if at == group and (group, child) in up and up[group, child] == node
         ]
         assert len({child for child, _ in parents}) == len(parents)
-        members = seen.members.get(group, frozenset())
+        entries, members = run.scribe.entries, seen.members.get(group, frozenset())
         for publication, nodes in of.items():
             if publication[1] == group:
-                assert sorted(nodes) == sorted(members)
+                at = publication[0]
+                expected = [node for node in members if entries[group][node].joined <= at]
+                assert sorted(nodes) == sorted(expected)
 
 
 def lists_are_kept(world: World, run: Run, seen: Snapshot) -> None:
@@ -109,22 +111,29 @@ def test_reliable_mode(seed: int) -> None:
     idents = run.scribe.overlay.idents
     created = Counter(group for seen in run.seen for group, _ in seen.created)
     repaired = {group for group in calm(run) if created[group] == 1}
-    for seen in run.seen:
-        roots = Counter(group for group, _, _, root, *_ in seen.entries if root)
-        repaired -= {group for group, count in roots.items() if count > 1}
-    last: dict[tuple[int, int], tuple[int, int]] = {}
-    missing: dict[tuple[int, int], set[Publication]] = {}  # members that have begun
+    two_roots = {group for seen in run.seen for group in with_two_roots(seen)}
+    repaired -= two_roots
+    last: dict[tuple[int, int], tuple[int, int, int]] = {}
+    since: dict[tuple[int, int], int] = {}  # members that have begun -> in which round
+    missing: dict[tuple[int, int], set[Publication]] = {}
+    taken: dict[Publication, int] = {}
     for seen in run.seen:
         members = {(group, node) for group, nodes in seen.members.items() for node in nodes}
-        missing = {member: left for member, left in missing.items() if member in members}
-        missing |= {one: set() for one in (members & attached(seen)) - set(missing)}
+        since = {member: at for member, at in since.items() if member in members}
+        since |= {one: seen.round for one in (members & attached(seen)) - set(since)}
+        missing = {member: missing.get(member, set()) for member in since}
         for publication, fate in seen.fates:
-            for (group, _), left in missing.items():
-                if fate == "sent" and publication[1] == group:
+            if fate != "sent":
+                continue
+            assert publication not in taken
+            taken[publication] = seen.round
+            for (group, node), left in missing.items():
+                if publication[1] == group and since[group, node] <= publication[0]:
                     left.add(publication)
         for (at, group, source), node in seen.ordered:
-            place = (at, idents[source])  # the root takes a round's by nodeId of the source
-            assert last.get((group, node), (-1, -1)) < place
+            # the root takes a round's in the order of their rounds, then nodeIds of the sources
+            place = (taken[at, group, source], at, idents[source])
+            assert last.get((group, node), (-1, -1, -1)) < place or group in two_roots
             last[group, node] = place
             missing.get((group, node), set()).discard((at, group, source))
     assert all(not left for (group, _), left in missing.items() if group in repaired)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from .groups import Access, Group, Settings
-from .measures import attached, calm
+from .measures import attached, calm, publications
 from .reliable import Reliable
 from .roots import become_root
 from .small import COUNT, G, children_of, grown, inner_node, quiet, world
+from .world import Run
 
 
 def test_the_last_member_that_quits_leaves_the_root_alone() -> None:
@@ -74,8 +77,9 @@ def test_a_group_whose_holders_all_fail_is_lost_and_can_be_created_again() -> No
     publish = tuple((at, source, "publish", G) for at in (1, 2, 8))
     quiet(run, 6, (*publish, *((2, node, "fail") for node in holders)))
     assert all(seen.lost_groups == ([G] if seen.round >= 2 else []) for seen in run.seen)
-    assert run.seen[2].fates == [((2, G, source), "no root")]
+    assert [seen.fates for seen in run.seen[2:7]] == [[((2, G, source), "kept")]] * 5
     run.step(7, [(7, creator, "create", G)])
+    assert run.seen[7].fates == [((2, G, source), "sent")]  # at the last moment: its deadline
     assert run.seen[7].created == [(G, creator)]
     assert run.seen[7].lost_groups == [G]  # until it was created
     quiet(run, 1, publish)
@@ -84,6 +88,112 @@ def test_a_group_whose_holders_all_fail_is_lost_and_can_be_created_again() -> No
     assert members == set(range(30)) - holders
     assert {node for _, node in run.seen[8].deliveries} == members
     assert G in calm(run)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_finds_no_root_is_kept_and_sent_again(seed: int) -> None:
+    run, newcomer, root = grown_without_nearest(seed, application=Reliable(8))
+    source = next(node for node in range(30, COUNT) if node not in (newcomer, root))
+    quiet(run, 4, ((1, root, "fail"), (1, newcomer, "arrive"), (1, source, "publish", G)))
+    fates = [seen.fates for seen in run.seen[1:]]
+    assert fates == [[((1, G, source), "kept")], [((1, G, source), "sent")], [], []]
+    assert run.scribe.kept == set()
+    assert [seen.counts.get("acknowledgement", 0) for seen in run.seen[1:]] == [0, 1, 0, 0]
+    (result,) = publications(run)
+    assert (result.lost, result.late) == (0, result.expected)
+    assert result.expected > 20
+    delivered = [one for seen in run.seen for one in seen.ordered]
+    assert len(delivered) == len(set(delivered))
+
+
+def test_what_is_kept_is_given_up_at_its_deadline() -> None:
+    run = world(application=Reliable(8), settings=Settings(deadline=2))
+    run.step(0, [(0, 3, "publish", G)])  # there is no such group
+    quiet(run, 3)
+    fates = [[fate for _, fate in seen.fates] for seen in run.seen]
+    assert fates == [["kept"], ["kept"], ["no root"], []]
+    assert run.scribe.kept == set()
+
+
+def test_what_is_kept_dies_with_its_source() -> None:
+    run = world(application=Reliable(8))
+    run.step(0, [(0, 3, "publish", G), (0, 5, "publish", G)])
+    run.step(1, [(1, 3, "fail")])
+    run.step(2, [(2, 3, "recover"), (2, 4, "create", G)])
+    assert run.seen[1].fates == [((0, G, 3), "source died"), ((0, G, 5), "kept")]
+    assert run.seen[2].fates == [((0, G, 5), "sent")]
+    assert [result.publication for result in publications(run)] == [(0, G, 5)]
+
+
+def test_a_root_without_a_live_replica_takes_nothing() -> None:
+    run = grown(application=Reliable(8), settings=Settings(replicas=2))
+    root, replica = sorted({node for _, node, *_ in run.seen[0].copies}, key=nearness_of(run))
+    quiet(run, 2, ((1, replica, "fail"), (1, root, "publish", G)))
+    fates = [seen.fates for seen in run.seen[1:]]
+    assert fates == [[((1, G, root), "kept")], [((1, G, root), "sent")]]
+    assert not any("acknowledgement" in seen.counts for seen in run.seen)  # it is its own
+
+
+def test_a_refused_publication_is_not_sent_again() -> None:
+    run = grown(application=Reliable(8), access=Access(multicast=frozenset({3})))
+    source = next(node for node in range(40, COUNT) if node != run.scribe.roots(G)[0])
+    quiet(run, 2, ((1, source, "publish", G),))
+    assert [[fate for _, fate in seen.fates] for seen in run.seen[1:]] == [["refused"], []]
+    assert run.seen[1].counts["acknowledgement"] == 1
+
+
+def test_best_effort_keeps_and_acknowledges_nothing() -> None:
+    run = world()
+    run.step(0, [(0, 3, "publish", G)])
+    run.step(1, [(1, 4, "create", G)])
+    run.step(2, [(2, 3, "publish", G)])
+    assert [fate for seen in run.seen for _, fate in seen.fates] == ["no root", "sent"]
+    assert not any("acknowledgement" in seen.counts for seen in run.seen)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_newcomers_do_not_push_out_the_copies_of_a_root_that_has_died(seed: int) -> None:
+    """k newcomers arrive nearer than all replicas in the round in which the root fails."""
+    nearest = sorted(range(COUNT), key=nearness_of(world(seed)))
+    newcomers, (root, replica) = nearest[:2], nearest[2:4]
+    run = world(seed, settings=Settings(replicas=2), here=set(nearest[2:]))
+    run.step(0, [(0, node, kind, G) for node in nearest[2:32] for kind in kinds(node, root)])
+    assert {node for _, node, *_ in run.seen[0].copies} == {root, replica}
+    run.step(1, [(1, root, "fail"), *((1, node, "arrive") for node in newcomers)])
+    assert run.seen[1].counts["lost replica goodbye"] == 1
+    assert [node for _, node, *_ in run.seen[1].copies] == [replica]
+    quiet(run, 2)
+    assert all(seen.lost_groups == [] for seen in run.seen)
+    assert run.scribe.roots(G) == newcomers[:1]
+    assert {node for _, node, *_ in run.seen[-1].copies} == set(newcomers)
+
+
+def test_a_replica_that_is_far_says_goodbye_to_the_root() -> None:
+    run, newcomer, root = grown_without_nearest(0, settings=Settings(replicas=2))
+    run.step(1, [(1, newcomer, "arrive")])
+    assert run.seen[1].counts["replica goodbye"] == 1
+    assert "lost replica goodbye" not in run.seen[1].counts
+    assert {node for _, node, *_ in run.seen[1].copies} == {newcomer, root}
+
+
+def nearness_of(run: Run) -> Callable[[int], tuple[int, int]]:
+    """The order of "numerically closest to the groupId"."""
+    return lambda node: run.scribe.nearness(G, node)
+
+
+def kinds(node: int, creator: int) -> tuple[str, ...]:
+    """Events of a node in round 0."""
+    return ("create", "join") if node == creator else ("join",)
+
+
+def grown_without_nearest(seed: int, **others: object) -> tuple[Run, int, int]:
+    """A grown group without the node nearest to the groupId, which may arrive; its root."""
+    newcomer, root = sorted(range(COUNT), key=nearness_of(world(seed)))[:2]
+    run = world(seed, here=set(range(COUNT)) - {newcomer}, **others)
+    members = [node for node in range(30) if node != newcomer]
+    run.step(0, [(0, root, "create", G), *((0, node, "join", G) for node in members)])
+    assert run.scribe.roots(G) == [root]
+    return run, newcomer, root
 
 
 def test_creating_a_group_twice_or_without_permission_changes_nothing() -> None:

@@ -78,7 +78,15 @@ class Change:
 
 
 class Application:
-    """Best effort: messages pass unchanged, JOINs carry nothing, members get what arrives."""
+    """Best effort: messages pass unchanged, JOINs carry nothing, members get what arrives.
+
+    Attributes
+    ----------
+    acknowledged
+        Whether sources keep publications until a root has acknowledged them (CHOICE 24).
+    """
+
+    acknowledged = False
 
     def forward_handler(
         self, here: Local, message: Payload

@@ -34,9 +34,11 @@ class Snapshot:
     copies: list[tuple[int, int, int, int, int, int]]
     # group, node, epoch, version, whom it takes for the root, creator
     addresses: list[tuple[int, int, int]]  # group, source, root
+    kept: list[Publication]  # by their sources
     deliveries: list[tuple[Publication, int]]  # sorted; `ordered` as they came
     ordered: list[tuple[Publication, int]]
-    fates: list[tuple[Publication, str]]  # sent | refused | no root
+    fates: list[tuple[Publication, str]]  # of the round's, and of those kept before
+    # sent | refused | no root | kept | source died
     joins: list[tuple[int, int, str]]  # group, node, cause
     created: list[tuple[int, int]]  # group, creator
     lost_groups: list[int]
@@ -88,7 +90,7 @@ class Run:
         counts, sides = Counter(overlay.counts), pastry.leaf_sets(overlay)
         scribe.joins, scribe.deliveries = [], []
         scribe.at_root, scribe.repairing = [], set()
-        scribe.refused, scribe.duplicates = Counter(), Counter()
+        scribe.refused, scribe.duplicates, scribe.died = Counter(), Counter(), []
         group_events = self.play_events(list(events))  # (1)
         pastry.mend(overlay)  # (2)
         if not overlay.live:
@@ -188,13 +190,15 @@ class Run:
         """(4) Publications go to the roots and down the trees."""
         scribe = self.scribe
         phase = Phase(scribe.overlay)
-        accepted, fates = sources.find_roots(scribe, phase, published)
+        sent = sources.find_roots(scribe, phase, published)
         phase.close()
         multicast.settle(scribe)
-        parcels = multicast.number(scribe, accepted)
-        multicast.disseminate(scribe, parcels)
+        sources.keep(scribe, sent)
+        multicast.disseminate(scribe, multicast.number(sent))
         roots.replicate_changed(scribe)
-        return sorted(fates)
+        sources.acknowledge(scribe, sent)
+        fates = [(one.publication, one.fate) for one in sent]
+        return sorted(fates + [(publication, "source died") for publication in scribe.died])
 
     def look(
         self,
@@ -234,6 +238,7 @@ class Run:
                 for place, copy in sorted(scribe.copies.items())
             ],
             addresses=[(*place, root) for place, root in sorted(scribe.addresses.items())],
+            kept=sorted(scribe.kept),
             deliveries=sorted(scribe.deliveries),
             ordered=list(scribe.deliveries),
             fates=fates,
