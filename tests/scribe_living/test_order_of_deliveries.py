@@ -110,8 +110,10 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
     known = Ring(ids, ids, numbers, numbers)
     groups = Groups(np.arange(GROUPS), Keys(ids[:GROUPS], ids[:GROUPS]), NODES)
     state = ScribeState.empty(NODES, GROUPS)
-    had: dict[tuple[int, int], list[tuple[int, int]]] = {}  # of members: round, source
-    ever: list[tuple[int, int, int]] = []  # group, round, source
+    # of members: round in which the root took it, round of publication, source
+    had: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    taken: dict[tuple[int, int, int], int] = {}  # group, round, source
+    kept: list[tuple[int, int, int]] = []
     for number in range(ROUNDS):
         # 1. members join and quit
         for group, node in np.ndindex(GROUPS, NODES):
@@ -129,15 +131,19 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
                 del had[group, node]
         # 2. publications, and who gets what
         sent = [one for one in np.ndindex(GROUPS, NODES) if pick.random() < 0.06]
-        fates = [int(pick.random() < 0.2) * FATES.index("no root") for _ in sent]
         fresh = [(group, number, source) for group, source in sent]
-        ever += [one for one, fate in zip(fresh, fates, strict=True) if not fate]
-        late = [one for one in ever if one[1] < number and pick.random() < 0.05]
+        under_way = sorted(kept + fresh)
+        fates = [pick.choice(["sent"] * 6 + ["no root", "kept", "kept"]) for _ in under_way]
+        of = list(zip(under_way, fates, strict=True))
+        kept = [one for one, fate in of if fate == "kept"]
+        now = [one for one, fate in of if fate == "sent"]
+        late = [one for one in taken if pick.random() < 0.05]
+        taken |= dict.fromkeys(now, number)
         got = [
             (*one, node)
-            for one in late + [one for one in fresh if one in ever]
+            for one in late + now
             for node in range(NODES)
-            if (one[0], node) in had and pick.random() < (0.7 if one[1] == number else 0.3)
+            if (one[0], node) in had and pick.random() < (0.7 if one in now else 0.3)
         ]
         got = [got[at] for at in pick.permutation(len(got))]
         missing = [
@@ -152,19 +158,20 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
             application=Application(),
             overlay=SimpleNamespace(states=SimpleNamespace(known=known)),
             state=state,
+            groups=groups,
             number=number,
             key=lambda group, node: group * NODES + node,
         )
-        group, source = np.array(sent, dtype=np.int64).reshape(-1, 2).T
-        given = Sent(group, source, source, np.array(fates, dtype=np.int8))
+        group, at, source = np.array(under_way, dtype=np.int64).reshape(-1, 3).T
+        fate = np.array([FATES.index(one) for one in fates], dtype=np.int8)
+        given = Sent(group, source, at << 32 | numbers[source], source, fate)
         to, at, by, node = np.array(got, dtype=np.int64).reshape(-1, 4).T
-        ours = order.out_of_order(
-            scribe, given, number << 32 | numbers[source], (to, at << 32 | numbers[by], node)
-        )
+        ours = order.out_of_order(scribe, given, (to, at << 32 | numbers[by], node))
         theirs = []
-        for one, *place, member in got:
-            theirs.append(any(other > tuple(place) for other in had[one, member]))
-            had[one, member].append(tuple(place))
+        for one, at, by, member in got:
+            place = (taken[one, at, by], at, by)
+            theirs.append(any(other > place for other in had[one, member]))
+            had[one, member].append(place)
         assert ours.tolist() == theirs
         if seed % 2:
             state = from_tables(to_tables(state, groups, known), groups, known)

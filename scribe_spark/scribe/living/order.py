@@ -56,9 +56,7 @@ def out_of_order(
     taken = sent.taken()
     newest = _newest(scribe, taken)
     _remember_resent(scribe, taken)
-    missed = state.missing.publication == newest[state.missing.group]
-    missed &= (state.missing.late < 0) & np.isin(state.missing.group, taken.group)
-    lacks = scribe.key(state.missing.group[missed], state.missing.node[missed])
+    lacks = _may_lack(scribe, newest)
     places = np.concatenate([lacks, scribe.key(group, node)])
     place, which = np.unique(places, return_inverse=True)
     # 2. member by member what it had, then what it got: whether anything before was newer
@@ -91,6 +89,21 @@ def _newest(scribe: Scribe, taken: Sent) -> np.ndarray:
     is_last = np.append(group[1:] != group[:-1], True)[: len(group)]  # in the order of roots
     newest[group[is_last]] = taken.publication[is_last]
     return newest
+
+
+def _may_lack(scribe: Scribe, newest: np.ndarray) -> np.ndarray:
+    """Members, by (group, node), of which some lack the newest publication of this round."""
+    state, size = scribe.state, scribe.state.size
+    # 1. of those that were published in it, it is known who has missed them
+    missed = state.missing.publication == newest[state.missing.group]
+    missed &= state.missing.publication >> SOURCE_BITS == scribe.number
+    lacks = scribe.key(state.missing.group[missed], state.missing.node[missed])
+    # 2. of others all members, also those that have joined since
+    resent = (state.resent.taken == scribe.number) & (
+        state.resent.publication == newest[state.resent.group]
+    )
+    members = state.entries.key[state.entries.member]
+    return np.union1d(lacks, members[np.isin(members // size, state.resent.group[resent])])
 
 
 def _remember_resent(scribe: Scribe, taken: Sent) -> None:
@@ -126,7 +139,7 @@ def _had(scribe: Scribe, place: np.ndarray) -> np.ndarray:
     state = scribe.state
     newest = state.newest[place // state.size]
     joined = state.entries.joined[state.entries.find(place)]
-    had = np.where(newest >> SOURCE_BITS >= joined, newest, NONE)
+    had = np.where(_taken(scribe, place // state.size, newest) >= joined, newest, NONE)
     row = state.lacking.find(place)
     had[row >= 0] = state.lacking.newest[row[row >= 0]]
     return had
@@ -134,18 +147,23 @@ def _had(scribe: Scribe, place: np.ndarray) -> np.ndarray:
 
 def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
     """Places of publications in the order of roots, from 1 on; 0 for NONE."""
-    resent = scribe.state.resent
+    known, there = scribe.overlay.states.known, publication >= 0
+    position = known.positions(np.where(there, publication & SOURCE, known.node[0]))
     published = publication >> SOURCE_BITS
-    key = publication_keys(scribe, resent.group, resent.publication, 0)
-    order = np.argsort(key)
-    row = look_up(key[order], publication_keys(scribe, group, publication, 0))
-    taken = published.copy()
-    taken[row >= 0] = resent.taken[order[row[row >= 0]]]
-    source = np.where(publication >= 0, publication & SOURCE, scribe.overlay.states.known.node[0])
-    position = scribe.overlay.states.known.positions(source)
-    what = np.stack([np.where(publication >= 0, taken, NONE), published, position])
+    what = np.stack([_taken(scribe, group, publication), published, position])
     order = np.lexsort(what[::-1])
     differs = (what[:, order[1:]] != what[:, order[:-1]]).any(axis=0)
     rank = np.empty(len(publication), dtype=np.int64)
     rank[order] = np.cumsum(np.r_[True, differs][: len(order)])
-    return np.where(publication >= 0, rank, 0)
+    return np.where(there, rank, 0)
+
+
+def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
+    """The rounds in which roots have taken publications, NONE for NONE."""
+    resent = scribe.state.resent
+    key = publication_keys(scribe, resent.group, resent.publication, 0)
+    order = np.argsort(key)
+    row = look_up(key[order], publication_keys(scribe, group, publication, 0))
+    taken = publication >> SOURCE_BITS
+    taken[row >= 0] = resent.taken[order[row[row >= 0]]]
+    return taken

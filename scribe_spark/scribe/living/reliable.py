@@ -36,7 +36,7 @@ class _Served(SortedTable):
 
 
 class Reliable(Remembering):
-    """The application at all of `nodes` nodes; `size` is B."""
+    """The application at all of `nodes` nodes; `size` is B; sources keep what is not taken."""
 
     acknowledged = True
 

@@ -158,7 +158,7 @@ def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarr
     copies = scribe.state.copies
     own = copies.find(scribe.key(group, root))[at]
     same = _same(copies, own, copies.find(scribe.key(group[at], leaves[at, column])))
-    found = ~(leaves >= 0).any(axis=1)
+    found = np.count_nonzero(leaves >= 0, axis=1) == 0
     found[at[same]] = True
     return found
 

@@ -15,6 +15,7 @@ from .measures import attached, calm, publications, with_two_roots
 from .upcalls import Publication
 from .world import Run, Snapshot
 
+FATES = ("sent", "refused", "no root", "kept", "source died")
 SEEDS = [*range(50), 118, 257, 350, 640, 882, 979]  # the last six were wrong once
 
 
@@ -156,6 +157,10 @@ def test_worlds_are_of_many_kinds() -> None:
     assert max(world.count for world in worlds) <= 60
     assert max(world.rounds for world in worlds) <= 30
     assert {world.buffer for world in worlds} == {None, 4, 64}
-    causes = {cause for world in worlds for seen in world.play().seen for *_, cause in seen.joins}
+    rounds = [seen for world in worlds for seen in world.play().seen]
+    assert {fate for seen in rounds for _, fate in seen.fates} == {*FATES}
+    counted = {kind for seen in rounds for kind in seen.counts}
+    assert counted >= {"acknowledgement", "replica goodbye", "lost replica goodbye"}
+    causes = {cause for seen in rounds for *_, cause in seen.joins}
     assert causes >= {"own", "forwarder", "parent failed", "root failed", "parent left"}
     assert causes >= {"refused", "hand-over", "ask"}
