@@ -98,7 +98,15 @@ def _lateness(worlds: dict[int, pd.DataFrame]) -> list[str]:
 def _messages(one: pd.DataFrame) -> list[str]:
     """Cells: Scribe's kinds, and all of Pastry's."""
     live = total(one, "nodes.live")
-    pastry = ("join", "announcement", "exchange", "keep-alive", "repair", "introduction", "check")
+    pastry = (
+        "join message",
+        "announcement",
+        "exchange",
+        "keep-alive",
+        "repair",
+        "introduction",
+        "check",
+    )
     sums = [total(one, f"messages.{kind}") for kind in _KINDS]
     sums.append(total(one, [f"messages.{kind}" for kind in pastry]))
     return [number(count / live) for count in sums]

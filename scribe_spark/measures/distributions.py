@@ -12,7 +12,8 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.measures.measure import Found, Histogram, Measure, Metric, RunTables
+from scribe_spark.measures.histogram import Histogram
+from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.systems import System
 

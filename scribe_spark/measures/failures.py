@@ -84,7 +84,9 @@ def _rejoin(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield _sums(depths(above), 2 * children + below_root, children + below_root, children)
 
 
-def _costs_of_reconfiguring(nodes: DataFrame, children: int, assignment: str) -> DataFrame:
+def _costs_of_reconfiguring(
+    nodes: DataFrame, children: int, assignment: str, seed: int
+) -> DataFrame:
     """Measure the costs in the tree over all nodes, where some hosts of each depth fail."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -95,7 +97,7 @@ def _costs_of_reconfiguring(nodes: DataFrame, children: int, assignment: str) ->
         order = np.lexsort((lo, hi))
         sample = min(_SAMPLE, max(_PLACED // len(order), 1))
         ids = from_halves(hi[order], lo[order], 128)
-        found = failures_by_depth(ReferenceTree(128, children), assignment, ids, sample)
+        found = failures_by_depth(ReferenceTree(128, children), assignment, ids, sample, seed)
         if len(found):
             yield _sums(*found.T)
 
@@ -125,7 +127,7 @@ def _collect(run: RunTables) -> dict[str, dict[int, tuple[Any, ...]]]:
     children, assignment = run.reference_tree
     frames = {
         "rejoin": costs_of_rejoining(rejoining),
-        "reconfigure": _costs_of_reconfiguring(run["nodes"], children, assignment),
+        "reconfigure": _costs_of_reconfiguring(run["nodes"], children, assignment, run.seed),
     }
     return {
         name: {row["depth"]: tuple(row[column] for column in _NAMES[1:]) for row in frame.collect()}

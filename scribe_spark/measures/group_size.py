@@ -13,7 +13,8 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.measures.measure import Distribution, Found, Histogram, Measure, Metric, RunTables
+from scribe_spark.measures.histogram import Histogram
+from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables
 
 __all__ = ["ALL_SYSTEMS", "GROUP_SIZE", "group_of_rank_1", "rank_groups"]
 

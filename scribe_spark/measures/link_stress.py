@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.measures.distributions import values_of
+from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.measure import (
     Distribution,
     Found,
-    Histogram,
     Measure,
     Metric,
     RunTables,

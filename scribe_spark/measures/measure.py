@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from scribe_spark.measures.histogram import Histogram
 from scribe_spark.systems import IP, TREE, System
 from scribe_spark.underlay.size import Size
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Distribution",
     "Found",
-    "Histogram",
     "Measure",
     "Metric",
     "RunTables",
@@ -36,59 +34,6 @@ __all__ = [
     "keeps_children",
     "trees",
 ]
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """How many things have each value.
-
-    Attributes
-    ----------
-    values, counts : ndarray of float and int, shape (n,)
-        Values in ascending order.
-    """
-
-    values: np.ndarray
-    counts: np.ndarray
-
-    @property
-    def sum(self) -> float:
-        """The sum of all things' values."""
-        return float((self.values * self.counts).sum())
-
-    @property
-    def max(self) -> float | None:
-        """The greatest value; None of nothing."""
-        return float(self.values.max()) if len(self.values) else None
-
-    @property
-    def min(self) -> float | None:
-        """The least value; None of nothing."""
-        return float(self.values.min()) if len(self.values) else None
-
-    def mean(self, things: int | None = None) -> float | None:
-        """The mean value; with `things`, of that many, where those not counted have 0."""
-        total = int(self.counts.sum()) if things is None else things
-        return self.sum / total if total else None
-
-    def median(self, things: int | None = None) -> float | None:
-        """The median value; with `things`, as :meth:`mean`.
-
-        Parameters
-        ----------
-        things : int, optional
-            At least as many as are counted.
-        """
-        values, counts = self.values, self.counts
-        if things is not None:
-            zeros = things - int(counts.sum())
-            values, counts = np.r_[0.0, values], np.r_[zeros, counts]
-        n = int(counts.sum())
-        if not n:
-            return None
-        ends = np.cumsum(counts)
-        middle = [values[np.searchsorted(ends, at, side="right")] for at in ((n - 1) // 2, n // 2)]
-        return float(sum(middle) / 2)
 
 
 @dataclass(frozen=True)

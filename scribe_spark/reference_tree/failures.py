@@ -33,7 +33,7 @@ _NEAR = 4
 
 
 def failures_by_depth(
-    tree: ReferenceTree, assignment: str, ids: Numbers, sample: int
+    tree: ReferenceTree, assignment: str, ids: Numbers, sample: int, seed: int
 ) -> np.ndarray:
     """Let some hosts of every depth fail, each by itself, and count what the others do.
 
@@ -43,6 +43,8 @@ def failures_by_depth(
         The hosts' ids, ascending.
     sample : int
         At most this many hosts of each depth; which, is drawn.
+    seed : int
+        Of the run.
 
     Returns
     -------
@@ -55,7 +57,7 @@ def failures_by_depth(
     rings = Rings.of(tree, assignment, ids, ring_of, everybody, 1)
     parent = all_parents(tree, rings, n)
     depth, links = depths(parent, np.ones(n, dtype=bool)), Links.of_parents(parent)
-    drawn = draws.uniform(draws.stream(0, "failing hosts"), n)
+    drawn = draws.uniform(draws.stream(seed, "failing hosts"), n)
     order = np.lexsort((drawn, depth))
     place_in_depth = index_in_run(depth[order])
     rows = []

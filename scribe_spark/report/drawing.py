@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.measures.histogram import Histogram
 from scribe_spark.report.axes import log_axis, whole_numbers
 from scribe_spark.report.figure_spec import FigureSpec, Mark
-from scribe_spark.report.histograms import Histogram, read_histogram
+from scribe_spark.report.histograms import read_histogram
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.series import Series, series_of
 from scribe_spark.report.style import RC, curve_style
@@ -283,7 +284,7 @@ def _describe(spec: FigureSpec, curves: Sequence[Curve]) -> str:
     else:
         sentences = [
             f"{curve.series.label}: {curve.data.total:,.0f} {spec.thing}, "
-            f"median {_number(curve.data.median)}, maximum {_number(curve.data.values[-1])}."
+            f"median {_number(curve.data.median() or 0)}, maximum {_number(curve.data.max or 0)}."
             for curve in curves
         ]
     return " ".join(sentences)

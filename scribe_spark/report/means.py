@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.published import Published
 from scribe_spark.report.catalogue import FIGURES
 from scribe_spark.report.figure_spec import FigureSpec
-from scribe_spark.report.histograms import Histogram, read_histogram
+from scribe_spark.report.histograms import read_histogram
 from scribe_spark.report.series import Series, series_of
 
 __all__ = ["average_deviation", "average_deviations", "mean_distributions", "over_seeds"]

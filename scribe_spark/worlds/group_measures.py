@@ -81,7 +81,7 @@ def is_of_groups(measure: str) -> bool:
     --------
     >>> is_of_groups("scribe.repaired.99"), is_of_groups("messages.JOIN")
     (True, True)
-    >>> is_of_groups("messages.join"), is_of_groups("reference_tree.hosts")
+    >>> is_of_groups("messages.join message"), is_of_groups("reference_tree.hosts")
     (False, False)
     """
     return measure.startswith(PREFIX) or measure in GROUP_MEASURES

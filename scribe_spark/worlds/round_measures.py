@@ -23,12 +23,29 @@ __all__ = [
     "ROUND_MEASURES",
     "cell_delays",
     "cells_with_nodes",
+    "message_measure",
     "right_leaf_sets",
     "round_measures",
 ]
 
 #: More hops than any lookup takes, of which ``hops.N`` is the share.
 _MOST_HOPS = 64
+
+#: Kinds of messages that have another name in measures: ``JOIN`` is Scribe's, and case alone tells
+#: nothing apart where Spark reads names.
+_NAMES = {"join": "join message", "lost join": "lost join message"}
+
+
+def message_measure(kind: str) -> str:
+    """Return the name of the measure of a kind of messages.
+
+    Examples
+    --------
+    >>> message_measure("lost repair"), message_measure("join"), message_measure("JOIN")
+    ('messages.lost repair', 'messages.join message', 'messages.JOIN')
+    """
+    return f"messages.{_NAMES.get(kind, kind)}"
+
 
 #: Every measure of a round -> its unit; see :func:`round_measures`.
 ROUND_MEASURES: dict[str, str] = {
@@ -46,8 +63,11 @@ ROUND_MEASURES: dict[str, str] = {
     "lookups.hops": "hops",
     "lookups.lost": "per lookup",
     **{f"hops.{hops}": "share" for hops in range(_MOST_HOPS)},
-    **{f"messages.{kind}": "messages" for kind in MESSAGE_KINDS},
-    **{f"messages.lost {kind}": "messages" for kind in MESSAGE_KINDS},
+    **{
+        message_measure(f"{lost}{kind}"): "messages"
+        for kind in MESSAGE_KINDS
+        for lost in ("", "lost ")
+    },
 }
 
 #: Nodes whose cells are compared with the nearest nodes, drawn anew in each round.
@@ -100,7 +120,7 @@ def round_measures(
             hops = np.bincount(found.hops[found.delivered])
             measures["lookups.hops"] = int((hops * np.arange(len(hops))).sum()) / delivered
             measures |= {f"hops.{n}": int(of) / delivered for n, of in enumerate(hops)}
-    return measures | {f"messages.{kind}": float(n) for kind, n in result.messages.items()}
+    return measures | {message_measure(kind): float(n) for kind, n in result.messages.items()}
 
 
 def right_leaf_sets(state: OverlayState) -> int:

@@ -10,7 +10,8 @@ import pytest
 from oracle import measures
 
 from scribe_spark.measures.distributions import read_histograms
-from scribe_spark.measures.measure import Found, Histogram, Measure, Metric, Size
+from scribe_spark.measures.histogram import Histogram
+from scribe_spark.measures.measure import Found, Measure, Metric, Size
 from scribe_spark.measures.metrics import (
     metric_definitions,
     metric_rows,

@@ -41,7 +41,9 @@ def test_links_and_hosts_are_those_of_trees_made_plainly(bits, c, count, assignm
                  [rng.getrandbits(bits) for _ in range(count)])  # fmt: skip
     hi, lo = (np.array(half, dtype=np.uint64) for half in zip(*(divmod(i, 2**64) for i in ids),
                                                               strict=True))  # fmt: skip
-    found = failures_by_depth(ReferenceTree(bits, c), assignment, from_halves(hi, lo, bits), count)
+    found = failures_by_depth(
+        ReferenceTree(bits, c), assignment, from_halves(hi, lo, bits), count, 1
+    )
     parent = plain_places.parents(ids, bits, c, assignment)
     expected = sorted(
         (depth_of(parent, host), *after(ids, host, bits, c, assignment)) for host in ids
@@ -59,7 +61,7 @@ def test_looking_near_the_failure_is_enough(monkeypatch):
     order = np.lexsort((lo, hi))
     ids, tree = from_halves(hi[order], lo[order], 128), ReferenceTree(128, 2)
     found = [
-        failures_by_depth(tree, "pastry", ids, 5).tolist()
+        failures_by_depth(tree, "pastry", ids, 5, 1).tolist()
         for near in (failures._NEAR, 1, 400)
         if monkeypatch.setattr(failures, "_NEAR", near) is None
     ]
@@ -67,9 +69,19 @@ def test_looking_near_the_failure_is_enough(monkeypatch):
     assert len(found[0]) > 40
 
 
+def test_failing_hosts_are_drawn_by_the_seed():
+    hi = np.sort(np.random.default_rng(4).integers(0, 2**63, 300).astype(np.uint64))
+    ids, tree = from_halves(hi, np.zeros(300, dtype=np.uint64), 128), ReferenceTree(128, 2)
+    once, again, other = (
+        failures_by_depth(tree, "pastry", ids, 3, seed).tolist() for seed in (1, 1, 2)
+    )
+    assert once == again != other
+    assert [depth for depth, *_ in once] == [depth for depth, *_ in other]
+
+
 def test_a_single_host():
     ids = from_halves(np.zeros(1, dtype=np.uint64), np.ones(1, dtype=np.uint64), 128)
-    assert failures_by_depth(ReferenceTree(128, 2), "chord", ids, 3).shape == (0, 4)
+    assert failures_by_depth(ReferenceTree(128, 2), "chord", ids, 3, 1).shape == (0, 4)
 
 
 def test_rejoining_is_counted_by_depth(spark):

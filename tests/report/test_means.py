@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.published import Published
 from scribe_spark.report import render
 from scribe_spark.report.catalogue import FIGURES
 from scribe_spark.report.drawing import draw
-from scribe_spark.report.histograms import Histogram, read_histogram
+from scribe_spark.report.histograms import read_histogram
 from scribe_spark.report.means import (
     average_deviation,
     average_deviations,

@@ -33,6 +33,7 @@ from scribe_spark.scribe.living.round import play_round
 from scribe_spark.scribe.living.state import CAUSES, ScribeState
 from scribe_spark.worlds.group_measures import GROUP_MEASURES, group_measures, is_of_groups
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
+from scribe_spark.worlds.round_measures import ROUND_MEASURES
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = WorldConfig(
@@ -203,7 +204,7 @@ def test_measures_of_groups_are_scribes_and_the_page_draws_them(finished):
     rounds = table(finished, "rounds")
     scribe = set(rounds.loc[rounds["system"] == "scribe", "measure"])
     assert {"scribe.orphans", "messages.JOIN", "scribe.publications.late"} <= scribe
-    assert "messages.join" not in scribe
+    assert "messages.join message" not in scribe
     measured = rounds[rounds["measure"].isin(LINK_STRESS_MEASURES)]
     assert set(measured["measure"]) == set(LINK_STRESS_MEASURES)
     assert set(measured["round"]) == {2, 5, 8}
@@ -215,16 +216,18 @@ def test_measures_of_groups_are_scribes_and_the_page_draws_them(finished):
 def test_every_measure_of_groups_is_scribes():
     """Also those of numbers of rounds that are not listed: a repair may take any number."""
     measured = {"scribe.repaired.63": 1.0, "scribe.repaired.64": 2.0, "scribe.repaired.1000": 3.0,
-                "messages.JOIN": 4.0, "messages.lost payload": 5.0, "messages.join": 6.0,
+                "messages.JOIN": 4.0, "messages.lost payload": 5.0, "messages.join message": 6.0,
                 "nodes.live": 7.0, "reference_tree.hosts": 8.0}  # fmt: skip
     rows = tidy({0: measured})
     systems = dict(zip(rows["measure"], rows["system"], strict=True))
     assert systems == {
         **dict.fromkeys(list(measured)[:5], "scribe"),
-        **{"messages.join": "pastry", "nodes.live": "pastry"},
+        **{"messages.join message": "pastry", "nodes.live": "pastry"},
         "reference_tree.hosts": "reference_tree",
     }
     assert all(is_of_groups(measure) for measure in GROUP_MEASURES)
+    names = [*GROUP_MEASURES, *ROUND_MEASURES]
+    assert len({name.lower() for name in names}) == len(names), "Spark does not see case"
 
 
 @pytest.mark.slow

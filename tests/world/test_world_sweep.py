@@ -256,7 +256,7 @@ def test_the_config_of_the_base_says_what_points_are():
 def test_what_did_not_occur_is_nothing_and_what_is_unknown_is_left_out():
     told = {
         0: {"nodes.live": 3.0, "lookups.hops": 2.0, "hops.1": 0.5, "hops.3": 0.5},
-        1: {"nodes.live": 1.0, "messages.join": 6.0, "scribe.repaired.2": 3.0},
+        1: {"nodes.live": 1.0, "messages.join message": 6.0, "scribe.repaired.2": 3.0},
         2: {"nodes.live": 2.0, "lookups.hops": 1.0, "hops.1": 1.0},
     }
     table = pd.DataFrame(
@@ -273,8 +273,9 @@ def test_what_did_not_occur_is_nothing_and_what_is_unknown_is_left_out():
         "hops.1.least": 0.5, "hops.1.most": 1.0,
         "hops.3": 0.25, "hops.3.first": 0.5, "hops.3.last": 0.0,
         "hops.3.least": 0.0, "hops.3.most": 0.5,
-        "messages.join": 2.0, "messages.join.first": 0.0, "messages.join.last": 0.0,
-        "messages.join.least": 0.0, "messages.join.most": 6.0,
+        "messages.join message": 2.0, "messages.join message.first": 0.0,
+        "messages.join message.last": 0.0, "messages.join message.least": 0.0,
+        "messages.join message.most": 6.0,
         "scribe.repaired.2": 1.0, "scribe.repaired.2.first": 0.0, "scribe.repaired.2.last": 0.0,
         "scribe.repaired.2.least": 0.0, "scribe.repaired.2.most": 3.0,
     }  # fmt: skip

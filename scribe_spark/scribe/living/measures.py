@@ -152,7 +152,7 @@ def _note_fates(scribe: Scribe, again: Sent) -> None:
     order = np.argsort(keys)
 
     def fates(rows: Publications | Missing) -> tuple[np.ndarray, np.ndarray]:
-        at = look_up(keys[order], pending_keys(scribe, rows.group, rows.publication))
+        at = find_sorted(keys[order], pending_keys(scribe, rows.group, rows.publication))
         return at >= 0, again.fate[order][at]
 
     there, fate = fates(state.publications)

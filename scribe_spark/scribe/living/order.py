@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, look_up
+from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.scribe.living.duplicates import SOURCE, SOURCE_BITS, publication_keys
 from scribe_spark.scribe.living.scribe import Scribe
 from scribe_spark.scribe.living.sources import Sent
@@ -163,7 +163,7 @@ def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.nda
     resent = scribe.state.resent
     key = publication_keys(scribe, resent.group, resent.publication, 0)
     order = np.argsort(key)
-    row = look_up(key[order], publication_keys(scribe, group, publication, 0))
+    row = find_sorted(key[order], publication_keys(scribe, group, publication, 0))
     taken = publication >> SOURCE_BITS
     taken[row >= 0] = resent.taken[order[row[row >= 0]]]
     return taken

@@ -1,0 +1,99 @@
+"""How many things have each value: what metrics and curves of figures are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+__all__ = ["Histogram"]
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many things have each value.
+
+    Attributes
+    ----------
+    values, counts : ndarray of float and int, shape (n,)
+        Values in ascending order, each once.
+    """
+
+    values: np.ndarray = field(default_factory=lambda: np.empty(0))
+    counts: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def __bool__(self) -> bool:
+        return len(self.values) > 0
+
+    @property
+    def total(self) -> int:
+        """All things."""
+        return int(self.counts.sum())
+
+    @property
+    def at_most(self) -> np.ndarray:
+        """Things with at most each value."""
+        return np.cumsum(self.counts)
+
+    @property
+    def at_least(self) -> np.ndarray:
+        """Things with at least each value."""
+        return np.cumsum(self.counts[::-1])[::-1]
+
+    def count_of(self, x: np.ndarray) -> np.ndarray:
+        """Things with each of some values; NaN beyond the greatest value."""
+        place = np.minimum(np.searchsorted(self.values, x), len(self.values) - 1)
+        counts = np.where(self.values[place] == x, self.counts[place], 0.0)
+        return np.where(x <= self.values[-1], counts, np.nan)
+
+    def count_at_most(self, x: np.ndarray) -> np.ndarray:
+        """Things with at most each of some values."""
+        return np.r_[0.0, self.at_most][np.searchsorted(self.values, x, side="right")]
+
+    def count_at_least(self, x: np.ndarray) -> np.ndarray:
+        """Things with at least each of some values; NaN beyond the greatest value."""
+        return np.r_[self.at_least, np.nan][np.searchsorted(self.values, x)]
+
+    @property
+    def sum(self) -> float:
+        """The sum of all things' values."""
+        return float((self.values * self.counts).sum())
+
+    @property
+    def max(self) -> float | None:
+        """The greatest value; None of nothing."""
+        return float(self.values.max()) if self else None
+
+    @property
+    def min(self) -> float | None:
+        """The least value; None of nothing."""
+        return float(self.values.min()) if self else None
+
+    def mean(self, things: int | None = None) -> float | None:
+        """The mean value; with `things`, of that many, where those not counted have 0."""
+        total = self.total if things is None else things
+        return self.sum / total if total else None
+
+    def median(self, things: int | None = None) -> float | None:
+        """The median value: of an even number of things the mean of the two in the middle.
+
+        Parameters
+        ----------
+        things : int, optional
+            At least as many as are counted: of that many, where those not counted have 0.
+
+        Examples
+        --------
+        >>> few = Histogram(np.array([1.0, 4.0]), np.array([2, 2]))
+        >>> few.median(), few.median(9), Histogram().median()
+        (2.5, 0.0, None)
+        """
+        values, counts = self.values, self.counts
+        if things is not None:
+            values, counts = np.r_[0.0, values], np.r_[things - self.total, counts]
+        n = int(counts.sum())
+        if not n:
+            return None
+        ends = np.cumsum(counts)
+        middle = [values[np.searchsorted(ends, at, side="right")] for at in ((n - 1) // 2, n // 2)]
+        return float(sum(middle) / 2)
