@@ -146,25 +146,59 @@ def cell_delays(
         of a live node that could be the entry.
     """
     states, live = state.states, state.live()
-    ring, b = states.known.take(live), states.b
+    ring = states.known.take(live)
+    routers, of_router = np.unique(ring.router, return_inverse=True)
+    of_router = np.append(of_router, 0)  # reduceat asks for a place behind the last node
     known, nearest = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for node in nodes:
-        own = states.known.take(np.full(len(live), node))
-        row = u128.shared_digits_np(ring.hi, ring.lo, own.hi, own.lo, b)
-        inside = row < states.cells.shape[1]  # not the node itself
-        row, others = row[inside], ring.take(np.flatnonzero(inside))
-        column = u128.digit_at_np(others.hi, others.lo, row, b)
-        # those of a cell are neighbours in the order of nodeIds
-        begins = np.flatnonzero(np.r_[True, (np.diff(row) != 0) | (np.diff(column) != 0)])
-        if not len(others):
-            continue
-        delay = kernel.delays(own.router[inside], others.router)
-        entry = states.cells[node, row[begins], column[begins]].astype(np.int64)
+    for node, place in zip(nodes, np.searchsorted(live, nodes), strict=True):
+        row, column, begin, end = _cells_of(ring, place, states.b, states.cells.shape[1])
+        entry = states.cells[node, row, column].astype(np.int64)
         usable = state.is_alive(entry)
-        nearest.append(np.minimum.reduceat(delay, begins)[usable])
+        if not usable.any():
+            continue
+        own = states.known.router[node]
+        delay = kernel.delays(np.full(len(routers), own), routers)[of_router]
+        # minima between the begins and ends of all cells; every second one is between two cells
+        ends = np.column_stack([begin[usable], end[usable]]).ravel()
+        nearest.append(np.minimum.reduceat(delay, ends)[::2])
         router = states.known.router[entry[usable]]
-        known.append(kernel.delays(np.full(len(router), own.router[0]), router))
+        known.append(kernel.delays(np.full(len(router), own), router))
     return np.concatenate(known), np.concatenate(nearest)
+
+
+def _cells_of(
+    ring: Ring, place: int, b: int, rows: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Cells of a node's routing table for which there are nodes, and those: they are neighbours.
+
+    Parameters
+    ----------
+    ring : Ring
+        In the order of nodeIds.
+    place : int
+        That of the node in `ring`.
+    rows : int
+        Of the routing table.
+
+    Returns
+    -------
+    row, column, begin, end : ndarray of int64
+        In the order of rows and columns: the nodes for a cell are at `begin` to `end` - 1.
+    """
+    found = [np.empty((4, 0), dtype=np.int64)]
+    first, last = 0, len(ring)  # of those that share `row` digits with the node
+    for row in range(rows):
+        if last - first < 2:
+            break
+        digits = u128.digit_np(ring.hi[first:last], ring.lo[first:last], row, b)
+        ends = first + np.searchsorted(digits, np.arange(2**b + 1))
+        column = np.flatnonzero(np.diff(ends))
+        own = int(digits[place - first])
+        others = column[column != own]
+        found.append(np.stack([np.full(len(others), row), others, ends[others], ends[others + 1]]))
+        first, last = int(ends[own]), int(ends[own + 1])
+    row, column, begin, end = np.concatenate(found, axis=1)
+    return row, column, begin, end
 
 
 def cells_with_nodes(live: Ring, b: int) -> int:
