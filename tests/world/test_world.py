@@ -351,7 +351,7 @@ def test_an_out_of_something_else_is_refused(spark, finished, tmp_path):
         play(spark, tmp_path / "other", config=CONFIG.replace(overlay="ring"))
     (tmp_path / "things").mkdir()
     (tmp_path / "things" / "manifest.json").write_text('{"resolved": {}, "phases": []}')
-    with pytest.raises(InputError, match=r"manifest\.json of something else"):
+    with pytest.raises(InputError, match="holds a run, not a world"):
         play(spark, tmp_path / "things", resume=True)
 
 
