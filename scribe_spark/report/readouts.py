@@ -35,7 +35,7 @@ STYLE = (
 
 _SIZE, _LEADING, _PADDING = 6.5, 8.4, 3.0
 #: Mean width of a character, in sizes of the font; a box that is too wide does no harm.
-_CHARACTER = 0.63
+_CHARACTER = 0.59
 _SWATCH = 8.0
 #: Longer lines of words are cut.
 _MOST_CHARACTERS = 52

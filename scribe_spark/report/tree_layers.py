@@ -28,6 +28,8 @@ from scribe_spark.report.tree_marks import (
 __all__ = ["layers_of"]
 
 _LEFT, _TOP, _MARGIN = 40.0, 16.0, 10.0
+#: More leaves have no room side by side.
+_MOST_LEAVES = 60
 #: Bars that would be narrower are drawn together.
 _NARROWEST = 1.6
 #: Narrower ones are left out.
@@ -44,7 +46,8 @@ def layers_of(tree: GroupTree, width: float) -> TreeDrawing:
     width : float
         Of the drawing without its legend, in points.
     """
-    small, deepest = len(tree) <= MOST_NODES, int(tree.depth.max(initial=0))
+    leaves, deepest = int((tree.children == 0).sum()), int(tree.depth.max(initial=0))
+    small = len(tree) <= MOST_NODES and leaves <= _MOST_LEAVES
     step = 34.0 if small else 30.0
     size = width + LEGEND, max(2 * _TOP + step * (deepest + (not small)), 150.0)
     if small:

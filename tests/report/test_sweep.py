@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import pandas as pd
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from scribe_spark.report import render_sweep
 
 from .test_page import Page
+from .test_readouts import words as words_under_the_pointer
 
 HOSTILE = "<script>alert(1)</script>&\"'"
 
@@ -36,6 +38,19 @@ def test_lines_and_cells():
     assert words in html
     assert html.count("<svg") == 1 + 2  # and a sample of each line
     assert len(set(Page(html).ids)) == len(Page(html).ids)
+
+
+def test_every_point_is_told_under_the_pointer():
+    def told(grid, value) -> list[list[str]]:
+        drawings = re.findall("<svg.*?</svg>", page(grid, {"cost.seconds": value}), re.DOTALL)
+        return next(words_under_the_pointer(svg) for svg in drawings if 'class="spot"' in svg)
+
+    grid = {"nodes": (1000, 10), "tie": ("delay", HOSTILE)}
+    assert told(grid, lambda nodes, tie: nodes * (3 if tie == "delay" else 2)) == [
+        ["nodes 10", "tie delay: 30", f"tie {HOSTILE}: 20"],
+        ["nodes 1,000", "tie delay: 3,000", f"tie {HOSTILE}: 2,000"],
+    ]
+    assert told({"tie": ("a", HOSTILE)}, len) == [["tie a", "1"], [f"tie {HOSTILE}", "28"]]
 
 
 def test_one_line_needs_no_legend():
