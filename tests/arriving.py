@@ -15,13 +15,13 @@ from oracle.living.draws import Matrix
 from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import Snapshot, snapshot
 
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.contacts import planned_contacts
 from scribe_spark.pastry.arrivals.maintenance import maintenance_draws
 from scribe_spark.pastry.arrivals.messages import count_by_kind
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.arrivals.waves import wave_size
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.underlay.nearest import nearest
 from scribe_spark.underlay.pendant import pendant_exits
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.core import u128
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.living.leaf_sets import ring_leaves
 from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.groups import Groups
 
 

@@ -17,13 +17,13 @@ from oracle.scribe_living.groups import Group
 from oracle.scribe_living.measures import PublicationResult
 from oracle.scribe_living.world import Event, Run, Snapshot
 
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.traffic import Traffic
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.events import GroupEvents
 from scribe_spark.scribe.living.groups import OPERATIONS, Groups
 from scribe_spark.scribe.living.measures import publications_due

@@ -23,11 +23,11 @@ from oracle.pastry import RING, Overlay, shared_prefix
 from oracle.random_cases import Case, random_case
 from oracle.routes import Routes
 from pyspark.sql import DataFrame, SparkSession
+from scribe_spark.pastry.layout import pack
 
 from scribe_spark import pastry, schemas, scribe
 from scribe_spark.pastry import perfect_tables, prefix_summaries
 from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.layout import pack
 from scribe_spark.runtime import blocks
 from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block

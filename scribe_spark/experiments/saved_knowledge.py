@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +79,8 @@ def saved_overlay(spark: SparkSession, config: RunConfig, underlay: Underlay) ->
         if _MESSAGES not in tables:
             return built
         arrived = schemas.conform(folder.read_table(_MESSAGES), schemas.ARRIVAL_MESSAGES)
-        return replace(built, arrived=arrived)
+        built.arrived = arrived
+        return built
 
 
 def _network(config: RunConfig) -> dict[str, Any]:

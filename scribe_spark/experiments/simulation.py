@@ -194,12 +194,9 @@ class Simulation:
     @stage
     def create_routes(self) -> DataFrame:
         """Each group's CREATE where it was delivered, with the hops and delay of its path."""
-        delivered = self._trees.created.outcomes()
-        if delivered is None:  # no group
-            return scribe.no_creates(self._groups)
-        routes = self.overlay.add_path_delay(delivered)
-        sizes = self._groups.select("group", "size")
-        return self._memory.materialise(routes.join(F.broadcast(sizes), "group", "inner"))
+        keys = self._groups.select("group", "key_hi", "key_lo", "size")
+        routes = self._trees.created()
+        return self._memory.materialise(routes.join(F.broadcast(keys), "group", "inner"))
 
     @stage
     def groups_with_root(self) -> DataFrame:
@@ -216,17 +213,10 @@ class Simulation:
         senders = F.broadcast(scribe.senders(self.members, self.config.seed))
         return self._memory.persist(self.groups_with_root.join(senders, "group", "inner"))
 
-    @stage
+    @property
     def children(self) -> DataFrame:
-        """Scribe's children tables, with delays: the tree edges, partitioned by parent."""
-        trees = self._trees
-        edges = trees.edges()
-        if edges is None:  # no member, no JOIN
-            star = baselines.unicasts(self.multicast_groups, self.members, self.underlay)
-            return star.limit(0)
-        table = self._memory.own_table(scribe.timed_edges(edges, self.underlay))
-        trees.children.release()  # the same rows, without delays
-        return table
+        """Scribe's children tables, with delays: the tree edges."""
+        return self._trees.edges()
 
     @stage
     def variants(self) -> dict[str, scribe.Variant]:
@@ -285,13 +275,16 @@ class Simulation:
         """
 
         def deliver() -> DataFrame:
-            multicast, loops = scribe.multicast(
-                *(self.overlay, self.multicast_groups, self.members, edges),
-                *(self.config.groups.source, self.progress, system),
-            )
-            for loop in loops:
-                self._memory.own(loop)
-            return multicast.deliveries
+            trees = self._trees
+            if system != scribe.SYSTEM:
+                groups = self.groups_with_root
+                planted = scribe.plant_trees(self.overlay, groups, self.members, edges)
+                trees = self._memory.own(planted)
+            source = self.config.groups.source
+            sent = scribe.multicast(trees, self.multicast_groups, source, self.progress)
+            deliveries, tables = sent
+            self._memory.own(tables)
+            return deliveries
 
         return Multicast(system, edges, deliver)
 

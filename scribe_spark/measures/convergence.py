@@ -25,7 +25,7 @@ from scribe_spark.measures.group_size import rank_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.runtime.blocks import read_partition, union_tables
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.scribe.operations import SYSTEM
+from scribe_spark.scribe.trees import SYSTEM
 
 __all__ = ["CONVERGENCE", "member_pairs"]
 

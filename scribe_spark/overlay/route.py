@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas, superstep
+from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.overlay.application import Application
+from scribe_spark.overlay.next_hop import NextHop, next_hops
 from scribe_spark.progress import Progress
-from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.runtime.blocks import release, union_tables
+from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.superstep import Arrival, Finished, Round, Step, Table
 from scribe_spark.underlay.protocol import Underlay
 
@@ -28,7 +31,7 @@ __all__ = ["PATH", "Overlay", "is_undeliverable", "no_path", "start_path"]
 PATH = "path"
 
 #: What a hop adds to every message, whatever the overlay.
-_RESERVED_COLUMNS = frozenset({"router", "next"})
+_RESERVED_COLUMNS = frozenset({"router", "next", "bucket", "position"})
 
 
 def start_path() -> Column:
@@ -52,25 +55,45 @@ def is_undeliverable() -> Column:
 class Overlay(ABC):
     """Nodes that route messages towards keys, over an underlay.
 
-    A kind of overlay (Pastry, ...) says by :meth:`next_hop` how it routes, and by
+    A kind of overlay (Pastry, ...) says by :attr:`rule` how it routes, and by
     :meth:`routing_table` which nodes know which.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`.
+    underlay : Underlay
+    bits : int
+        Nodes that share so many first bits are in one bucket.
 
     Attributes
     ----------
     nodes : DataFrame
-        A row for each node, with its number in ``node``, and what the overlay keeps of it.
     underlay : Underlay
+    ring : BucketRing
+        Where the nodes are.
+    known : sequence of DataFrame
+        What the nodes of each bucket know, as tables of the engine (`engine.on_spark.ROWS`); the
+        rule of routing reads them.
     """
 
-    nodes: DataFrame
-    underlay: Underlay
+    def __init__(self, nodes: DataFrame, underlay: Underlay, bits: int = 0) -> None:
+        self.nodes, self.underlay = nodes, underlay
+        partitions = bucket_count(nodes.sparkSession, nodes.count())
+        self.ring = BucketRing.of(nodes, underlay, partitions, bits)
+        self.known: Sequence[DataFrame] = ()
 
-    #: Names that :meth:`next_hop` needs for itself: no payload column can have them.
-    reserved_columns: frozenset[str] = frozenset()
+    @property
+    @abstractmethod
+    def rule(self) -> NextHop:
+        """The rule of routing."""
 
     @abstractmethod
+    def routing_table(self) -> DataFrame:
+        """`schemas.ROUTING_TABLE`: one row per entry of every node's routing table."""
+
     def next_hop(self, messages: DataFrame) -> DataFrame:
-        """Where each message goes next.
+        """Return where each message goes next.
 
         Parameters
         ----------
@@ -80,14 +103,10 @@ class Overlay(ABC):
         Returns
         -------
         DataFrame
-            All columns of `messages`, partitioned by ``node``, with ``router`` of their node, and
-            ``next``: NULL where the node is the root of the key.  Messages to nodes that do not
-            exist are left out.
+            All columns of `messages`, with ``router`` of their node, and ``next``: NULL where the
+            node is the root of the key.  Messages to nodes that do not exist are left out.
         """
-
-    @abstractmethod
-    def routing_table(self) -> DataFrame:
-        """`schemas.ROUTING_TABLE`: one row per entry of every node's routing table."""
+        return next_hops(self.ring, self.known, messages, self.rule, self.underlay.kernel)
 
     def table_entries(self) -> DataFrame:
         """`schemas.TABLE_ENTRIES`: nodes, and the entries in all their routing tables; one row."""
@@ -100,8 +119,10 @@ class Overlay(ABC):
         return None
 
     def release(self) -> None:
-        """Free the nodes' memory."""
-        self.nodes.unpersist()
+        """Free what the nodes know."""
+        for table in self.known:
+            release(table)
+        self.ring.release()
 
     def route(
         self,
@@ -132,8 +153,7 @@ class Overlay(ABC):
             A payload column has the name of one that a hop needs for itself.
         """
         payload = [c for c in messages.columns if c != "node"]
-        reserved = _RESERVED_COLUMNS | self.reserved_columns
-        taken = sorted(c for c in payload if c.lower() in reserved)
+        taken = sorted(c for c in payload if c.lower() in _RESERVED_COLUMNS)
         if taken:
             raise ValueError(f"columns {', '.join(taken)} are the overlay's own; rename them")
         # expressions are built once: that costs more than a small round's work

@@ -1,7 +1,7 @@
 """What nodes know: their leaf sets and routing tables, as numpy and as a table.
 
-This is the truth about a node.  All that routing needs besides (which keys a leaf is closest to,
-who stands in for a missing entry) is derived from it by :mod:`scribe_spark.pastry.layout`.
+A form that can be saved and read again, and made by hand: nodes by their numbers, with their
+nodeIds and routers.
 
 References
 ----------
@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scribe_spark.core.arrays import offsets_of, struct_lists
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.leaf_set import LeafSets, covers_ring
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.pastry.routing_table import RoutingTables
 
 __all__ = ["Knowledge"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.pastry.ring import Ring
+from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["nearest_entries"]

@@ -7,92 +7,98 @@ JSAC 2002, Section II.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
+import numpy as np
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from scribe_spark import schemas
+from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import Facts
 from scribe_spark.overlay import Overlay
-from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.layout import LAYOUT, pack_in_blocks
-from scribe_spark.pastry.next_hop import RESERVED_COLUMNS, next_hop
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.routes import hop
+from scribe_spark.pastry.arrivals.states import is_node
+from scribe_spark.pastry.bucket_tables import KNOWN, states_of, tables_of_knowledge, to_knowledge
 from scribe_spark.pastry.nodes import node_vertices
 from scribe_spark.pastry.overlay_graph import overlay_edges
 from scribe_spark.pastry.perfect_tables import perfect_tables
+from scribe_spark.pastry.prefix_summaries import prefix_digits
 from scribe_spark.pastry.routing_table import routing_table, table_entries
-from scribe_spark.runtime.blocks import release
+from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["PastryOverlay"]
+__all__ = ["PastryNextHop", "PastryOverlay"]
 
 
 @dataclass(frozen=True)
+class PastryNextHop:
+    """Pastry's rule of routing, by what the nodes of a bucket know."""
+
+    facts: Facts
+
+    def __call__(
+        self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
+    ) -> np.ndarray:
+        """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
+        states = states_of(self.facts, first, tables[KNOWN])
+        return hop(states, is_node, at, Keys(key_hi, key_lo))[0]
+
+
 class PastryOverlay(Overlay, GraphTables):
     """A Pastry network.
 
     Attributes
     ----------
-    knowledge : DataFrame
-        `schemas.KNOWLEDGE`: what each node knows; made when it is asked for.
-    nodes : DataFrame
-        `layout.LAYOUT`: the same laid out for routing, in memory and partitioned by node.
-    underlay : Underlay
     b : int
         Digits are base 2**b.
     leaf_set : int
         l.
-    owned : sequence of DataFrame
-        Tables that :func:`~scribe_spark.runtime.blocks.materialise` made and that `knowledge` is
-        read from; :meth:`release` frees them.
-    arrived : DataFrame, optional
+    arrived : DataFrame or None
         `schemas.ARRIVAL_MESSAGES`, of nodes that have arrived by the protocol.
     """
 
-    knowledge: DataFrame
-    nodes: DataFrame
-    underlay: Underlay
-    b: int
-    leaf_set: int
-    owned: Sequence[DataFrame] = ()
-    arrived: DataFrame | None = None
-
-    reserved_columns = RESERVED_COLUMNS
+    def __init__(self, nodes: DataFrame, underlay: Underlay, b: int, leaf_set: int) -> None:
+        self.b, self.leaf_set = b, leaf_set
+        self.digits = _digits(nodes, underlay, b)
+        super().__init__(nodes, underlay, bits=b * self.digits)
+        self.arrived: DataFrame | None = None
+        self._owned: list[DataFrame] = []
 
     @classmethod
     def perfect(cls, nodes: DataFrame, underlay: Underlay, b: int, leaf_set: int) -> PastryOverlay:
         """Perfect tables for `nodes` (`schemas.NODES`), to be freed by :meth:`release`."""
-        tables = perfect_tables(nodes, underlay, b, leaf_set)
-        return cls(tables.knowledge, _kept(tables.packed), underlay, b, leaf_set)
+        made = cls(nodes, underlay, b, leaf_set)
+        tables = perfect_tables(made.ring, underlay, b, leaf_set, made.digits)
+        made.known = [materialise(tables)[0]]
+        return made
 
     @classmethod
     def of_knowledge(
-        cls, knowledge: DataFrame, underlay: Underlay, b: int, leaf_set: int
-    ) -> PastryOverlay:
-        """Nodes that know what `knowledge` (`schemas.KNOWLEDGE`) says.
-
-        Knowledge need not be perfect, nor complete: leaf sets may be of any length, entries
-        missing.  To be freed by :meth:`release`.
-        """
-        return cls.laid_out(knowledge, _packed(knowledge, b, leaf_set), underlay, b, leaf_set)
-
-    @classmethod
-    def laid_out(
         cls,
         knowledge: DataFrame,
-        packed: DataFrame,
         underlay: Underlay,
         b: int,
         leaf_set: int,
         owned: Sequence[DataFrame] = (),
     ) -> PastryOverlay:
-        """As :meth:`of_knowledge`, where `packed` (`layout.LAYOUT`) is made more cheaply.
+        """Nodes that know what `knowledge` (`schemas.KNOWLEDGE`) says.
 
-        :meth:`release` frees the tables in `owned`, too.
+        Knowledge need not be perfect, nor complete: leaf sets may be of any length, entries
+        missing; but who is known is there.  To be freed by :meth:`release`, and with it the
+        materialised tables in `owned`.
         """
-        return cls(knowledge, _kept(packed), underlay, b, leaf_set, owned)
+        made = cls(knowledge.select(schemas.NODES.names), underlay, b, leaf_set)
+        made.known = [tables_of_knowledge(knowledge, made.ring, b, leaf_set)]
+        made._owned = list(owned)
+        return made
+
+    def own(self, table: DataFrame) -> None:
+        """Take over the release of a materialised table."""
+        self._owned.append(table)
 
     def arrival_messages(self) -> DataFrame | None:
         """See :meth:`Overlay.arrival_messages`."""
@@ -101,77 +107,44 @@ class PastryOverlay(Overlay, GraphTables):
     def release(self) -> None:
         """Free the nodes' memory, and the tables that are the overlay's own."""
         super().release()
-        for table in self.owned:
+        for table in self._owned:
             release(table)
 
-    def with_changes(self, changed: DataFrame, removed: DataFrame | None = None) -> PastryOverlay:
-        """The overlay after some nodes' knowledge has changed; only these are laid out again.
-
-        Parameters
-        ----------
-        changed : DataFrame
-            `schemas.KNOWLEDGE` of the nodes that changed, or are new; all else stays.
-        removed : DataFrame, optional
-            ``node``: nodes that are there no more; messages to them are undeliverable.
-
-        Returns
-        -------
-        PastryOverlay
-            To be freed by :meth:`release`, like the one before.
-        """
-        packed = _packed(changed, self.b, self.leaf_set).repartition("node")
-        gone = [changed, *([] if removed is None else [removed])]
-        nodes, knowledge = self.nodes, self.knowledge
-        for frame in gone:
-            number = frame.select("node").repartition("node").hint("shuffle_hash")
-            nodes = nodes.join(number, "node", "left_anti")
-            knowledge = knowledge.join(number, "node", "left_anti")
-        return PastryOverlay(
-            knowledge.unionByName(changed),
-            _kept(nodes.unionByName(packed)),
-            self.underlay,
-            self.b,
-            self.leaf_set,
-        )
+    @property
+    def rule(self) -> PastryNextHop:
+        """See :attr:`Overlay.rule`."""
+        return PastryNextHop(self.ring.facts)
 
     @property
-    def state(self) -> DataFrame:
-        """The columns of `layout.LAYOUT`, unnested."""
-        return self.nodes.select("node", "node_state.*")
+    def knowledge(self) -> DataFrame:
+        """`schemas.KNOWLEDGE`, made anew by each query that reads it."""
+        return to_knowledge(self.known[0], self.ring, self.underlay.kernel)
+
+    @property
+    def leaf_sets(self) -> DataFrame:
+        """``node, leaf, place``: the nodes in each leaf set, with their places clockwise."""
+        edges = self.edges.where(F.col("kind") == schemas.LEAF_SET)
+        return edges.select(F.col("src").alias("node"), F.col("dst").alias("leaf"), "place")
 
     @property
     def vertices(self) -> DataFrame:  # type: ignore[override]
         """`schemas.NODE_VERTICES`."""
-        return node_vertices(self.state)
+        return node_vertices(self.nodes)
 
     @property
     def edges(self) -> DataFrame:  # type: ignore[override]
         """`schemas.OVERLAY_EDGES`, made anew from `knowledge` by each query that reads it."""
-        return overlay_edges(self.knowledge, self.state)
-
-    def next_hop(self, messages: DataFrame) -> DataFrame:
-        """See :meth:`Overlay.next_hop`."""
-        return next_hop(messages, self.nodes, self.b)
+        return overlay_edges(self.knowledge, self.nodes)
 
     def routing_table(self) -> DataFrame:
         """See :meth:`Overlay.routing_table`; leaf sets are not in it."""
-        return routing_table(self.state, self.b)
+        return routing_table(self.known[0], self.ring)
 
     def table_entries(self) -> DataFrame:
-        """See :meth:`Overlay.table_entries`; every node knows how many it has."""
-        return table_entries(self.state)
+        """See :meth:`Overlay.table_entries`."""
+        return table_entries(self.known[0])
 
 
-def _packed(knowledge: DataFrame, b: int, leaf_set: int) -> DataFrame:
-    """`layout.LAYOUT` of rows of `schemas.KNOWLEDGE`."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from pack_in_blocks(Knowledge.from_arrow(batch, leaf_set), b)
-
-    return schemas.conform(knowledge, schemas.KNOWLEDGE).mapInArrow(run, LAYOUT)
-
-
-def _kept(packed: DataFrame) -> DataFrame:
-    """`packed` in memory, partitioned by node."""
-    return packed.repartition("node").persist()
+def _digits(nodes: DataFrame, underlay: Underlay, b: int) -> int:
+    cores = nodes.sparkSession.sparkContext.defaultParallelism
+    return prefix_digits(b, nodes.count(), len(underlay.routers), cores)

@@ -1,10 +1,10 @@
 """Perfect routing tables and leaf sets: one way to fill what nodes know.
 
 Every entry is the globally nearest node with the prefix it asks for; ties go to the numerically
-smallest nodeId.  Nodes are taken in buckets that share their first p digits
-(:mod:`scribe_spark.pastry.prefix_summaries`), each a task of its own: rows 0 to p - 1 are the same
-for all nodes of a bucket on one router, and deeper rows only look inside the bucket.  The tables
-are the same for every p.
+smallest nodeId.  Nodes are taken by the first p digits that they share
+(:mod:`scribe_spark.pastry.prefix_summaries`): rows 0 to p - 1 are the same for all nodes of a
+prefix on one router, and deeper rows only look inside the prefix.  The tables are the same for
+every p.
 
 References
 ----------
@@ -13,197 +13,134 @@ JSAC 2002, Section II and Figure 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.layout import LAYOUT, pack
-from scribe_spark.pastry.leaf_set import LeafSets
+from scribe_spark.engine import Columns
+from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.engine.on_spark import CONSTANT, ROWS, pack_row
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.states import NONE
+from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.nearest_entries import nearest_entries
 from scribe_spark.pastry.prefix_summaries import (
     BUCKET_SUMMARY,
     Summaries,
-    prefix_digits,
     summarise_bucket,
 )
-from scribe_spark.pastry.ring import Ring, ring_of
-from scribe_spark.pastry.routing_table import RoutingTables
-from scribe_spark.runtime.blocks import read_partition
-from scribe_spark.schemas import KNOWLEDGE
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["PerfectTables", "bucket_knowledge", "perfect_tables"]
-
-_NODES_AT_ONCE = 4096  # nodes whose knowledge is made and laid out at once
-
-
-@dataclass(frozen=True)
-class PerfectTables:
-    """What nodes of perfect tables know; both tables are lazy.
-
-    Attributes
-    ----------
-    packed : DataFrame
-        `layout.LAYOUT`, without the knowledge ever being a table: at a million nodes that is large.
-    knowledge : DataFrame
-        `schemas.KNOWLEDGE`, for who asks.
-    """
-
-    packed: DataFrame
-    knowledge: DataFrame
+__all__ = ["known_of_bucket", "leaf_sets", "perfect_tables"]
 
 
 def perfect_tables(
-    nodes: DataFrame, underlay: Underlay, b: int, leaf_set: int, digits: int | None = None
-) -> PerfectTables:
-    """Perfect tables of every node.
+    ring: BucketRing, underlay: Underlay, b: int, leaf_set: int, digits: int
+) -> DataFrame:
+    """Return the tables `KNOWN` of every bucket: `ROWS`, lazy.
 
     Parameters
     ----------
-    nodes : DataFrame
-        `schemas.NODES`.
-    underlay : Underlay
     b : int
         Digits are base 2**b.
     leaf_set : int
         l, even.
-    digits : int, optional
-        How many digits p the nodes of a bucket share; by default as many as give every core work.
+    digits : int
+        How many digits p the nodes of a prefix share; a bucket has whole prefixes.
     """
-    kernel, routers = underlay.kernel, len(underlay.routers)
-    context = nodes.sparkSession.sparkContext
-    cores = context.defaultParallelism
-    p = digits or prefix_digits(b, nodes.count(), routers, cores)
-    bits = b * p
-    prefix = F.call_function("shiftrightunsigned", "id_hi", F.lit(64 - bits))
-    buckets = nodes.select("node", "id_hi", "id_lo", "router", prefix.alias("prefix"))
-    tasks = min(2**bits, max(64, 4 * cores))
-    buckets = buckets.repartitionById(tasks, F.pmod("prefix", F.lit(tasks)).cast("int"))
-    # 1. each bucket's summary, gathered and handed to all
-    summaries = buckets.mapInArrow(
-        _of_buckets(
-            kernel,
-            bits,
-            lambda prefix, ring: [
-                summarise_bucket(prefix, ring, kernel, routers, leaf_set, with_delay=p > 1)
-            ],
-        ),
-        BUCKET_SUMMARY,
-    )
-    gathered = summaries.toArrow().to_pylist()
-    shared = context.broadcast(Summaries.of(gathered, routers, b, p))
+    facts, bounds, kernel, routers = ring.facts, ring.bounds, underlay.kernel, len(underlay.routers)
+    folder, bits = ring.layout.folder, b * digits
+    spark = ring.layout.spark
 
-    # 2. each bucket's nodes, with what they need of the others
-    def knowledge(prefix: int, ring: Ring) -> Iterator[Knowledge]:
-        return bucket_knowledge(prefix, ring, shared.value, kernel, leaf_set)
+    # 1. the summary of each prefix, gathered and handed to all
+    def summaries(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for bucket in batch.column("bucket").to_pylist():
+                for prefix, first, last in _prefixes(facts.ring, bounds, bucket, bits):
+                    part = facts.ring.take(slice(first, last))
+                    yield summarise_bucket(prefix, first, part, kernel, routers, digits > 1)
 
-    def packed(prefix: int, ring: Ring) -> Iterator[pa.RecordBatch]:
-        return (pack(block, b) for block in knowledge(prefix, ring))
+    gathered = ring.each_bucket().mapInArrow(summaries, BUCKET_SUMMARY).toArrow().to_pylist()
+    shared = spark.sparkContext.broadcast(Summaries.of(gathered, routers, b, digits))
 
-    def unpacked(prefix: int, ring: Ring) -> Iterator[pa.RecordBatch]:
-        return (block.to_arrow() for block in knowledge(prefix, ring))
+    # 2. what the nodes of each bucket know
+    def known(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for bucket in batch.column("bucket").to_pylist():
+                parts = list(_prefixes(facts.ring, bounds, bucket, bits))
+                table = known_of_bucket(facts.ring, parts, shared.value, kernel, b, leaf_set)
+                yield pack_row(bucket, CONSTANT, True, KNOWN, table, folder)
 
-    return PerfectTables(
-        buckets.mapInArrow(_of_buckets(kernel, bits, packed), LAYOUT),
-        buckets.mapInArrow(_of_buckets(kernel, bits, unpacked), KNOWLEDGE),
-    )
+    return ring.each_bucket().mapInArrow(known, ROWS)
 
 
-_Batches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+def _prefixes(
+    ring: Ring, bounds: np.ndarray, bucket: int, bits: int
+) -> Iterator[tuple[int, int, int]]:
+    """The prefixes of a bucket that have nodes: prefix, first position, position after the last."""
+    start, stop = int(bounds[bucket]), int(bounds[bucket + 1])
+    prefixes, first = np.unique(ring.hi[start:stop] >> np.uint64(64 - bits), return_index=True)
+    last = np.r_[first[1:], stop - start]
+    for prefix, a, z in zip(prefixes.tolist(), first.tolist(), last.tolist(), strict=True):
+        yield prefix, start + a, start + z
 
 
-def _of_buckets(
-    kernel: Kernel, bits: int, make: Callable[[int, Ring], Iterable[pa.RecordBatch]]
-) -> _Batches:
-    """What `make` makes of each bucket of a partition; `bits` tell buckets apart."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = read_partition(batches)
-        if rows is None:
-            return
-        for prefix, ring in split_buckets(rows, kernel, bits):
-            yield from make(prefix, ring)
-
-    return run
-
-
-def split_buckets(rows: pa.Table, kernel: Kernel, bits: int) -> Iterator[tuple[int, Ring]]:
-    """The prefix and the nodes (in order, with router indices) of each bucket among `rows`."""
-    ring, _ = ring_of(rows, kernel)
-    prefixes, starts = np.unique(ring.hi >> np.uint64(64 - bits), return_index=True)
-    for prefix, start, end in zip(prefixes, starts, [*starts[1:], len(ring)], strict=True):
-        yield int(prefix), ring.take(slice(start, end))
-
-
-def bucket_knowledge(
-    prefix: int, ring: Ring, summaries: Summaries, kernel: Kernel, leaf_set: int
-) -> Iterator[Knowledge]:
-    """The perfect knowledge of a bucket's nodes, some nodes at a time.
+def known_of_bucket(
+    ring: Ring,
+    prefixes: list[tuple[int, int, int]],
+    summaries: Summaries,
+    kernel: Kernel,
+    b: int,
+    leaf_set: int,
+) -> Columns:
+    """Return the table `KNOWN` of the nodes of some consecutive prefixes.
 
     Parameters
     ----------
     ring : Ring
-        The bucket's nodes in nodeId order; routers are indices.
-    leaf_set : int
-        l.
+        All nodes, in order; routers are indices.
+    prefixes : list of (int, int, int)
+        Each prefix, the position of its first node, the position after its last.
     """
-    # everything a node here can know is in one Ring: this bucket, entries of rows before p, leaves
-    tables, entries = _tables(prefix, ring, summaries, kernel)
-    leaf_sets, leaves = _leaf_sets(prefix, ring, summaries, leaf_set, len(ring) + len(entries))
-    nodes = Ring.join(ring, entries, leaves)
-    known = Ring(nodes.hi, nodes.lo, nodes.node, kernel.ids(nodes.router))
-    for start in range(0, len(ring), _NODES_AT_ONCE):
-        some = slice(start, start + _NODES_AT_ONCE)
-        own = np.arange(len(ring))[some]
-        yield Knowledge(known, own, leaf_sets.take(some), RoutingTables.of_dense(tables[some]))
+    parts = [_cells(ring, *prefix, summaries, kernel, b) for prefix in prefixes]
+    rows = max([1, *(part.shape[1] for part in parts)])
+    first, last = (prefixes[0][1], prefixes[-1][2]) if prefixes else (0, 0)
+    cells = np.full((last - first, rows, 2**b), NONE, dtype=np.int32)
+    for (_, start, stop), part in zip(prefixes, parts, strict=True):
+        cells[start - first : stop - first, : part.shape[1]] = part
+    return {"leaves": leaf_sets(len(ring), first, last, leaf_set // 2), "cells": cells}
 
 
-def _tables(
-    prefix: int, ring: Ring, summaries: Summaries, kernel: Kernel
-) -> tuple[np.ndarray, Ring]:
-    """Routing tables of a bucket's nodes: int32, shape (n, rows, 2**b), -1 for none.
-
-    Positions below n are in `ring`, from n on in the other Ring that is returned.
-    """
-    here, back = np.unique(ring.router, return_inverse=True)
+def _cells(
+    ring: Ring, prefix: int, first: int, last: int, summaries: Summaries, kernel: Kernel, b: int
+) -> np.ndarray:
+    """Routing tables of the nodes of a prefix: positions, int32 of shape (n, rows, 2**b)."""
+    part = ring.take(slice(first, last))
+    here, back = np.unique(part.router, return_inverse=True)
     shared = [summaries.siblings(prefix, row, here) for row in range(summaries.digits)]
-    used, place = np.unique(np.stack(shared), return_inverse=True)
-    # (the first of the sorted positions is -1: a bucket's own digit has no entry)
-    entries, place = summaries.candidates.take(used[1:]), place.astype(np.int32)
-    place = np.where(place > 0, place + np.int32(len(ring) - 1), np.int32(-1))
-    rows = [row[:, back].T for row in place.reshape(len(shared), *shared[0].shape)]
-    rows += nearest_entries(ring, summaries.digits, kernel, summaries.b)
-    return np.stack(rows, axis=1), entries
+    upper = [row[:, back].T for row in shared]
+    deeper = nearest_entries(part, summaries.digits, kernel, b)
+    lower = [np.where(row >= 0, row + np.int32(first), np.int32(NONE)) for row in deeper]
+    return np.stack([*upper, *lower], axis=1)
 
 
-def _leaf_sets(
-    prefix: int, ring: Ring, summaries: Summaries, leaf_set: int, first: int
-) -> tuple[LeafSets, Ring]:
-    """Leaf sets of a bucket's nodes; their positions begin at `first` in the Ring returned."""
-    elsewhere, beyond = summaries.others_ends(prefix)
-    n, half, total = len(ring), leaf_set // 2, len(ring) + beyond
-    all_others = total - 1 <= leaf_set
-    if beyond <= half or all_others:  # the others' ends are all their nodes
-        around, before = Ring.join(ring, elsewhere), 0
-    else:
-        head, tail = elsewhere.take(slice(half)), elsewhere.take(slice(-half, None))
-        around, before = Ring.join(tail, ring, head), half
-    smaller = total // 2 if all_others else half
-    width = total - 1 if all_others else leaf_set
-    steps = np.delete(np.arange(width + 1) - smaller, smaller)  # clockwise, without the node
-    here = np.arange(n) + before
-    leaves = first + (here[:, None] + steps) % len(around)
-    return (
-        LeafSets(
-            np.arange(n + 1) * width,
-            leaves.reshape(-1),
-            np.full(n, smaller),
-            np.full(n, all_others),
-        ),
-        around,
-    )
+def leaf_sets(nodes: int, first: int, last: int, half: int) -> np.ndarray:
+    """Return the leaf sets of an interval of a ring, as in `States.leaves`: int32.
+
+    Parameters
+    ----------
+    nodes : int
+        Of the ring.
+    first, last : int
+        Positions of the first, and after the last.
+    half : int
+        l / 2; a side has fewer leaves where there are not as many other nodes.
+    """
+    leaves = np.full((last - first, 2 * half), NONE, dtype=np.int32)
+    steps = np.arange(1, min(half, nodes - 1) + 1)
+    own = np.arange(first, last)[:, None]
+    leaves[:, : len(steps)] = (own + steps) % nodes
+    leaves[:, half : half + len(steps)] = (own - steps) % nodes
+    return leaves

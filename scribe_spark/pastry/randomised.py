@@ -8,26 +8,28 @@ randomization".
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType
 
 from scribe_spark import draws
 from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import list_array, offsets_of
+from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import Facts
 from scribe_spark.overlay import Overlay
-from scribe_spark.pastry.next_hop import RESERVED_COLUMNS, next_hop
-from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.overlay.next_hop import next_hops
+from scribe_spark.pastry.arrivals.closeness import Keys, distances
+from scribe_spark.pastry.bucket_tables import KNOWN, states_of
+from scribe_spark.pastry.overlay import PastryNextHop, PastryOverlay
 
 __all__ = ["Randomised", "randomised"]
 
 
-@dataclass(frozen=True)
 class Randomised(Overlay):
     """A network whose nodes draw each next hop among all that bring a message on.
 
@@ -35,7 +37,7 @@ class Randomised(Overlay):
     long as the node's own and are numerically closer to the key.  Where there is none, the root is
     a leaf with a shorter prefix, and the usual next hop.
 
-    Attributes
+    Parameters
     ----------
     usual : PastryOverlay
     seed : int
@@ -43,76 +45,74 @@ class Randomised(Overlay):
         Payload columns that key the draw, with the node and the candidate.
     """
 
-    usual: PastryOverlay
-    seed: int
-    drawn_by: tuple[str, ...]
-
-    reserved_columns = RESERVED_COLUMNS
-
-    @property
-    def underlay(self) -> Underlay:  # type: ignore[override]
-        """See :class:`Overlay`."""
-        return self.usual.underlay
+    def __init__(self, usual: PastryOverlay, seed: int, drawn_by: tuple[str, ...]) -> None:
+        self.nodes, self.underlay = usual.nodes, usual.underlay
+        self.ring, self.known = usual.ring, usual.known
+        self._usual, self._seed, self._drawn_by = usual, seed, drawn_by
 
     @property
-    def nodes(self) -> DataFrame:  # type: ignore[override]
-        """See :class:`Overlay`."""
-        return self.usual.nodes
+    def rule(self) -> PastryNextHop:
+        """The usual rule, where there is no candidate."""
+        return self._usual.rule
 
     def routing_table(self) -> DataFrame:
         """See :meth:`Overlay.routing_table`."""
-        return self.usual.routing_table()
+        return self._usual.routing_table()
 
     def next_hop(self, messages: DataFrame) -> DataFrame:
         """See :meth:`Overlay.next_hop`."""
-        nodes, rule = self.usual.nodes, _rule(self.usual.b, self.seed, self.drawn_by)
-        usual = next_hop(messages, nodes, self.usual.b, *rule.known)
+        facts, b = self.ring.facts, self._usual.b
+
+        def more(first: int, tables: Tables, *hop: np.ndarray) -> Mapping[str, pa.Array]:
+            return {"candidates": _candidates(facts, b, first, tables, *hop)}
+
+        asked = next_hops(
+            *(self.ring, self.known, messages, self.rule, self.underlay.kernel, more),
+            {"candidates": ArrayType(LongType())},
+        )
+        # the least draw; an array's draws are compared as (draw, candidate)
+        usual = F.col("next")
+        named = asked.select("*", F.explode_outer("candidates").alias("candidate"))
+        draw = draws.bits(self._seed, "randomised hop", *self._drawn_by, "node", "candidate")
+        turn = F.when(F.col("candidate").isNotNull(), F.struct(draw, "candidate"))
         kept = [*messages.columns, "router", "next"]
-        asked = usual.select(*kept, "n_hi", "n_lo", rule.candidate)
-        named = asked.hint("shuffle_hash").join(nodes.select(*rule.there), "candidate", "left")
-        turns = _closer(named).select(*kept, "candidate", rule.turn)
-        drawn = turns.groupBy(kept).agg(rule.drawn)
-        return drawn.select(*messages.columns, "router", rule.next).repartition("node")
+        drawn = named.groupBy(kept).agg(F.min_by("candidate", turn).alias("drawn"))
+        return drawn.select(*messages.columns, "router", F.coalesce("drawn", usual).alias("next"))
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """The expressions of a hop; built once, for building them costs more than a small round."""
-
-    known: list[Column]
-    candidate: Column
-    there: list[Column]
-    turn: Column
-    drawn: Column
-    next: Column
-
-
-@functools.cache
-def _rule(b: int, seed: int, drawn_by: tuple[str, ...]) -> _Rule:
-    entries = F.filter("entries", lambda entry: entry >= 0)
-    candidates = F.array_union("leaves", entries).cast("array<bigint>")
-    key = ids.halves("key")
-    mine = ids.prefix_digits(*key, *ids.halves("n"), b)
-    theirs = ids.prefix_digits(*key, *ids.halves("c"), b)
-    draw = draws.bits(seed, "randomised hop", *drawn_by, "node", "candidate")
-    onward = F.col("closer") & (theirs >= mine)
-    # all that a node knows, under names that the usual hop has no use for
-    known = {"leaf_node": "leaves", "table": "entries", "id_hi": "n_hi", "id_lo": "n_lo"}
-    there = {"node": "candidate", "node_state.id_hi": "c_hi", "node_state.id_lo": "c_lo"}
-    return _Rule(
-        known=[F.col(f"node_state.{name}").alias(new) for name, new in known.items()],
-        # a message that has arrived stays as it is
-        candidate=F.explode_outer(F.when(F.col("next").isNotNull(), candidates)).alias("candidate"),
-        there=[F.col(name).alias(new) for name, new in there.items()],
-        turn=F.when(onward, F.struct(draw, "candidate")).alias("turn"),
-        # NULLs are passed over; where all are, the usual next hop remains
-        drawn=F.min_by("candidate", "turn").alias("drawn"),
-        next=F.coalesce("drawn", "next").alias("next"),
-    )
+def _candidates(
+    facts: Facts,
+    b: int,
+    first: int,
+    tables: Tables,
+    at: np.ndarray,
+    key_hi: np.ndarray,
+    key_lo: np.ndarray,
+    onward: np.ndarray,
+) -> pa.Array:
+    """The numbers of the nodes that each message may go to; none where it is at its root."""
+    states, ring = states_of(facts, first, tables[KNOWN]), facts.ring
+    leaves = states.leaves[at - first]
+    cells = states.cells[at - first].reshape(len(at), -1)
+    known = np.concatenate([leaves, cells], axis=1).astype(np.int64)
+    known[onward == at] = -1
+    known.sort(axis=1)
+    known[:, 1:][known[:, 1:] == known[:, :-1]] = -1
+    message, column = np.nonzero(known >= 0)
+    candidate, here, keys = known[message, column], at[message], Keys(key_hi, key_lo).take(message)
+    theirs = ids.shared_digits_np(ring.hi[candidate], ring.lo[candidate], keys.hi, keys.lo, b)
+    mine = ids.shared_digits_np(ring.hi[here], ring.lo[here], keys.hi, keys.lo, b)
+    away = distances(ring, keys, np.stack([candidate, here], axis=1))
+    closer = away.column(np.zeros(len(here), dtype=np.int64)).closer_than(
+        away.column(np.ones(len(here), dtype=np.int64))
+    )[:, 0]
+    fits = closer & (theirs >= mine)
+    lengths = np.bincount(message[fits], minlength=len(at))
+    return list_array(offsets_of(lengths), ring.node[candidate[fits]])
 
 
 def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> Randomised:
-    """`overlay` with randomised routing.
+    """Return `overlay` with randomised routing.
 
     Raises
     ------
@@ -122,32 +122,3 @@ def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> Randomised:
     if not isinstance(overlay, PastryOverlay):
         raise TypeError(f"randomised routing is Pastry's; {type(overlay).__name__} has none")
     return Randomised(overlay, seed, drawn_by)
-
-
-def _closer(frame: DataFrame) -> DataFrame:
-    """`frame` and whether the candidate is numerically ``closer`` to the key than the node is.
-
-    Of two as close the smaller id is the closer.  False where there is no candidate.
-    """
-
-    def compare(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            halves = zip(*[batch.column(name).to_pylist() for name in _HALVES], strict=True)
-            closer = [
-                c is not None and _rank(c, d, k, m) < _rank(a, b, k, m)
-                for a, b, c, d, k, m in halves
-            ]
-            yield batch.append_column("closer", pa.array(closer, pa.bool_()))
-
-    return frame.mapInArrow(compare, StructType([*frame.schema.fields, _CLOSER]))
-
-
-_HALVES = ["n_hi", "n_lo", "c_hi", "c_lo", "key_hi", "key_lo"]
-_CLOSER = StructField("closer", BooleanType())
-
-
-def _rank(hi: int, lo: int, key_hi: int, key_lo: int) -> tuple[int, int]:
-    """How far an id is from a key on the ring, then the id."""
-    one, key = ((high % 2**64) << 64 | low % 2**64 for high, low in ((hi, lo), (key_hi, key_lo)))
-    away = (one - key) % 2**ids.BITS
-    return min(away, 2**ids.BITS - away), one

@@ -7,15 +7,22 @@ JSAC 2002, Section II and Figure 1.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark import schemas
 from scribe_spark.core.arrays import kept_offsets, offsets_of, row_numbers, row_values
+from scribe_spark.engine import Columns
+from scribe_spark.engine.buckets import BucketRing, typed
 
 __all__ = ["RoutingTables", "routing_table", "table_entries"]
+
+_NODES_AT_ONCE = 2**14
 
 
 @dataclass(frozen=True)
@@ -71,34 +78,50 @@ class RoutingTables:
         return row_numbers(self.offsets)
 
 
-def routing_table(state: DataFrame, b: int) -> DataFrame:
-    """`schemas.ROUTING_TABLE`: one row per entry of every node.
+def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
+    """Return `schemas.ROUTING_TABLE`: one row per entry of every node.
 
     Parameters
     ----------
-    state : DataFrame
-        `PastryOverlay.state`.
+    known : DataFrame
+        The tables `bucket_tables.KNOWN` of all buckets.
     """
-    cells = state.select("node", F.posexplode("table").alias("cell", "entry"))
-    return cells.where(F.col("entry") >= 0).select(
-        "node",
-        F.floor(F.col("cell") / 2**b).cast("int").alias("row"),
-        (F.col("cell") % 2**b).cast("int").alias("col"),
-        F.col("entry").cast("bigint").alias("entry"),
-    )
+    facts, bounds = ring.facts, ring.bounds
+
+    def entries(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
+        number, cells = facts.ring.node, columns["cells"]
+        for start in range(0, len(cells), _NODES_AT_ONCE):
+            some = cells[start : start + _NODES_AT_ONCE]
+            node, row, col = np.nonzero(some >= 0)
+            arrays = [
+                number[bounds[bucket] + start + node],
+                row.astype(np.int32),
+                col.astype(np.int32),
+                number[some[node, row, col]],
+            ]
+            names = schemas.ROUTING_TABLE.names
+            yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
+
+    return typed(known, entries, schemas.ROUTING_TABLE)
 
 
-def table_entries(state: DataFrame) -> DataFrame:
-    """`schemas.TABLE_ENTRIES`: nodes, and the entries in all their routing tables; one row.
+def table_entries(known: DataFrame) -> DataFrame:
+    """Return `schemas.TABLE_ENTRIES`: nodes, and the entries in all their routing tables; one row.
 
     Parameters
     ----------
-    state : DataFrame
-        `PastryOverlay.state`.
+    known : DataFrame
+        The tables `bucket_tables.KNOWN` of all buckets.
     """
-    return state.agg(
-        F.count(F.lit(1)).alias("nodes"),
-        F.coalesce(F.sum(F.col("entries").cast("bigint")), F.lit(0))
-        .cast("bigint")
-        .alias("entries"),
-    )
+
+    def count(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
+        cells = columns["cells"]
+        entries = sum(
+            int((cells[start : start + _NODES_AT_ONCE] >= 0).sum())
+            for start in range(0, len(cells), _NODES_AT_ONCE)
+        )
+        yield pa.RecordBatch.from_pydict({"nodes": [len(cells)], "entries": [entries]})
+
+    counted = typed(known, count, "nodes bigint, entries bigint")
+    sums = [F.coalesce(F.sum(name), F.lit(0)).cast("bigint") for name in ("nodes", "entries")]
+    return counted.agg(sums[0].alias("nodes"), sums[1].alias("entries"))

@@ -24,6 +24,7 @@ __all__ = [
     "describe_jobs",
     "is_lost_block",
     "materialise",
+    "materialise_and_read",
     "read_partition",
     "release",
     "stack_tables",
@@ -46,6 +47,23 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
     """
     table, rows, _ = count_and_materialise(frame, {})
     return table, rows
+
+
+def materialise_and_read(frame: DataFrame, columns: Sequence[str]) -> tuple[DataFrame, pa.Table]:
+    """Compute `frame` once, cut its lineage, and bring some (small) columns to the driver.
+
+    One job does both, unless the user named a checkpoint directory: then it is one more.
+
+    Returns
+    -------
+    DataFrame
+        The same rows; to be freed with :func:`release`.
+    pyarrow.Table
+        `columns` of all rows.
+    """
+    reliable = checkpoints_are_reliable(frame.sparkSession.sparkContext)
+    table = frame.checkpoint(eager=True) if reliable else frame.localCheckpoint(eager=False)
+    return table, table.select(*columns).toArrow()
 
 
 def count_and_materialise(

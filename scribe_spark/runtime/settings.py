@@ -9,12 +9,22 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["default_partitions", "sql_settings", "tuned"]
+__all__ = ["bucket_count", "default_partitions", "sql_settings", "tuned"]
 
 
 def default_partitions(spark: SparkSession, nodes: int) -> int:
     """Partitions of node-level tables: the cores, and no more than 250,000 nodes in each."""
     return max(spark.sparkContext.defaultParallelism, -(-nodes // 250_000))
+
+
+#: A setting of ours, in force inside :func:`tuned`.
+_PARTITIONS = "spark.scribe_spark.partitions"
+
+
+def bucket_count(spark: SparkSession, nodes: int) -> int:
+    """Return in how many buckets the nodes of an overlay are: one a partition."""
+    chosen = spark.conf.get(_PARTITIONS, None)
+    return int(chosen) if chosen else default_partitions(spark, nodes)
 
 
 def sql_settings(partitions: int) -> dict[str, str]:
@@ -26,6 +36,7 @@ def sql_settings(partitions: int) -> dict[str, str]:
     settings = {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(partitions),
+        _PARTITIONS: str(partitions),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }

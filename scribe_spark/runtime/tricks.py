@@ -77,6 +77,14 @@ TRICKS = (
         "PySpark looks them up, some fifty times in a superstep, each time through all jars.",
     ),
     Trick(
+        "mapped_tables",
+        "Where all tasks share the driver's disk (local masters), tables of buckets are files that "
+        "tasks map into memory, and rows name them.",
+        "Files outside of Spark's storage",
+        "MAPPED_GAIN",
+        "Rows hold the tables' bytes, and are shuffled with the messages of each superstep.",
+    ),
+    Trick(
         "hadoop_files",
         "Reads, writes and lists the texts of a run through Hadoop's FileSystem in the JVM.",
         "SparkSession._jvm, JavaSparkContext.hadoopConfiguration",

@@ -1,6 +1,5 @@
 """Scribe: groups, children tables, and multicast over Pastry."""
 
-from scribe_spark.scribe.application import Scribe, children_table
 from scribe_spark.scribe.capacities import check_capacities, read_capacities
 from scribe_spark.scribe.groups import (
     check_members,
@@ -10,32 +9,22 @@ from scribe_spark.scribe.groups import (
     read_members,
     senders,
 )
-from scribe_spark.scribe.operations import (
-    Trees,
-    build_trees,
-    create,
-    join,
-    multicast,
-    no_creates,
-)
+from scribe_spark.scribe.trees import SYSTEM, Trees, build_trees, multicast, plant_trees
 from scribe_spark.scribe.variants import Variant, VariantContext, timed_edges
 
 __all__ = [
+    "SYSTEM",
+    "plant_trees",
     "VariantContext",
     "Trees",
     "build_trees",
-    "children_table",
-    "Scribe",
     "Variant",
     "check_capacities",
     "check_members",
-    "create",
     "draw_members",
     "group_sizes",
-    "join",
     "make_groups",
     "multicast",
-    "no_creates",
     "read_capacities",
     "read_members",
     "senders",

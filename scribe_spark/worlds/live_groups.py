@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.living.events import Events, ImpossibleRound
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.round import RoundResult
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.traffic import Traffic
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.duplicates import SOURCE_BITS
 from scribe_spark.scribe.living.events import GroupEvents
 from scribe_spark.scribe.living.groups import Groups

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core.u128 import from_halves
-from scribe_spark.pastry.ring import Ring
+from scribe_spark.engine.ring import Ring
 from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.area import depths
 from scribe_spark.reference_tree.reconfiguration import (

@@ -10,6 +10,7 @@ import pytest
 from arriving import Arrivals, arrivals, as_snapshot, contacts
 from oracle.living.compare import differences
 
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals import (
     bucket_exchange,
     bucket_introductions,
@@ -22,7 +23,6 @@ from scribe_spark.pastry.arrivals.letters import LETTER, Content, Letters, read_
 from scribe_spark.pastry.arrivals.one_task import waves
 from scribe_spark.pastry.arrivals.routes import route
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.ring import Ring
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts")
 Rows = list[dict]

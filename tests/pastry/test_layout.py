@@ -17,11 +17,11 @@ from oracle.knowledge import Known, keys_for, random_ids, random_known
 from oracle.pastry import RING, closest
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
+from scribe_spark.pastry.layout import pack, pack_in_blocks
 
 from scribe_spark import schemas
 from scribe_spark.pastry import PastryOverlay
 from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.layout import pack, pack_in_blocks
 
 CASES = 400
 

@@ -12,8 +12,8 @@ import worlds
 from oracle.pastry import RING
 from oracle.random_cases import random_case
 
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry import nearest_entries, perfect_tables, prefix_summaries
-from scribe_spark.pastry.ring import Ring
 
 
 def check_knowledge(one: worlds.World, rows: list[dict]) -> None:

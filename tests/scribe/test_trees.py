@@ -9,12 +9,12 @@ import pytest
 import worlds
 from oracle import scribe as oracle_scribe
 from pyspark.sql import functions as F
+from scribe_spark.scribe.application import Kind
 
 from scribe_spark import scribe
 from scribe_spark.overlay import Overlay
 from scribe_spark.runtime import blocks
 from scribe_spark.scribe import Scribe, operations
-from scribe_spark.scribe.application import Kind
 from scribe_spark.superstep import Round, Table
 
 

@@ -15,8 +15,8 @@ from oracle.scribe_living.compare import PARTS, differences
 from oracle.scribe_living.measures import out_of_order
 from oracle.scribe_living.upcalls import Join, Local, Payload, Publication
 
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living import order
 from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.reliable import Reliable

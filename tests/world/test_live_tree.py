@@ -17,9 +17,9 @@ from stopping import Stops
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.engine.ring import Ring
 from scribe_spark.experiments import run_world
 from scribe_spark.experiments.sweep_kinds import sweep_kind
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.progress import Silent
 from scribe_spark.reference_tree.reconfiguration import first_to_compute
 from scribe_spark.worlds import LiveTree, live_tree

@@ -15,6 +15,7 @@ from stopping import Stops
 from scribe_spark import experiments
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.core import u128
+from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.world_setup import rules_of
@@ -23,7 +24,6 @@ from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.node_rows import from_rows, to_rows
 from scribe_spark.pastry.living.perfect_start import perfect_start
 from scribe_spark.pastry.living.round import play_round
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe import join
 from scribe_spark.worlds.round_measures import (
     cell_delays,

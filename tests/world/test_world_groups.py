@@ -16,6 +16,7 @@ from stopping import Stops
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.engine.ring import ring_of
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of, rules_of
@@ -24,7 +25,6 @@ from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.perfect_start import perfect_start
 from scribe_spark.pastry.living.traffic import Traffic
-from scribe_spark.pastry.ring import ring_of
 from scribe_spark.report.world_panels import GROUP_PANELS
 from scribe_spark.scribe.living.events import GroupEvents
 from scribe_spark.scribe.living.groups import Groups

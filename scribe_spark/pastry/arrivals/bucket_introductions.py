@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.core.arrays import offsets_of
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.bucket_steps import Step, state_letters
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
 from scribe_spark.pastry.arrivals.introductions import (
@@ -34,7 +35,6 @@ from scribe_spark.pastry.arrivals.post import (
 )
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 

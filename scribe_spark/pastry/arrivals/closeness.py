@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import u128 as ids
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import NONE
-from scribe_spark.pastry.ring import Ring
 
 __all__ = ["Distances", "Keys", "clockwise", "distances", "le", "roots"]
 

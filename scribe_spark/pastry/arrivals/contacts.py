@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.pastry.ring import Ring
+from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["nearest_nodes", "planned_contacts", "random_contacts"]

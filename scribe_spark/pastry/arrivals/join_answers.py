@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import offsets_of
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.bucket_steps import Step
 from scribe_spark.pastry.arrivals.first_states import rows_supplied
 from scribe_spark.pastry.arrivals.letters import Content, Letters, lists, said, write_letters
@@ -21,7 +22,6 @@ from scribe_spark.pastry.arrivals.post import bucket_of, index_of, no_leaf_sets
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 

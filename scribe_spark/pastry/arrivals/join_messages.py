@@ -16,12 +16,11 @@ from pyspark.sql import functions as F
 
 from scribe_spark import superstep
 from scribe_spark.core.arrays import offsets_of
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.join_answers import request_letters
 from scribe_spark.pastry.arrivals.letters import LETTER
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.next_hop import next_hop
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.progress import Progress
 from scribe_spark.superstep import Finished, Round, Step, Table
 from scribe_spark.underlay.protocol import Kernel
@@ -52,14 +51,17 @@ def route_joins(
         Outcomes: ``arriving, arriving_router, key_hi, key_lo``, ``node`` (the last node of the
         route) with its ``router, at_hi, at_lo`` (its nodeId), and the nodes ``visited`` before.
     """
-    node_id = [F.col("node_state.id_hi").alias("at_hi"), F.col("node_state.id_lo").alias("at_lo")]
     payload = [F.col(c) for c in ("key_hi", "key_lo", "arriving", "arriving_router")]
     moving = F.col("next").isNotNull()
     passed = F.array_append("visited", F.struct(*_VISIT))
     visited = F.when(moving, passed).otherwise(F.col("visited")).alias("visited")
 
     def at_nodes(messages: DataFrame) -> DataFrame:
-        return next_hop(messages, overlay.nodes, overlay.b, *node_id)
+        hop = overlay.next_hop(messages)
+        there = overlay.nodes.select(
+            "node", F.col("id_hi").alias("at_hi"), F.col("id_lo").alias("at_lo")
+        )
+        return hop.hint("shuffle_hash").join(there, "node", "inner")
 
     def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
         if not round.counts["moving"]:

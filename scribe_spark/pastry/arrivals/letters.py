@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.core.arrays import list_array, offsets_of
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.underlay.protocol import Kernel

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.announcements import tell_tables, told_nodes
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.exchange import exchange_leaf_sets
@@ -24,8 +25,7 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.nearby_search import discover
 from scribe_spark.pastry.arrivals.routes import route
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.ring import Ring
+from scribe_spark.pastry.arrivals.states import States, is_node
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["Wave", "waves"]
@@ -95,11 +95,11 @@ def _arrive(
     """One wave; the rounds of its exchange."""
     # 1. join messages are routed, and answered
     if rules.contact == "discovered":
-        contact, probing, _ = discover(states, _is_node, arriving, contact, kernel)
+        contact, probing, _ = discover(states, is_node, arriving, contact, kernel)
         states.messages[arriving, Kind.PROBE] = np.bincount(probing, minlength=len(arriving))
-    routes = route(states, _is_node, contact, Keys.of_nodes(states.known, arriving)).path
+    routes = route(states, is_node, contact, Keys.of_nodes(states.known, arriving)).path
     present = routes >= 0
-    sending = fill_first_states(states, kernel, routes, present, arriving, rules.rows, _is_node)
+    sending = fill_first_states(states, kernel, routes, present, arriving, rules.rows, is_node)
     states.messages[arriving, Kind.JOIN] = present.sum(axis=0)
     states.messages[arriving, Kind.ROWS] = sending.sum(axis=0)
     states.messages[arriving, Kind.LEAF_SET] = 1
@@ -117,7 +117,7 @@ def _arrive(
         take_leaves(states, told.to, arrived)
         # 3. leaf sets are exchanged by those that got a new leaf
         changed = told.to[holds_leaf(states, told.to, arrived)]
-        rounds = exchange_leaf_sets(states, np.union1d(changed, arriving), _is_node, count_sent)
+        rounds = exchange_leaf_sets(states, np.union1d(changed, arriving), is_node, count_sent)
         tables.result()
     # 4. the nodes of the wave are introduced to one another
     if rules.introduce:
@@ -125,8 +125,3 @@ def _arrive(
         caused = np.bincount(sent.cause, minlength=len(arriving))
         states.messages[arriving, Kind.INTRODUCTION] = caused
     return rounds
-
-
-def _is_node(position: np.ndarray) -> np.ndarray:
-    """Who is known is alive."""
-    return position >= 0

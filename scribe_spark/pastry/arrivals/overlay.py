@@ -10,8 +10,8 @@ JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark import draws
+from scribe_spark import draws, schemas
+from scribe_spark.engine.on_spark import CONSTANT, ROWS, pack_row
+from scribe_spark.engine.packing import unpack
+from scribe_spark.engine.ring import ring_of
 from scribe_spark.pastry.arrivals.bucket_steps import state_letters
 from scribe_spark.pastry.arrivals.contacts import planned_contacts
 from scribe_spark.pastry.arrivals.letters import LETTER, read_letters
@@ -29,10 +32,8 @@ from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.supersteps import Buckets
 from scribe_spark.pastry.arrivals.waves import arrival_rank, wave_ends
-from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.layout import LAYOUT, pack_in_blocks
+from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.ring import ring_of
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import materialise, read_partition, release
 from scribe_spark.schemas import KNOWLEDGE
@@ -63,9 +64,44 @@ def arrivals(
     underlay : Underlay
     rules : ArrivalRules
     """
+    if rules.contact == "discovered" or nodes.count() <= _ONE_TASK:
+        return _small(nodes, underlay, rules)
     *_, states = waves_of_states(nodes, underlay, rules, progress)
     overlay = _laid_out(states, underlay, rules, owned=(states,))
-    return replace(overlay, arrived=_messages_by_kind(states))
+    overlay.arrived = _messages_by_kind(states)
+    return overlay
+
+
+def _small(nodes: DataFrame, underlay: Underlay, rules: ArrivalRules) -> PastryOverlay:
+    """The overlay of nodes that all arrive in one task."""
+    kernel = underlay.kernel
+    overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
+    ring, bounds, folder = overlay.ring, overlay.ring.bounds, overlay.ring.layout.folder
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is None:
+            return
+        states = grown(rows, kernel, rules)
+        for bucket, (first, last) in enumerate(itertools.pairwise(bounds.tolist())):
+            table = {"leaves": states.leaves[first:last], "cells": states.cells[first:last]}
+            yield pack_row(bucket, CONSTANT, True, KNOWN, table, folder)
+        caused = {"messages": states.messages.sum(axis=0)}
+        yield pack_row(0, CONSTANT, True, _MESSAGES, caused)
+
+    plan = arrival_plan(nodes, kernel, rules, wave_ends(nodes.count(), rules.growth))
+    made, _ = materialise(ring.layout.place(plan.coalesce(1).mapInArrow(run, ROWS)))
+    overlay.known = [made.where(F.col("name") == KNOWN)]
+    (counted,) = made.where(F.col("name") == _MESSAGES).select("data").toArrow().column("data")
+    messages = unpack(counted.as_buffer())["messages"].tolist()
+    by_kind = [(kind.label, messages[kind]) for kind in Kind]
+    overlay.arrived = schemas.local_table(nodes.sparkSession, by_kind, schemas.ARRIVAL_MESSAGES)
+    overlay.own(made)
+    return overlay
+
+
+#: The table of the messages that the arrivals have caused, by kind.
+_MESSAGES = "arrival messages"
 
 
 def _messages_by_kind(states: DataFrame) -> DataFrame:
@@ -197,26 +233,13 @@ def _laid_out(
     """The overlay of some states."""
     kernel = underlay.kernel
 
-    def known(batches: Iterable[pa.RecordBatch]) -> Iterator[Knowledge]:
+    def knowledge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             letters = read_letters([batch], kernel)
             if letters is not None:
                 everybody = np.arange(len(letters.content))
-                yield letters.states(everybody, rules.leaf_set, rules.b).to_knowledge(
-                    everybody, kernel
-                )
+                some = letters.states(everybody, rules.leaf_set, rules.b)
+                yield some.to_knowledge(everybody, kernel).to_arrow()
 
-    def knowledge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (some.to_arrow() for some in known(batches))
-
-    def layout(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (packed for some in known(batches) for packed in pack_in_blocks(some, rules.b))
-
-    return PastryOverlay.laid_out(
-        states.mapInArrow(knowledge, KNOWLEDGE),
-        states.mapInArrow(layout, LAYOUT),
-        underlay,
-        rules.b,
-        rules.leaf_set,
-        owned,
-    )
+    known = states.mapInArrow(knowledge, KNOWLEDGE)
+    return PastryOverlay.of_knowledge(known, underlay, rules.b, rules.leaf_set, owned)

@@ -16,9 +16,9 @@ import numpy as np
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Distances, Keys, clockwise, distances, le
 from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
-from scribe_spark.pastry.ring import Ring
 
 __all__ = ["Found", "Met", "Routes", "hop", "route"]
 
@@ -118,7 +118,21 @@ class Met:
 
 
 def hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, Met]:
-    """Where messages go next: the node itself delivers, :data:`NONE` is left; whom they met."""
+    """Return where messages go next, and the dead nodes that they met.
+
+    Parameters
+    ----------
+    states : States
+        Of an interval of the ring.
+    at : ndarray of int64, shape (m,)
+        Positions of nodes of it.
+
+    Returns
+    -------
+    onward : ndarray of int64, shape (m,)
+        The node itself delivers; :data:`NONE`: no candidate is left.
+    met : Met
+    """
     size, onward, met = len(states.known), [], []
     for start in range(0, len(at), _MESSAGES):
         some = np.arange(start, min(start + _MESSAGES, len(at)))
@@ -136,7 +150,8 @@ def _hop_of_some(
     # 1. key within the span of the leaf set: leaf set and the node itself
     inside = _in_span(states, at, keys)
     near = np.flatnonzero(inside)
-    around = np.concatenate([states.leaves[at[near]], at[near, None].astype(np.int32)], axis=1)
+    leaves = states.leaves[at[near] - states.first]
+    around = np.concatenate([leaves, at[near, None].astype(np.int32)], axis=1)
     onward[near], message, dead = _closest_alive(
         states.known, is_alive, keys.take(near), around, around >= 0
     )
@@ -161,14 +176,14 @@ def _hop_of_some(
 
 def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
     """Whether keys lie on the arc from the farthest smaller to the farthest larger leaf."""
-    known = states.known
+    known, index = states.known, at - states.first
     node = known.take(at)
-    larger, smaller = (known.take(leaf) for leaf in states.farthest(at))
+    larger, smaller = (known.take(leaf) for leaf in states.farthest(index))
     after = clockwise(node.hi, node.lo, keys.hi, keys.lo)
     before = clockwise(keys.hi, keys.lo, node.hi, node.lo)
     inside = le(after, clockwise(node.hi, node.lo, larger.hi, larger.lo))
     inside |= le(before, clockwise(smaller.hi, smaller.lo, node.hi, node.lo))
-    alone = (states.leaves[at][:, [0, states.half]] < 0).all(axis=1)
+    alone = (states.leaves[index][:, [0, states.half]] < 0).all(axis=1)
     return inside | alone
 
 
@@ -178,7 +193,7 @@ def _entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.n
     shared = ids.shared_digits_np(known.hi[at], known.lo[at], keys.hi, keys.lo, b)
     row = np.minimum(shared, rows - 1)
     column = ids.digit_at_np(keys.hi, keys.lo, row, b)
-    entry = states.cells[at, row, column].astype(np.int64)
+    entry = states.cells[at - states.first, row, column].astype(np.int64)
     return np.where(shared < rows, entry, NONE), shared
 
 
@@ -196,7 +211,7 @@ def _rare_case(
     """
     known, m = states.known, len(at)
     # 1. who shares as long a prefix: of the table the rows from that length on
-    leaves, tables = states.leaves[at], states.cells[at]
+    leaves, tables = states.leaves[at - states.first], states.cells[at - states.first]
     row, column = np.nonzero(leaves >= 0)
     leaf = leaves[row, column].astype(np.int64)
     digits = ids.shared_digits_np(

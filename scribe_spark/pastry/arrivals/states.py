@@ -13,14 +13,14 @@ import numpy as np
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import offsets_of
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["NONE", "IsAlive", "States", "live_only", "table_rows"]
+__all__ = ["NONE", "IsAlive", "States", "is_node", "live_only", "table_rows"]
 
 #: No leaf, no entry.
 NONE = -1
@@ -70,6 +70,15 @@ class States:
     def b(self) -> int:
         """Digits are base 2**b."""
         return self.cells.shape[2].bit_length() - 1
+
+    @property
+    def first(self) -> int:
+        """The position of the first of the nodes.
+
+        Where ``own`` is an interval of the ring, a bucket's or the whole ring, a node's index is
+        its position less this.
+        """
+        return int(self.own[0]) if len(self.own) else 0
 
     @property
     def half(self) -> int:
@@ -126,6 +135,11 @@ class States:
             ),
             RoutingTables.of_dense(self.cells[index]),
         )
+
+
+def is_node(position: np.ndarray) -> np.ndarray:
+    """Return whether positions are those of nodes: where nobody has died, all nodes are alive."""
+    return position >= 0
 
 
 def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.states import NONE, live_only
@@ -19,7 +20,6 @@ from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.tally import Tally
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["Events", "ImpossibleRound", "play_events"]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core.arrays import offsets_of
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets
 from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 

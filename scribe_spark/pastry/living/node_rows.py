@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core.arrays import offsets_of, row_numbers
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.living.overlay_state import NEVER, OverlayState
-from scribe_spark.pastry.ring import Ring
 
 __all__ = ["NodeRows", "from_rows", "to_rows"]
 

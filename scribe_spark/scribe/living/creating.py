@@ -13,7 +13,7 @@ from scribe_spark.scribe.living.figures import deliver_create
 from scribe_spark.scribe.living.roots import become_root
 from scribe_spark.scribe.living.scribe import Scribe
 
-__all__ = ["create_groups"]
+__all__ = ["create_groups", "receive_creates"]
 
 
 def create_groups(scribe: Scribe, group: np.ndarray, creator: np.ndarray) -> np.ndarray:
@@ -27,14 +27,24 @@ def create_groups(scribe: Scribe, group: np.ndarray, creator: np.ndarray) -> np.
     routes = scribe.route("CREATE", creator[order], group[order])
     scribe.refused["CREATE lost"] += int((~routes.delivered).sum())
     order, node = order[routes.delivered], routes.at[routes.delivered]
-    place = scribe.key(group[order], node)
+    return order[receive_creates(scribe, group[order], creator[order], node)]
+
+
+def receive_creates(
+    scribe: Scribe, group: np.ndarray, creator: np.ndarray, node: np.ndarray
+) -> np.ndarray:
+    """CREATEs are delivered at nodes; which of them come to something: indices.
+
+    They are in the order of (group, creator): of several for one group at a node the first counts.
+    """
+    place = scribe.key(group, node)
     # credentials are checked; where the group is there already nothing changes
-    allowed = scribe.groups.allows("create", group[order], creator[order])
+    allowed = scribe.groups.allows("create", group, creator)
     allowed &= ~scribe.state.copies.has(place)
     _, first = np.unique(place[allowed], return_index=True)
-    made, at = order[allowed][first], node[allowed][first]
-    scribe.refused["CREATE"] += len(order) - len(made)
-    deliver_create(scribe, group[made], at, creator[made])
-    become_root(scribe, scribe.key(group[made], at))
+    made = np.flatnonzero(allowed)[first]
+    scribe.refused["CREATE"] += len(place) - len(made)
+    deliver_create(scribe, group[made], node[made], creator[made])
+    become_root(scribe, place[made])
     scribe.state.created[group[made]] = True
     return made

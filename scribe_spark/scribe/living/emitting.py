@@ -30,7 +30,7 @@ def disseminate_with_upcalls(
 ) -> None:
     """Publications, those of a group in their order, go from the roots down the trees."""
     message = scribe.messages.add_publications(group, publication)
-    parcels = Parcels(message, group, root, root)
+    parcels = Parcels.of(message, group, root, root)
     while len(parcels):
         parcels = _deliver(scribe, application, parcels, "payload")
 
@@ -96,7 +96,7 @@ def _parcels(
     message = np.r_[new, -1][which]
     if original is not None:
         message = np.where(which < 0, original[call], message)
-    return Parcels(message, *scribe.split(place[call]), child)
+    return Parcels.of(message, *scribe.split(place[call]), child)
 
 
 def _deliver(scribe: Scribe, application: Application, parcels: Parcels, kind: str) -> Parcels:
@@ -124,7 +124,7 @@ def _deliver(scribe: Scribe, application: Application, parcels: Parcels, kind: s
     place, message = scribe.key(parcels.group, parcels.node), parcels.message
     sent = [_handle(scribe, application, place[turn], message[turn]) for turn in turns(place)]
     drop_children(scribe, refused)
-    return Parcels.join(Parcels(), *sent)
+    return Parcels.join(parcels.take(np.arange(0)), *sent)
 
 
 def _in_order(scribe: Scribe, parcels: Parcels) -> Parcels:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.living.events import Events, ImpossibleRound
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.goodbyes import say_goodbye
 from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.leaving import Gone, take_away

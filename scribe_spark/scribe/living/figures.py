@@ -16,9 +16,16 @@ from collections.abc import Callable
 import numpy as np
 
 from scribe_spark.core.arrays import expand
-from scribe_spark.scribe.living.scribe import Joins, Scribe
+from scribe_spark.scribe.living.scribe import Answers, Joins, Scribe
 
-__all__ = ["deliver_create", "deliver_join", "deliver_leave", "deliver_multicast", "forward"]
+__all__ = [
+    "deliver_create",
+    "deliver_join",
+    "deliver_leave",
+    "deliver_multicast",
+    "forward",
+    "take_answers",
+]
 
 
 def forward(
@@ -56,16 +63,27 @@ def deliver_join(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
 
 
 def _add_children(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
-    """Children are added, and are answered at once; joinHandler is called later."""
-    place, entries = scribe.key(joins.group, at), scribe.state.entries
-    edge = scribe.key(place, joins.source)
+    """Children are added and answered; joinHandler is called later."""
+    edge = scribe.key(scribe.key(joins.group, at), joins.source)
     scribe.state.children.put(edge, number=joins.number, refreshed=scribe.number)
+    answers = Answers(joins.group, joins.source, at)
+    if scribe.settled:
+        scribe.answers.append(answers)
+        return
     scribe.added.append((at, joins))
-    row = scribe.entry(joins.group, joins.source)
-    takes = ~entries.root[row]  # a root takes no answer
-    by_root = takes & entries.root[entries.find(place)]
+    entries = scribe.state.entries
+    by_root = ~entries.root[scribe.entry(joins.group, joins.source)]
+    by_root &= entries.root[scribe.entry(joins.group, at)]
     scribe.at_root.append(joins.take(by_root))
-    entries.parent[row[takes]] = at[takes]
+    take_answers(scribe, answers)
+
+
+def take_answers(scribe: Scribe, answers: Answers) -> None:
+    """Whoever sent a JOIN takes who answers as its parent; a root takes no answer."""
+    entries = scribe.state.entries
+    row = scribe.entry(answers.group, answers.source)
+    takes = ~entries.root[row]
+    entries.parent[row[takes]] = answers.parent[takes]
     entries.heard[row[takes]] = scribe.number
 
 

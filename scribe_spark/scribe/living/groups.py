@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark.core.arrays import find_sorted
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.ring import Ring
 
 __all__ = ["OPERATIONS", "Groups"]
 

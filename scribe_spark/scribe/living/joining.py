@@ -10,11 +10,12 @@ JSAC 2002, Section III.A.2, Figure 3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE
+from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.engine.program import AT
 from scribe_spark.scribe.living.chains import on_chain
 from scribe_spark.scribe.living.figures import deliver_join, forward
 from scribe_spark.scribe.living.handlers import call_fault_handler
@@ -22,11 +23,11 @@ from scribe_spark.scribe.living.roots import become_root
 from scribe_spark.scribe.living.scribe import Joins, Scribe
 from scribe_spark.scribe.living.state import FAILED, cause
 
-__all__ = ["send_joins"]
+__all__ = ["Requests", "first_joins", "receive_joins", "send_joins"]
 
 
 @dataclass(frozen=True)
-class _Routed:
+class Requests:
     """JOINs on their way.
 
     Attributes
@@ -35,7 +36,7 @@ class _Routed:
     at : ndarray of int64, shape (m,)
         Where they are.
     path : ndarray of int64, shape (m, longest path)
-        The nodes that they were at, NONE after the end.
+        The nodes that they were at, NONE after the end; without columns where all is settled.
     repairs : ndarray of bool, shape (m,)
         Which of them repair.
     """
@@ -46,33 +47,43 @@ class _Routed:
     repairs: np.ndarray
 
     @classmethod
-    def of(cls, joins: Joins, repairs: np.ndarray) -> _Routed:
+    def of(cls, scribe: Scribe, joins: Joins, repairs: np.ndarray) -> Requests:
         """JOINs at their sources."""
-        return cls(joins, joins.source, joins.source[:, None], repairs)
+        path = joins.source[:, None][:, : 0 if scribe.settled else 1]
+        return cls(joins, joins.source, path, repairs)
 
-    def take(self, index: np.ndarray) -> _Routed:
+    def take(self, index: np.ndarray) -> Requests:
         """Some of them."""
-        return _Routed(
+        return Requests(
             self.joins.take(index), self.at[index], self.path[index], self.repairs[index]
         )
 
     @staticmethod
-    def join(*parts: _Routed) -> _Routed:
+    def join(*parts: Requests) -> Requests:
         """Those of several."""
-        width = max(part.path.shape[1] for part in parts)
-        paths = [
-            np.pad(part.path, ((0, 0), (0, width - part.path.shape[1])), constant_values=NONE)
-            for part in parts
-        ]
-        joins = Joins.join(*[part.joins for part in parts])
-        at, repairs = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("at", "repairs")
-        )
-        return _Routed(joins, at, np.concatenate(paths), repairs)
+        return Requests.from_columns(concatenate([part.to_columns() for part in parts]))
+
+    def to_columns(self) -> dict[str, np.ndarray]:
+        """All of them as columns of messages."""
+        carried = {one.name: getattr(self.joins, one.name) for one in fields(Joins)}
+        return {**carried, AT: self.at, "path": self.path, "repairs": self.repairs}
+
+    @classmethod
+    def from_columns(cls, columns: Columns) -> Requests:
+        """What :meth:`to_columns` made."""
+        joins = Joins(*[columns[one.name] for one in fields(Joins)])
+        return cls(joins, columns[AT], columns["path"], columns["repairs"])
 
 
 def send_joins(scribe: Scribe) -> None:
     """Every waiting node sends a JOIN, until all are answered or lost."""
+    moving = first_joins(scribe)
+    while len(moving.at):
+        moving = receive_joins(scribe, moving)
+
+
+def first_joins(scribe: Scribe) -> Requests:
+    """Every waiting node sends a JOIN; return those that go on."""
     entries = scribe.state.entries
     rows = entries.waiting()
     group, node = scribe.split(entries.key[rows])
@@ -86,15 +97,13 @@ def send_joins(scribe: Scribe) -> None:
     # 2. all JOINs take a hop; some are delivered where they began
     repairs = np.isin(joins.cause, FAILED)
     scribe.repairing.append(joins.source[repairs])
-    moving, delivered = _onward(scribe, _Routed.of(joins, repairs))
+    moving, delivered = _onward(scribe, Requests.of(scribe, joins, repairs))
     group, node = group[delivered], node[delivered]
     place = scribe.key(group, node)
     knows = scribe.state.copies.has(place)
     scribe.refused["no group"] += int((~knows).sum())
     become_root(scribe, place[knows])
-    # 3. they arrive, are answered or go on, until none is under way
-    while len(moving.at):
-        moving = _superstep(scribe, moving)
+    return moving
 
 
 def _note(scribe: Scribe, joins: Joins) -> None:
@@ -102,34 +111,43 @@ def _note(scribe: Scribe, joins: Joins) -> None:
     entries = scribe.state.entries
     row = scribe.entry(joins.group, joins.source)
     entries.number[row], entries.tried[row], entries.extra[row] = joins.number, True, joins.extra
-    scribe.joins.append(joins)
+    if not scribe.settled:
+        scribe.joins.append(joins)
 
 
-def _onward(scribe: Scribe, routed: _Routed) -> tuple[_Routed, np.ndarray]:
+def _onward(scribe: Scribe, routed: Requests) -> tuple[Requests, np.ndarray]:
     """One hop; what ends without an answer is forgotten.
 
     Returns
     -------
-    moving : _Routed
+    moving : Requests
     delivered : ndarray of bool
         Which of `routed` Pastry delivers where they are.
     """
     onward = scribe.hop("JOIN", routed.at, routed.joins.group)
     delivered = onward == routed.at
-    circled = (routed.path == onward[:, None]).any(axis=1) & ~delivered
-    goes = np.flatnonzero((onward >= 0) & ~delivered & ~circled)
-    path = np.concatenate([routed.path[goes], onward[goes, None]], axis=1)
-    return _Routed(routed.joins.take(goes), onward[goes], path, routed.repairs[goes]), delivered
+    goes = (onward >= 0) & ~delivered
+    if scribe.settled:
+        went = routed.take(np.flatnonzero(goes))
+        return Requests(went.joins, onward[goes], went.path, went.repairs), delivered
+    circled = (routed.path == onward[:, None]).any(axis=1)
+    index = np.flatnonzero(goes & ~circled)
+    path = np.concatenate([routed.path[index], onward[index, None]], axis=1)
+    went = routed.take(index)
+    return Requests(went.joins, onward[index], path, went.repairs), delivered
 
 
-def _superstep(scribe: Scribe, moving: _Routed) -> _Routed:
-    """All JOINs under way arrive; who is on whose chain is as it was before."""
+def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
+    """All JOINs under way arrive; return those that go on.
+
+    Who is on whose path to the root is as it was before.
+    """
     joins, at = moving.joins, moving.at
     scribe.repairing.append(at[moving.repairs])
     place = scribe.key(joins.group, at)
     row = scribe.state.entries.find(place)
-    # 1. those of nodes on the receiver's own chain go on
-    circular = on_chain(scribe, row, joins.source)
+    # 1. those of nodes on the receiver's own path to the root go on
+    circular = row[:0] if scribe.settled else on_chain(scribe, row, joins.source)
     parts = [_onward(scribe, moving.take(circular))[0]]
     # 2. nodes that are not in the tree yet send JOINs of their own with the least extra that they
     #    got, unless Pastry delivers there
@@ -139,7 +157,7 @@ def _superstep(scribe: Scribe, moving: _Routed) -> _Routed:
     np.minimum.at(own.extra, which, joins.extra[stranger])
     repairs = np.zeros(len(new), dtype=bool)
     repairs[which[moving.repairs[stranger]]] = True
-    own_moving, delivered = _onward(scribe, _Routed.of(own, repairs))
+    own_moving, delivered = _onward(scribe, Requests.of(scribe, own, repairs))
     ends = np.zeros(len(at), dtype=bool)
     ends[stranger] = delivered[which]
 
@@ -155,4 +173,4 @@ def _superstep(scribe: Scribe, moving: _Routed) -> _Routed:
     scribe.refused["no group"] += int((ends & ~knows).sum())
     become_root(scribe, np.unique(place[knows]))
     deliver_join(scribe, at[knows], joins.take(knows))
-    return _Routed.join(*parts)
+    return Requests.join(*parts)

@@ -7,15 +7,14 @@ JSAC 2002, Section III.A.3, Figure 4 (lines 5 to 8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.scribe.living.figures import deliver_multicast
 from scribe_spark.scribe.living.scribe import Scribe
 
-__all__ = ["Parcels", "accepted", "disseminate", "drop_children"]
+__all__ = ["Parcels", "accepted", "disseminate", "drop_children", "receive_payloads"]
 
 
 @dataclass(frozen=True)
@@ -27,25 +26,38 @@ class Parcels:
     message : ndarray of int64
     group, sender, node : ndarray of int64
         The same sender and node: a root's message to itself.
+    hops, delay_us : ndarray of int64
+        From the source; the delay only where `Scribe.timed`.
     """
 
-    message: np.ndarray = field(default_factory=whole_numbers)
-    group: np.ndarray = field(default_factory=whole_numbers)
-    sender: np.ndarray = field(default_factory=whole_numbers)
-    node: np.ndarray = field(default_factory=whole_numbers)
+    message: np.ndarray
+    group: np.ndarray
+    sender: np.ndarray
+    node: np.ndarray
+    hops: np.ndarray
+    delay_us: np.ndarray
 
     def __len__(self) -> int:
         return len(self.message)
 
+    @classmethod
+    def of(
+        cls, message: np.ndarray, group: np.ndarray, sender: np.ndarray, node: np.ndarray
+    ) -> Parcels:
+        """Messages that have just been sent."""
+        zero = np.zeros(len(message), dtype=np.int64)
+        return cls(message, group, sender, node, zero, zero)
+
     def take(self, index: np.ndarray) -> Parcels:
         """Some of them."""
-        return Parcels(self.message[index], self.group[index], self.sender[index], self.node[index])
+        return Parcels(*[getattr(self, one.name)[index] for one in fields(self)])
 
     @staticmethod
     def join(*parts: Parcels) -> Parcels:
         """Those of several."""
-        names = ("message", "group", "sender", "node")
-        return Parcels(*[np.concatenate([getattr(one, name) for one in parts]) for name in names])
+        return Parcels(
+            *[np.concatenate([getattr(one, f.name) for one in parts]) for f in fields(Parcels)]
+        )
 
 
 def disseminate(scribe: Scribe, parcels: Parcels) -> None:
@@ -56,23 +68,36 @@ def disseminate(scribe: Scribe, parcels: Parcels) -> None:
     parcels : Parcels
         Of roots to themselves; the messages are the publications.
     """
-    entries, children = scribe.state.entries, scribe.state.children
     while len(parcels):
-        takes, row = accepted(scribe, parcels)
-        parcels, refused = parcels.take(takes), parcels.take(~takes)
-        place = entries.key[row]
-        # to all children: (5), (6)
-        which, edge = deliver_multicast(scribe, place)
-        # to the user: (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
-        member = entries.member[row]
-        scribe.deliveries.add(parcels.group[member], parcels.message[member], parcels.node[member])
-        scribe.paid.append(children.key[edge])
-        child = children.key[edge] % scribe.state.size
-        sender = parcels.node[which]
-        arrives = scribe.send("payload", sender, child)
-        which, sender, child = which[arrives], sender[arrives], child[arrives]
+        got, parcels, refused = receive_payloads(scribe, parcels)
+        scribe.deliveries.add(got.group, got.message, got.node)
         drop_children(scribe, refused)
-        parcels = Parcels(parcels.message[which], parcels.group[which], sender, child)
+
+
+def receive_payloads(scribe: Scribe, parcels: Parcels) -> tuple[Parcels, Parcels, Parcels]:
+    """A hop: payloads come to nodes, and go on to their children.
+
+    Returns
+    -------
+    got, sent, refused : Parcels
+        Those that a member's user gets, those on their way, those that their nodes do not take.
+    """
+    entries, children = scribe.state.entries, scribe.state.children
+    takes, row = accepted(scribe, parcels)
+    refused, parcels = parcels.take(np.flatnonzero(~takes)), parcels.take(np.flatnonzero(takes))
+    # to all children: (5), (6)
+    which, edge = deliver_multicast(scribe, entries.key[row])
+    # to the user: (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
+    got = parcels.take(np.flatnonzero(entries.member[row]))
+    if not scribe.settled:
+        scribe.paid.append(children.key[edge])
+    child = children.key[edge] % scribe.state.size
+    arrives = scribe.send("payload", parcels.node[which], child)
+    which, child = which[arrives], child[arrives]
+    sent = parcels.take(which)
+    delay_us = sent.delay_us + (scribe.delay(sent.node, child) if scribe.timed else 0)
+    sent = Parcels(sent.message, sent.group, sent.node, child, sent.hops + 1, delay_us)
+    return got, sent, refused
 
 
 def accepted(scribe: Scribe, parcels: Parcels) -> tuple[np.ndarray, np.ndarray]:

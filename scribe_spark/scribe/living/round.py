@@ -201,7 +201,7 @@ def _publish(scribe: Scribe, published: tuple[np.ndarray, np.ndarray]) -> source
     taken = sent.taken()
     group, publication, root = taken.group, taken.publication, taken.root
     if scribe.application is None:
-        disseminate(scribe, Parcels(publication, group, root, root))
+        disseminate(scribe, Parcels.of(publication, group, root, root))
     else:
         disseminate_with_upcalls(scribe, scribe.application, group, publication, root)
     replicate_changed(scribe)

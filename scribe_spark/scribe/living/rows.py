@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 
 from scribe_spark.core.arrays import NONE, SortedTable, key_of
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.living.overlay_state import NEVER
-from scribe_spark.pastry.ring import Ring
 from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.state import (
     NOTHING,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -21,7 +22,7 @@ from scribe_spark.scribe.living.state import NOTHING, Kept, ScribeState
 from scribe_spark.scribe.living.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["SCRIBE_KINDS", "Joins", "Scribe"]
+__all__ = ["SCRIBE_KINDS", "Answers", "Joins", "Rule", "Scribe"]
 
 #: The kinds of messages of Scribe.  ``payload`` and ``retransmission`` are MULTICASTs on edges of
 #: trees, ``MULTICAST`` those from sources to roots.
@@ -92,6 +93,26 @@ class Joins:
         )
 
 
+@dataclass(frozen=True)
+class Answers:
+    """Answers to JOINs: arrays of shape (m,).
+
+    Attributes
+    ----------
+    group, source : ndarray of int64
+        Whom they are for.
+    parent : ndarray of int64
+    """
+
+    group: np.ndarray
+    source: np.ndarray
+    parent: np.ndarray
+
+
+#: ``rule(at, key_hi, key_lo)``: where messages go next.
+Rule = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
 @dataclass
 class Scribe:
     """What the kernels of one round share.
@@ -134,6 +155,17 @@ class Scribe:
         Who has had which publication, see `duplicates`.
     found : Found
         Dead nodes that the messages of this phase met.
+    rule : callable, optional
+        Another rule of routing than Pastry's.
+    settled : bool
+        Whether nodes neither come nor go and all know their tables to be right, as in a run: then
+        no JOIN can come to a node twice or close a cycle, and nobody asks.
+    timed : bool
+        Whether payloads carry the delay of their way.
+    lan_us : int
+        Delay of a node's LAN link, each way.
+    answers : list of Answers
+        To JOINs, to be sent; where nothing is settled an answer is there at once.
     """
 
     overlay: OverlayState
@@ -158,6 +190,11 @@ class Scribe:
     messages: MessageStore = field(default_factory=MessageStore)
     got: np.ndarray | None = None
     found: Found = field(default_factory=Found.nothing)
+    rule: Rule | None = None
+    settled: bool = False
+    timed: bool = False
+    lan_us: int = 0
+    answers: list[Answers] = field(default_factory=list)
 
     @property
     def acknowledged(self) -> bool:
@@ -204,6 +241,11 @@ class Scribe:
         if not len(at):
             return at
         keys = self.groups.keys.take(group)
+        if self.rule is not None:
+            onward = self.rule(at, keys.hi, keys.lo)
+            goes = (onward >= 0) & (onward != at)
+            self.tally.add(kind, np.count_nonzero(goes), between=lambda: (at[goes], onward[goes]))
+            return onward
         onward, met = hop(self.overlay.states, self.overlay.is_alive, at, keys)
         self.found = self.found.and_also(at[met.message], met.dead)
         lost = len(met.message)
@@ -215,6 +257,11 @@ class Scribe:
             between=lambda: (np.r_[at[goes], at[met.message]], np.r_[onward[goes], met.dead]),
         )
         return onward
+
+    def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """D between two different nodes, in microseconds: int64."""
+        router = self.overlay.states.known.router
+        return self.kernel.delays(router[a], router[b]) + 2 * self.lan_us
 
     def route(self, kind: str, start: np.ndarray, group: np.ndarray) -> Routes:
         """All hops of Pastry with the groupIds as keys."""

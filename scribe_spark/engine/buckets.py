@@ -1,0 +1,121 @@
+"""Where the nodes of an overlay are: on the ring, in buckets, and these in partitions of Spark.
+
+A bucket is an interval of the ring, so that leaf sets and the last hops of a route stay in it but
+at its ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from scribe_spark.engine.facts import Facts, bucket_bounds, distribute_facts
+from scribe_spark.engine.on_spark import ROWS, Layout, pack_row, read_rows
+from scribe_spark.engine.packing import Columns, count_rows
+from scribe_spark.engine.program import AT, deliver
+from scribe_spark.underlay.protocol import Underlay
+
+__all__ = ["BucketRing", "typed"]
+
+
+@dataclass(frozen=True)
+class BucketRing:
+    """The ring of an overlay, cut into buckets.
+
+    Attributes
+    ----------
+    facts : Facts
+    bounds : ndarray of int64, shape (B + 1,)
+        The first position of each bucket, and the number of all nodes.
+    layout : Layout
+    """
+
+    facts: Facts
+    bounds: np.ndarray
+    layout: Layout
+
+    @classmethod
+    def of(cls, nodes: DataFrame, underlay: Underlay, partitions: int, bits: int) -> BucketRing:
+        """Cut the ring of some nodes into a bucket for each partition.
+
+        Parameters
+        ----------
+        nodes : DataFrame
+            `schemas.NODES`.
+        bits : int
+            Nodes that share so many first bits are in one bucket.
+        """
+        facts, ring = distribute_facts(nodes, underlay.kernel)
+        layout = Layout(nodes.sparkSession, partitions, partitions)
+        return cls(facts, bucket_bounds(ring, partitions, bits), layout)
+
+    def __len__(self) -> int:
+        """Return how many nodes there are."""
+        return int(self.bounds[-1])
+
+    def messages(
+        self,
+        frame: DataFrame,
+        kind: str,
+        node: str,
+        columns: Callable[[Facts, pa.RecordBatch], Columns],
+    ) -> DataFrame:
+        """Return rows of a table as messages to nodes, packed: `ROWS`; lazy.
+
+        Parameters
+        ----------
+        node : str
+            The column with the number of the node that each row is for.
+        columns : callable
+            ``columns(facts, batch)``: what the messages hold besides the node's position.
+        """
+        facts, bounds = self.facts, self.bounds
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                at = facts.positions(batch.column(node).to_numpy())
+                outbox = {kind: {AT: at, **columns(facts, batch)}}
+                for to, name, packed in deliver(bounds, outbox):
+                    yield pack_row(to, 0, False, name, packed)
+
+        return frame.mapInArrow(run, ROWS)
+
+    def each_bucket(self) -> DataFrame:
+        """Return a row ``bucket`` for each bucket, each in the partition where it is played."""
+        spark = self.layout.spark
+        numbers = pa.table({"bucket": pa.array(range(self.layout.buckets), pa.int32())})
+        return self.layout.place(spark.createDataFrame(numbers))
+
+    def release(self) -> None:
+        """Free the files."""
+        self.facts.release()
+        self.layout.release()
+
+
+def typed(
+    rows: DataFrame,
+    columns: Callable[[int, dict[str, np.ndarray]], Iterable[pa.RecordBatch]],
+    schema: StructType | str,
+) -> DataFrame:
+    """Return tables of buckets as typed rows; lazy.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        `ROWS`.
+    columns : callable
+        ``columns(bucket, table)``: batches of `schema`.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for row in read_rows(batches):
+            table = row.read()
+            if count_rows(table):
+                yield from columns(row.bucket, table)
+
+    return rows.mapInArrow(run, schema)

@@ -1,0 +1,111 @@
+"""What every bucket may know of all nodes: nodeId, router, number; nothing of what nodes know.
+
+It is the simulator's environment: names of nodes, and the network under them.
+
+References
+----------
+JSAC 2002, Section II.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+from pyspark.sql import DataFrame
+
+from scribe_spark.engine.ring import Ring, ring_of
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["Facts", "bucket_bounds", "distribute_facts"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All nodes in the order of their nodeIds, shared by all tasks of a machine; picklable.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the distributed arrays: hi, lo, node, router, and the positions by number.
+    dense : bool
+        Whether the numbers of the nodes are 0 to K - 1.
+    """
+
+    names: tuple[str, ...]
+    dense: bool
+
+    @property
+    def ring(self) -> Ring:
+        """The K nodes; routers are indices."""
+        return _open_ring(self.names)
+
+    def positions(self, number: np.ndarray) -> np.ndarray:
+        """Return the positions of nodes given by their numbers: int64."""
+        by_number = open_array(self.names[4])
+        if self.dense:
+            return by_number[number].astype(np.int64)
+        ring = self.ring
+        place = np.searchsorted(ring.node, number, sorter=by_number)
+        return by_number[place].astype(np.int64)
+
+    def find(self, number: np.ndarray) -> np.ndarray:
+        """Return the positions of nodes given by their numbers, -1 where there is none: int64."""
+        by_number, ring = open_array(self.names[4]), self.ring
+        if self.dense:
+            there = (number >= 0) & (number < len(by_number))
+            return np.where(there, by_number[np.where(there, number, 0)], -1).astype(np.int64)
+        place = np.searchsorted(ring.node, number, sorter=by_number)
+        position = by_number[np.minimum(place, len(by_number) - 1)].astype(np.int64)
+        return np.where(ring.node[position] == number, position, -1)
+
+    def release(self) -> None:
+        """Free the disk that the arrays take."""
+        discard_arrays(*self.names)
+
+
+@functools.lru_cache(maxsize=4)
+def _open_ring(names: tuple[str, ...]) -> Ring:
+    hi, lo, node, router = (open_array(name) for name in names[:4])
+    return Ring(hi, lo, node, router)
+
+
+def distribute_facts(nodes: DataFrame, kernel: Kernel) -> tuple[Facts, Ring]:
+    """Give every executor the facts of some nodes, once.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`.
+
+    Returns
+    -------
+    Facts
+        To be freed by its ``release``.
+    Ring
+        The nodes, on the driver.
+    """
+    rows = nodes.select("node", "id_hi", "id_lo", "router").toArrow()
+    ring, _ = ring_of(rows, kernel)
+    dense = bool(len(ring)) and int(ring.node.min()) == 0 and int(ring.node.max()) == len(ring) - 1
+    by_number = np.argsort(ring.node).astype(np.int32)
+    names = distribute_arrays(
+        nodes.sparkSession,
+        **{"hi": ring.hi, "lo": ring.lo, "node": ring.node, "router": ring.router},
+        by_number=by_number,
+    )
+    return Facts(tuple(names), dense), ring
+
+
+def bucket_bounds(ring: Ring, buckets: int, bits: int) -> np.ndarray:
+    """Return the first position of each bucket, and the number of nodes: int64, shape (B + 1,).
+
+    Nodes that share their first `bits` bits are in one bucket; a bucket may be empty.
+    """
+    first = [-(-bucket * 2**bits // buckets) for bucket in range(1, buckets)]
+    keys = np.array([min(prefix << (64 - bits), 2**64 - 1) for prefix in first], dtype=np.uint64)
+    start = np.searchsorted(ring.hi, keys)
+    start[np.array(first, dtype=object) == 2**bits] = len(ring)  # beyond the last prefix
+    return np.r_[0, start, len(ring)].astype(np.int64)

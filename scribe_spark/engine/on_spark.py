@@ -1,0 +1,250 @@
+"""The engine on Spark: a superstep is a job in which messages meet the tables of their buckets.
+
+Everything is rows of :data:`ROWS`, keyed by bucket: packed messages, and the tables of a bucket,
+which are what it sends to itself.  A superstep shuffles the rows by bucket, plays each bucket where
+its rows have come together, and is checkpointed.  The row of a table holds its bytes; where all
+tasks share a disk it names a file instead, which the tasks map into memory.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from scribe_spark.engine.packing import Columns, count_rows, pack, unpack
+from scribe_spark.engine.program import Program, Tables, deliver, merge_inbox
+from scribe_spark.progress import Progress, Silent
+from scribe_spark.runtime.blocks import describe_jobs, materialise_and_read, release
+from scribe_spark.runtime.master import is_local
+from scribe_spark.runtime.tricks import enabled
+
+__all__ = ["CONSTANT", "ROWS", "BucketTables", "Layout", "pack_row", "read_rows"]
+
+#: Tables and messages of buckets: which bucket's, who sent it, whether it is a table (else
+#: messages), what it is called, how many rows it has; and its bytes, or the file that has them.
+ROWS = StructType(
+    [
+        StructField("bucket", IntegerType(), False),
+        StructField("sender", IntegerType(), False),
+        StructField("table", BooleanType(), False),
+        StructField("name", StringType(), False),
+        StructField("rows", LongType(), False),
+        StructField("file", StringType()),
+        StructField("data", BinaryType()),
+    ]
+)
+_ARROW = to_arrow_schema(ROWS)
+
+#: The sender of a table that no program changes.
+CONSTANT = -1
+
+_MOST = 10_000  # more supersteps mean that the messages never end
+
+
+class Layout:
+    """How many buckets there are, in how many partitions they are played, where files are kept.
+
+    Attributes
+    ----------
+    spark : SparkSession
+    buckets, partitions : int
+    folder : str or None
+        Where tasks write tables as files; None where rows hold their bytes.
+    """
+
+    def __init__(self, spark: SparkSession, buckets: int, partitions: int) -> None:
+        self.spark, self.buckets = spark, buckets
+        self.partitions = min(partitions, buckets)
+        self.folder: str | None = None
+        if enabled("mapped_tables") and is_local(str(spark.sparkContext.master)):
+            self.folder = tempfile.mkdtemp(prefix="scribe_spark-tables-")
+
+    def place(self, frame: DataFrame) -> DataFrame:
+        """Return rows of :data:`ROWS`, those of a bucket in one partition."""
+        part = F.floor(F.col("bucket") * self.partitions / self.buckets).cast("int")
+        return frame.repartitionById(self.partitions, part)
+
+    def release(self) -> None:
+        """Delete the files."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class BucketTables:
+    """The tables of all buckets that programs change, as rows on the executors.
+
+    Parameters
+    ----------
+    layout : Layout
+    first : DataFrame
+        :data:`ROWS`: the tables at the beginning, and messages of superstep 0.
+    constant : sequence of DataFrame
+        :data:`ROWS` that every program sees, materialised by their owner.
+    """
+
+    def __init__(
+        self, layout: Layout, first: DataFrame, constant: Iterable[DataFrame] = ()
+    ) -> None:
+        self.layout, self._constant = layout, list(constant)
+        self._rows, self._files = first, frozenset[str]()
+        self._owned = False
+
+    def play(self, program: Program, name: str, progress: Progress | None = None) -> list[int]:
+        """Play a program until nobody sends; the messages of each superstep.
+
+        Raises
+        ------
+        RuntimeError
+            Messages never end.
+        """
+        progress, counts = progress or Silent(), list[int]()
+        for superstep in range(_MOST):
+            started = time.perf_counter()
+            rows = self._rows
+            for constant in self._constant:
+                rows = rows.unionByName(constant)
+            step = _superstep(program, superstep, self.layout.folder)
+            with describe_jobs(self.layout.spark.sparkContext, f"{name} superstep {superstep}"):
+                listed = self._replace(self.layout.place(rows).mapInArrow(step, ROWS))
+            is_table = listed.column("table").to_numpy(zero_copy_only=False)
+            counts.append(int(listed.column("rows").to_numpy()[~is_table].sum()))
+            progress.round(name, superstep, counts[-1], time.perf_counter() - started)
+            if not counts[-1]:
+                return counts
+        raise RuntimeError(f"{name}: messages still on their way after {_MOST} supersteps")
+
+    def add(self, frame: DataFrame) -> None:
+        """Add tables, or messages of the next program's superstep 0: :data:`ROWS`, lazy."""
+        self._replace(self._rows.unionByName(frame))
+
+    def rows(self, *names: str) -> DataFrame:
+        """Return the rows of tables of these names, each in its bucket's partition."""
+        return self._rows.where(F.col("name").isin(*names) & F.col("table"))
+
+    def constant(self) -> DataFrame:
+        """Return all tables as ones that another program sees and does not change."""
+        return self._rows.where("table").withColumn("sender", F.lit(CONSTANT).cast("int"))
+
+    def release(self) -> None:
+        """Free the memory; files are the layout's."""
+        if self._owned:
+            release(self._rows)
+
+    def _replace(self, frame: DataFrame) -> pa.Table:
+        """Compute rows that take the place of those before; what they are."""
+        before = self._rows if self._owned else None
+        rows, listed = materialise_and_read(frame, ["table", "rows", "file"])
+        self._rows, self._owned = rows, True
+        files = frozenset(filter(None, listed.column("file").to_pylist()))
+        for file in self._files - files:
+            Path(file).unlink(missing_ok=True)
+        self._files = files
+        if before is not None:
+            release(before)
+        return listed
+
+
+def _superstep(
+    program: Program, superstep: int, folder: str | None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the kernel that plays the buckets of a partition."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        buckets: dict[int, list[_Row]] = {}
+        for row in read_rows(batches):
+            buckets.setdefault(row.bucket, []).append(row)
+        for bucket, rows in sorted(buckets.items()):
+            yield from _play(program, superstep, folder, bucket, rows)
+
+    return run
+
+
+def _play(
+    program: Program, superstep: int, folder: str | None, bucket: int, rows: list[_Row]
+) -> Iterator[pa.RecordBatch]:
+    """One superstep of one bucket; rows of its tables, and of the messages that it sends."""
+    held = {row.name: row for row in rows if row.table}
+    tables = Tables({name: row.read for name, row in held.items()})
+    arrived = [(row.sender, row.name, row.read()) for row in rows if not row.table]
+    if arrived or not superstep:
+        inbox = merge_inbox(arrived)
+        del arrived
+        outbox = program.step(bucket, tables, inbox, superstep)
+        del inbox
+        for to, kind, columns in deliver(program.bounds, outbox):
+            yield pack_row(to, bucket, False, kind, columns)
+    for name in tables:
+        if name in tables.changed:
+            yield pack_row(bucket, bucket, True, name, tables.changed[name], folder)
+        elif held[name].sender != CONSTANT:
+            yield held[name].as_it_was()
+
+
+class _Row:
+    """A row of :data:`ROWS` in a task; `read` gives its columns."""
+
+    def __init__(self, batch: pa.RecordBatch, place: int) -> None:
+        self._batch = batch.slice(place, 1)
+        named = {name: self._batch.column(name)[0].as_py() for name in _ARROW.names[:-1]}
+        self.bucket, self.sender = named["bucket"], named["sender"]
+        self.table, self.name, self._file = named["table"], named["name"], named["file"]
+
+    def read(self) -> dict[str, np.ndarray]:
+        """Return the columns."""
+        if self._file is not None:
+            return unpack(np.memmap(self._file, np.uint8, "r"))
+        return unpack(self._batch.column("data")[0].as_buffer())
+
+    def as_it_was(self) -> pa.RecordBatch:
+        """Return the row itself."""
+        return self._batch
+
+
+def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
+    """Yield the rows of :data:`ROWS` in a partition."""
+    for batch in batches:
+        for place in range(batch.num_rows):
+            yield _Row(batch, place)
+
+
+def pack_row(
+    bucket: int, sender: int, table: bool, name: str, columns: Columns, folder: str | None = None
+) -> pa.RecordBatch:
+    """Return a row of :data:`ROWS`.
+
+    Parameters
+    ----------
+    folder : str, optional
+        Where a table is written as a file; without it the row has its bytes.
+    """
+    parts, file, data = pack(columns), None, None
+    if folder is not None and table:
+        file = str(Path(folder, f"{name}-{bucket}-{uuid.uuid4().hex}"))
+        with open(file, "wb") as out:
+            for part in parts:
+                out.write(part)
+    else:
+        data = b"".join(parts)
+    values: list[Any] = [bucket, sender, table, name, count_rows(columns), file, data]
+    arrays = [pa.array([value], one.type) for value, one in zip(values, _ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)

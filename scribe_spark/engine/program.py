@@ -1,0 +1,124 @@
+"""What a protocol is to the engine, and one superstep of one bucket.
+
+A bucket is an interval of the ring: the nodes from one position to the next bucket's first.  In a
+superstep it gets the messages that have come for its nodes (the inbox), changes its tables and
+sends messages (the outbox), each to the position of a node.
+
+References
+----------
+G. Malewicz et al.: Pregel: a system for large-scale graph processing, SIGMOD 2010.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from typing import Protocol
+
+import numpy as np
+
+from scribe_spark.engine.packing import Columns, concatenate, count_rows, take
+
+__all__ = [
+    "AT",
+    "Columns",
+    "Inbox",
+    "Outbox",
+    "Program",
+    "Tables",
+    "bucket_of",
+    "deliver",
+    "merge_inbox",
+]
+
+#: The column of a message with the position of the node that it goes to.
+AT = "at"
+
+#: Messages by kind.
+Inbox = Mapping[str, Columns]
+Outbox = Mapping[str, Columns]
+
+
+class Tables(MutableMapping[str, Columns]):
+    """The tables of a bucket by name; read when they are asked for.
+
+    Parameters
+    ----------
+    readers : mapping of callable
+        Reads each table that there is.
+    """
+
+    def __init__(self, readers: Mapping[str, Callable[[], Columns]] | None = None) -> None:
+        self._readers = dict(readers or {})
+        self._read: dict[str, Columns] = {}
+        self.changed: dict[str, Columns] = {}
+
+    def __getitem__(self, name: str) -> Columns:
+        if name not in self._read:
+            self._read[name] = self._readers[name]()
+        return self._read[name]
+
+    def __setitem__(self, name: str, columns: Columns) -> None:
+        self._readers[name] = lambda: columns
+        self._read[name] = self.changed[name] = columns
+
+    def __delitem__(self, name: str) -> None:
+        del self._readers[name]
+        self._read.pop(name, None)
+        self.changed.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+
+class Program(Protocol):
+    """Steps that are played until a superstep in which nobody sends.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+        The first position of each bucket, and the number of all.
+    """
+
+    @property
+    def bounds(self) -> np.ndarray: ...
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Play one superstep of a bucket; change its tables, return what it sends.
+
+        The result must not depend on the order of the messages of a kind.
+        """
+        ...
+
+
+def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:
+    """Return the bucket of each position: int64."""
+    return np.searchsorted(bounds[1:-1], position, side="right")
+
+
+def deliver(bounds: np.ndarray, outbox: Outbox) -> Iterator[tuple[int, str, dict]]:
+    """Yield the messages of an outbox bucket by bucket: to which one, their kind, their columns."""
+    for kind, columns in outbox.items():
+        if not count_rows(columns):
+            continue
+        if len(bounds) == 2:
+            yield 0, kind, dict(columns)
+            continue
+        to = bucket_of(bounds, columns[AT])
+        order = np.argsort(to.astype(np.int16), kind="stable")
+        cuts = np.flatnonzero(np.diff(to[order])) + 1
+        for rows in np.split(order, cuts):
+            yield int(to[rows[0]]), kind, take(columns, rows)
+
+
+def merge_inbox(parts: Iterable[tuple[int, str, Columns]]) -> dict[str, dict[str, np.ndarray]]:
+    """Return the messages of several senders (sender, kind, columns), by kind."""
+    kinds: dict[str, list[tuple[int, Columns]]] = {}
+    for sender, kind, columns in parts:
+        kinds.setdefault(kind, []).append((sender, columns))
+    return {
+        kind: concatenate([columns for _, columns in sorted(found, key=lambda one: one[0])])
+        for kind, found in sorted(kinds.items())
+    }

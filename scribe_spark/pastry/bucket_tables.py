@@ -1,0 +1,149 @@
+"""Leaf sets and routing tables of the nodes of a bucket, as a table of the engine.
+
+References
+----------
+JSAC 2002, Section II.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from scribe_spark import schemas
+from scribe_spark.core.arrays import row_numbers
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.buckets import BucketRing, typed
+from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row
+from scribe_spark.engine.program import AT, deliver
+from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["KNOWN", "known_columns", "states_of", "tables_of_knowledge", "to_knowledge"]
+
+#: The table's name.  ``leaves`` and ``cells`` are as in `States`, a row a node.
+KNOWN = "known"
+
+_NODES_AT_ONCE = 4096
+
+
+def states_of(facts: Facts, first: int, columns: Columns) -> States:
+    """Return what the nodes of a bucket know.
+
+    Parameters
+    ----------
+    first : int
+        The position of the bucket's first node.
+    columns : Columns
+        The table :data:`KNOWN`.
+    """
+    leaves, cells = columns["leaves"], columns["cells"]
+    own = np.arange(first, first + len(leaves))
+    return States(facts.ring, own, leaves, cells, np.empty((0, 0), dtype=np.int64))
+
+
+def known_columns(states: States) -> Columns:
+    """Return the table :data:`KNOWN` of what nodes know."""
+    return {"leaves": states.leaves, "cells": states.cells}
+
+
+def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFrame:
+    """Return `schemas.KNOWLEDGE`, a row a node; lazy.
+
+    Parameters
+    ----------
+    known : DataFrame
+        The rows of the table :data:`KNOWN`.
+    """
+    facts, bounds = ring.facts, ring.bounds
+
+    def knowledge(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
+        states = states_of(facts, int(bounds[bucket]), columns)
+        for first in range(0, len(states.own), _NODES_AT_ONCE):
+            some = np.arange(first, min(first + _NODES_AT_ONCE, len(states.own)))
+            yield states.to_knowledge(some, kernel).to_arrow()
+
+    return typed(known, knowledge, schemas.KNOWLEDGE)
+
+
+def tables_of_knowledge(knowledge: DataFrame, ring: BucketRing, b: int, leaf_set: int) -> DataFrame:
+    """Return the tables :data:`KNOWN` of what `knowledge` (`schemas.KNOWLEDGE`) says, materialised.
+
+    Leaf sets may be of any length, entries may be missing; nodes that are known are there.
+    """
+    facts = ring.facts
+
+    def leaf_sets(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from _messages(Knowledge.from_arrow(batch, leaf_set), facts, ring.bounds, b)
+
+    sent = schemas.conform(knowledge, schemas.KNOWLEDGE).mapInArrow(leaf_sets, ROWS)
+    tables = BucketTables(ring.layout, sent)
+    tables.play(_Assemble(ring.bounds, b, leaf_set // 2), "knowledge")
+    return tables.rows(KNOWN)
+
+
+def _messages(
+    knowledge: Knowledge, facts: Facts, bounds: np.ndarray, b: int
+) -> Iterator[pa.RecordBatch]:
+    """What nodes know as messages to them: their leaf sets, and an entry a message."""
+    known = knowledge.known
+    position = facts.positions(known.node)
+    at, sets, tables = position[knowledge.own], knowledge.leaf_sets, knowledge.routing_tables
+    lengths = np.diff(sets.offsets)
+    # sides, nearest first; a set that covers the ring is on both
+    covers = sets.covers_ring
+    count = {"larger": np.where(covers, lengths, lengths - sets.smaller)}
+    count["smaller"] = np.where(covers, lengths, sets.smaller)
+    leaf_set: dict[str, np.ndarray] = {AT: at}
+    for side, sign in (("larger", 1), ("smaller", -1)):
+        wide = int(count[side].max(initial=0))
+        step = np.arange(wide)
+        start = sets.smaller if sign > 0 else sets.smaller - 1
+        place = (start[:, None] + sign * step) % np.maximum(lengths, 1)[:, None]
+        there = step < count[side][:, None]
+        column = np.full((len(at), wide), NONE, dtype=np.int64)
+        index = (sets.offsets[:-1, None] + place)[there]
+        column[there] = position[sets.leaves[index]]
+        leaf_set[side] = column
+    entries = {
+        AT: at[row_numbers(tables.offsets)],
+        "cell": tables.row.astype(np.int64) * 2**b + tables.col,
+        "entry": position[tables.entry],
+    }
+    for kind, columns in (("leaf set", leaf_set), ("entry", entries)):
+        for to, name, packed in deliver(bounds, {kind: columns}):
+            yield pack_row(to, 0, False, name, packed)
+
+
+@dataclass(frozen=True)
+class _Assemble:
+    """Puts what nodes are told into their tables."""
+
+    bounds: np.ndarray
+    b: int
+    half: int
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write the table; nothing is sent."""
+        first, last = self.bounds[bucket], self.bounds[bucket + 1]
+        sets, entries = inbox.get("leaf set", {}), inbox.get("entry", {})
+        sides = [sets[side] for side in ("larger", "smaller")] if sets else []
+        half = max([self.half, *(side.shape[1] for side in sides)])
+        leaves = np.full((last - first, 2 * half), NONE, dtype=np.int32)
+        for number, side in enumerate(sides):
+            start = number * half
+            leaves[sets[AT] - first, start : start + side.shape[1]] = side
+        cell = entries["cell"] if entries else np.empty(0, dtype=np.int64)
+        rows = 1 + int(cell.max(initial=0)) // 2**self.b
+        cells = np.full((last - first, rows, 2**self.b), NONE, dtype=np.int32)
+        if entries:
+            cells.reshape(last - first, -1)[entries[AT] - first, cell] = entries["entry"]
+        tables[KNOWN] = {"leaves": leaves, "cells": cells}
+        return {}

@@ -1,0 +1,548 @@
+"""A run's trees and deliveries: CREATE, JOIN and MULTICAST of all groups, played by the engine.
+
+A run is a world of one round in which nobody comes or goes: groups are created, members join, and
+each group's source multicasts one message.  The steps are :mod:`scribe_spark.scribe.living`'s.
+
+References
+----------
+JSAC 2002, Section III.A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.core.arrays import NONE
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.buckets import typed
+from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import AT
+from scribe_spark.overlay import Application, Overlay
+from scribe_spark.overlay.next_hop import NextHop
+from scribe_spark.overlay.route import start_path
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.progress import Progress
+from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.scribe.living.creating import receive_creates
+from scribe_spark.scribe.living.figures import take_answers
+from scribe_spark.scribe.living.groups import Groups
+from scribe_spark.scribe.living.joining import Requests, first_joins, receive_joins
+from scribe_spark.scribe.living.multicast import Parcels, receive_payloads
+from scribe_spark.scribe.living.rules import ScribeRules
+from scribe_spark.scribe.living.scribe import Answers, Scribe
+from scribe_spark.scribe.living.state import NOTHING, Children, Copies, Entries, ScribeState
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["SYSTEM", "Trees", "build_trees", "multicast", "plant_trees"]
+
+SYSTEM = "scribe"
+
+# tables of a bucket
+_ENTRIES, _CHILDREN, _COPIES, _CREATED = "entries", "children", "copies", "created"
+_DELIVERED = "delivered"
+# kinds of messages
+_CREATE, _MEMBER, _JOIN, _ANSWER, _PAYLOAD = "CREATE", "member", "JOIN", "answer", "payload"
+_ROOT, _PARENT, _CHILD = "root", "parent", "child"
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the steps of a run share; picklable.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+    facts : Facts
+    rule : NextHop
+    number, key_hi, key_lo : ndarray, shape (G,)
+        The groups, in the order of their numbers, and the groupIds (uint64).
+    kernel : Kernel
+    lan_us : int
+    """
+
+    bounds: np.ndarray
+    facts: Facts
+    rule: NextHop
+    number: np.ndarray
+    key_hi: np.ndarray
+    key_lo: np.ndarray
+    kernel: Kernel
+    lan_us: int
+
+    def scribe(self, bucket: int, tables: Tables) -> Scribe:
+        """Return the Scribe software of the nodes of a bucket."""
+        ring, first = self.facts.ring, int(self.bounds[bucket])
+        size = len(ring)
+        groups = Groups(self.number, Keys(self.key_hi, self.key_lo), size)
+        nobody = np.empty((0, 0), dtype=np.int32)
+        states = States(ring, np.empty(0, dtype=np.int64), nobody, nobody, nobody)
+        constant = {name: np.broadcast_to(value, size) for name, value in _LIVES.items()}
+        state = ScribeState(
+            size,
+            constant["incarnation"],
+            np.zeros(len(groups), dtype=bool),
+            np.full(len(groups), NONE, dtype=np.int64),
+        )
+        if _ENTRIES in tables:
+            state.entries = _read_entries(tables[_ENTRIES])
+        if _CHILDREN in tables:
+            state.children = _read_children(tables[_CHILDREN])
+        if _COPIES in tables:
+            state.copies = Copies(**tables[_COPIES])
+        return Scribe(
+            OverlayState(states, constant["alive"], constant["died"], constant["wait"]),
+            WorldRules(b=4, leaf_set=16),  # not read: nothing is repaired
+            self.kernel,
+            groups,
+            ScribeRules(),
+            state,
+            0,
+            rule=partial(self.rule, first, tables),
+            settled=True,
+            timed=True,
+            lan_us=self.lan_us,
+        )
+
+
+_LIVES = {
+    "incarnation": np.int64(NONE),
+    "alive": np.bool_(True),
+    "died": np.int64(NONE),
+    "wait": np.int64(0),
+}
+
+
+def _read_entries(columns: Columns) -> Entries:
+    n = len(columns["key"])
+    constant = {"entered": 0, "joined": 0, "number": 0, "heard": 0, "tried": True, "extra": NOTHING}
+    kept = {name: np.array(column) for name, column in columns.items()}
+    empty = Entries()
+    return Entries(
+        **kept,
+        **{name: np.full(n, v, getattr(empty, name).dtype) for name, v in constant.items()},
+    )
+
+
+def _write_entries(entries: Entries) -> Columns:
+    return {name: getattr(entries, name) for name in ("key", "member", "root", "parent", "cause")}
+
+
+def _read_children(columns: Columns) -> Children:
+    key = columns["key"]
+    return Children(np.array(key), np.zeros(len(key), np.int64), np.zeros(len(key), np.int64))
+
+
+@dataclass(frozen=True)
+class _Create:
+    """CREATEs are routed to the groupIds; where they are delivered is the rendez-vous point."""
+
+    run: _Run
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return self.run.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Move CREATEs as far as the edge of the bucket; receive those that are delivered."""
+        if _CREATE not in inbox:
+            return {}
+        scribe, moving = self.run.scribe(bucket, tables), dict(inbox[_CREATE])
+        first, last = self.bounds[bucket], self.bounds[bucket + 1]
+        delivered, leaving = [], []
+        while len(moving[AT]):
+            at = moving[AT]
+            onward = scribe.hop("CREATE", at, moving["group"])
+            ends = onward == at
+            delivered.append(_take(moving, ends))
+            moving = _take(moving | {AT: onward, "from": at}, (onward >= 0) & ~ends)
+            moving["hops"] = moving["hops"] + 1
+            moving["delay_us"] = moving["delay_us"] + scribe.delay(moving["from"], moving[AT])
+            inside = (moving[AT] >= first) & (moving[AT] < last)
+            leaving.append(_take(moving, ~inside))
+            moving = _take(moving, inside)
+            del moving["from"]
+        _receive(scribe, concatenate(delivered), tables)
+        sent = concatenate(leaving)
+        return {_CREATE: {name: sent[name] for name in moving}}
+
+
+def _take(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: column[rows] for name, column in columns.items()}
+
+
+def _receive(scribe: Scribe, delivered: Columns, tables: Tables) -> None:
+    """CREATEs at the roots; writes the tables."""
+    if not len(delivered[AT]):
+        return
+    order = np.lexsort((delivered["creator"], delivered["group"]))
+    came = {name: column[order] for name, column in delivered.items()}
+    receive_creates(scribe, came["group"], came["creator"], came[AT])
+    before = [tables[_CREATED]] if _CREATED in tables else []
+    tables[_CREATED] = concatenate([*before, came])
+    copies = scribe.state.copies
+    tables[_COPIES] = {"key": copies.key, **{n: getattr(copies, n) for n in copies.columns()}}
+    tables[_ENTRIES] = _write_entries(scribe.state.entries)
+
+
+@dataclass(frozen=True)
+class _Join:
+    """All members send JOINs, which go up hop by hop."""
+
+    run: _Run
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return self.run.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Figures 3 and 4 for the JOINs that have come, and for those that begin here."""
+        scribe = self.run.scribe(bucket, tables)
+        sent = []
+        # 1. answers to JOINs
+        if _ANSWER in inbox:
+            given = inbox[_ANSWER]
+            take_answers(scribe, Answers(given["group"], given[AT], given["parent"]))
+        # 2. JOINs on their way
+        if _JOIN in inbox:
+            sent.append(receive_joins(scribe, Requests.from_columns(inbox[_JOIN])))
+        # 3. members join
+        if _MEMBER in inbox:
+            _enter(scribe, scribe.key(inbox[_MEMBER]["group"], inbox[_MEMBER][AT]))
+            sent.append(first_joins(scribe))
+        tables[_ENTRIES] = _write_entries(scribe.state.entries)
+        if len(scribe.state.children):
+            tables[_CHILDREN] = {"key": scribe.state.children.key}
+        out = {}
+        if sent:
+            out[_JOIN] = Requests.join(*sent).to_columns()
+        if scribe.answers:
+            out[_ANSWER] = concatenate(
+                [{"group": a.group, AT: a.source, "parent": a.parent} for a in scribe.answers]
+            )
+        return out
+
+
+def _enter(scribe: Scribe, place: np.ndarray) -> None:
+    """Nodes are members from now on; those that are not in the tree yet enter it."""
+    entries = scribe.state.entries
+    entries.enter(place[~entries.has(place)], scribe.number, "own")
+    entries.member[entries.find(place)] = True
+
+
+@dataclass(frozen=True)
+class _Multicast:
+    """Messages at the roots go down the trees."""
+
+    run: _Run
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return self.run.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Figure 4, lines 5 to 8."""
+        if _PAYLOAD not in inbox:
+            return {}
+        scribe, came = self.run.scribe(bucket, tables), inbox[_PAYLOAD]
+        names = ("group", "sender", AT, "hops", "delay_us")
+        parcels = Parcels(came["group"], *(came[name] for name in names))
+        got, sent, _ = receive_payloads(scribe, parcels)
+        if len(got):
+            # a table for each superstep: nothing is written twice
+            tables[f"{_DELIVERED} {superstep}"] = {
+                "group": got.group,
+                "node": got.node,
+                "hops": got.hops,
+                "delay_us": got.delay_us,
+            }
+        columns = (sent.group, sent.sender, sent.node, sent.hops, sent.delay_us)
+        return {_PAYLOAD: dict(zip(names, columns, strict=True))}
+
+
+@dataclass
+class Trees:
+    """What CREATE and JOIN leave, and MULTICAST goes on with.
+
+    Attributes
+    ----------
+    overlay : Overlay
+    tables : BucketTables
+        Entries, children tables, and groups' states at their roots.
+    """
+
+    overlay: Overlay
+    tables: BucketTables
+    run: _Run
+
+    def created(self) -> DataFrame:
+        """Return each group's CREATE where it was delivered.
+
+        ``group, source, source_router, node, router, hops, delay_us, direct_us``: `source` is the
+        creator, `node` the root; `direct_us` is D between the two.
+        """
+        run = self.run
+
+        def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
+            ring, ids = run.facts.ring, run.kernel.ids
+            creator, root = table["creator"], table[AT]
+            direct = run.kernel.delays(ring.router[creator], ring.router[root]) + 2 * run.lan_us
+            arrays = [
+                run.number[table["group"]],
+                ring.node[creator],
+                ids(ring.router[creator]),
+                ring.node[root],
+                ids(ring.router[root]),
+                table["hops"].astype(np.int32),
+                table["delay_us"],
+                np.where(creator == root, 0, direct),
+            ]
+            names = [column.split()[0] for column in _CREATED_ROWS.split(", ")]
+            yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
+
+        return typed(self.tables.rows(_CREATED), rows, _CREATED_ROWS)
+
+    def edges(self) -> DataFrame:
+        """Return ``group, parent, child, parent_router, child_router, delay_us``; lazy."""
+        run = self.run
+
+        def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
+            ring, ids, size = run.facts.ring, run.kernel.ids, len(run.facts.ring)
+            for start in range(0, len(table["key"]), _ROWS_AT_ONCE):
+                place, child = np.divmod(table["key"][start : start + _ROWS_AT_ONCE], size)
+                group, parent = np.divmod(place, size)
+                above, below = ring.router[parent], ring.router[child]
+                arrays = [
+                    run.number[group],
+                    ring.node[parent],
+                    ring.node[child],
+                    ids(above),
+                    ids(below),
+                    run.kernel.delays(above, below) + 2 * run.lan_us,
+                ]
+                names = [column.split()[0] for column in _EDGES.split(", ")]
+                yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
+
+        return typed(self.tables.rows(_CHILDREN), rows, _EDGES)
+
+    def release(self) -> None:
+        """Free the tables."""
+        self.tables.release()
+
+
+_ROWS_AT_ONCE = 2**17
+_CREATED_ROWS = (
+    "group bigint, source bigint, source_router bigint, node bigint, router bigint, hops int, "
+    "delay_us bigint, direct_us bigint"
+)
+_EDGES = (
+    "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint, "
+    "delay_us bigint"
+)
+_DELIVERIES = "group bigint, node bigint, hops int, delay_us bigint"
+
+
+def build_trees(
+    overlay: Overlay, groups: DataFrame, members: DataFrame, progress: Progress | None = None
+) -> Trees:
+    """CREATE every group, then JOIN every member.
+
+    Parameters
+    ----------
+    groups : DataFrame
+        ``group, key_hi, key_lo, creator``.
+    members : DataFrame
+        ``group, node``.
+    """
+    listed = groups.select("group", "key_hi", "key_lo", "creator").toArrow()
+    number, hi, lo, creator = (column.to_numpy() for column in listed.columns)
+    order = np.argsort(number)
+    ring, underlay = overlay.ring, overlay.underlay
+    run = _Run(
+        *(ring.bounds, ring.facts, overlay.rule, number[order]),
+        *(hi[order].view(np.uint64), lo[order].view(np.uint64), underlay.kernel, underlay.lan_us),
+    )
+    index, zero = np.arange(len(number)), np.zeros(len(number), dtype=np.int64)
+    asked = pa.table({"node": creator[order], "index": index, "zero": zero})
+
+    def creates(facts: Facts, batch: pa.RecordBatch) -> Columns:
+        at = facts.positions(batch.column("node").to_numpy())
+        none = batch.column("zero").to_numpy()
+        group = batch.column("index").to_numpy()
+        return {"group": group, "creator": at, "hops": none, "delay_us": none}
+
+    spark = groups.sparkSession
+    first = ring.messages(spark.createDataFrame(asked), _CREATE, "node", creates)
+    tables = BucketTables(ring.layout, first, overlay.known)
+    tables.play(_Create(run), "CREATE", progress)
+    tables.add(ring.messages(members, _MEMBER, "node", partial(_group_index, run.number)))
+    tables.play(_Join(run), "JOIN", progress)
+    return Trees(overlay, tables, run)
+
+
+def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: DataFrame) -> Trees:
+    """Return trees that were built in another way, for MULTICAST.
+
+    Parameters
+    ----------
+    groups : DataFrame
+        ``group, key_hi, key_lo, root``.
+    members : DataFrame
+        ``group, node``.
+    edges : DataFrame
+        ``group, parent, child``.
+    """
+    listed = groups.select("group", "key_hi", "key_lo").toArrow()
+    number, hi, lo = (column.to_numpy() for column in listed.columns)
+    order = np.argsort(number)
+    ring, underlay = overlay.ring, overlay.underlay
+    run = _Run(
+        *(ring.bounds, ring.facts, overlay.rule, number[order]),
+        *(hi[order].view(np.uint64), lo[order].view(np.uint64), underlay.kernel, underlay.lan_us),
+    )
+    group = partial(_group_index, run.number)
+
+    def end(other: str, facts: Facts, batch: pa.RecordBatch) -> Columns:
+        position = facts.positions(batch.column(other).to_numpy())
+        return {other: position, **group(facts, batch)}
+
+    first = [
+        ring.messages(groups.select("group", "root"), _ROOT, "root", group),
+        ring.messages(members.select("group", "node"), _MEMBER, "node", group),
+        ring.messages(
+            edges.select("group", "parent", "child"), _PARENT, "parent", partial(end, "child")
+        ),
+        ring.messages(
+            edges.select("group", "parent", "child"), _CHILD, "child", partial(end, "parent")
+        ),
+    ]
+    tables = BucketTables(ring.layout, union_tables(first))
+    tables.play(_Plant(run), "trees")
+    return Trees(overlay, tables, run)
+
+
+@dataclass(frozen=True)
+class _Plant:
+    """Nodes are told their parents and children."""
+
+    run: _Run
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return self.run.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write the tables; nothing is sent."""
+        scribe = self.run.scribe(bucket, tables)
+        entries = scribe.state.entries
+        if _CHILD in inbox:
+            below = inbox[_CHILD]
+            place = scribe.key(below["group"], below[AT])
+            entries.enter(np.unique(place), scribe.number, "own")
+            entries.parent[entries.find(place)] = below["parent"]
+        if _ROOT in inbox:
+            place = scribe.key(inbox[_ROOT]["group"], inbox[_ROOT][AT])
+            entries.enter(place[~entries.has(place)], scribe.number, "own")
+            entries.root[entries.find(place)] = True
+        if _MEMBER in inbox:
+            _enter(scribe, scribe.key(inbox[_MEMBER]["group"], inbox[_MEMBER][AT]))
+        if _PARENT in inbox:
+            above = inbox[_PARENT]
+            edge = scribe.key(scribe.key(above["group"], above[AT]), above["child"])
+            tables[_CHILDREN] = {"key": np.unique(edge)}
+        tables[_ENTRIES] = _write_entries(entries)
+        return {}
+
+
+def _group_index(number: np.ndarray, facts: Facts, batch: pa.RecordBatch) -> Columns:
+    return {"group": np.searchsorted(number, batch.column("group").to_numpy())}
+
+
+def multicast(
+    trees: Trees,
+    groups: DataFrame,
+    source: str = "root",
+    progress: Progress | None = None,
+) -> tuple[DataFrame, BucketTables]:
+    """Each group's source multicasts one message.
+
+    Parameters
+    ----------
+    groups : DataFrame
+        ``group, key_hi, key_lo, root, root_router, source, source_router``.
+    source : str
+        ``root``; or the group's source's message first reaches the root, ``routed`` by the overlay
+        or ``direct`` (Section III.A.3: sources cache the rendez-vous point's address).
+
+    Returns
+    -------
+    DataFrame
+        ``group, node, hops, delay_us``: a row for each member but the source.
+    BucketTables
+        What it is read from, to be released.
+    """
+    overlay, run = trees.overlay, trees.run
+    at_root = _reach_root(overlay, groups, source, progress)
+
+    def payloads(facts: Facts, batch: pa.RecordBatch) -> Columns:
+        at = facts.positions(batch.column("node").to_numpy())
+        carried = {name: batch.column(name).to_numpy() for name in ("hops", "delay_us")}
+        return {"sender": at, **_group_index(run.number, facts, batch), **carried}
+
+    sent = overlay.ring.messages(at_root, _PAYLOAD, "node", payloads)
+    tables = BucketTables(overlay.ring.layout, sent, [trees.tables.constant()])
+    counts = tables.play(_Multicast(run), "MULTICAST", progress)
+
+    def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
+        node = run.facts.ring.node
+        for start in range(0, len(table["node"]), _ROWS_AT_ONCE):
+            some = {name: column[start : start + _ROWS_AT_ONCE] for name, column in table.items()}
+            arrays = [run.number[some["group"]], node[some["node"]]]
+            arrays += [some["hops"].astype(np.int32), some["delay_us"]]
+            names = [column.split()[0] for column in _DELIVERIES.split(", ")]
+            yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
+
+    names = [f"{_DELIVERED} {superstep}" for superstep in range(len(counts))]
+    delivered = typed(tables.rows(*names), rows, _DELIVERIES)
+    sources = F.broadcast(groups.select("group", F.col("source").alias("node")))
+    return delivered.join(sources, ["group", "node"], "left_anti"), tables
+
+
+def _reach_root(
+    overlay: Overlay, groups: DataFrame, source: str, progress: Progress | None
+) -> DataFrame:
+    """MULTICAST messages at the roots: ``group, node, hops, delay_us``."""
+    none = F.lit(0).cast("bigint")
+    if source == "root":
+        reached = groups.withColumns({"hops": none, "delay_us": none, "node": F.col("root")})
+    elif source == "direct":
+        away = F.col("source") != F.col("root")
+        timed = overlay.underlay.delay(groups, "source_router", "root_router")
+        reached = timed.withColumns(
+            {
+                "node": F.col("root"),
+                "hops": F.when(away, 1).otherwise(0).cast("bigint"),
+                "delay_us": F.when(away, F.col("delay_us")).otherwise(0),
+            }
+        )
+    else:
+        sent = groups.select(
+            F.col("source").alias("node"), "key_hi", "key_lo", "group", start_path()
+        )
+        delivered = overlay.route(Application(), sent, name="MULTICAST", progress=progress)
+        routed = delivered.outcomes()
+        if routed is None:  # no group
+            return _reach_root(overlay, groups, "root", progress)
+        reached = overlay.add_path_delay(routed).withColumn("hops", F.col("hops").cast("bigint"))
+    return reached.select("group", "node", "hops", "delay_us")
