@@ -82,7 +82,7 @@ def _prefixes(
     """The prefixes of a bucket that have nodes: prefix, first position, position after the last."""
     start, stop = int(bounds[bucket]), int(bounds[bucket + 1])
     prefixes, first = np.unique(ring.hi[start:stop] >> np.uint64(64 - bits), return_index=True)
-    last = np.r_[first[1:], stop - start]
+    last = np.r_[first[1:], stop - start][: len(first)]
     for prefix, a, z in zip(prefixes.tolist(), first.tolist(), last.tolist(), strict=True):
         yield prefix, start + a, start + z
 
