@@ -23,11 +23,13 @@ from oracle.pastry import RING, Overlay, shared_prefix
 from oracle.random_cases import Case, random_case
 from oracle.routes import Routes
 from pyspark.sql import DataFrame, SparkSession
-from scribe_spark.pastry.layout import pack
 
 from scribe_spark import pastry, schemas, scribe
+from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.pastry import perfect_tables, prefix_summaries
+from scribe_spark.pastry.bucket_tables import states_of
 from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.perfect_tables import prefixes
 from scribe_spark.runtime import blocks
 from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.dijkstra import LinkArrays, route_block
@@ -98,6 +100,17 @@ class Kernel(arriving.Kernel):
 
 
 @dataclass(frozen=True)
+class PlainFacts:
+    """The facts of one ring, as the engine in process reads them."""
+
+    ring: Ring
+
+    def positions(self, number: np.ndarray) -> np.ndarray:
+        """See `engine.facts.Facts`."""
+        return self.ring.positions(number)
+
+
+@dataclass(frozen=True)
 class World:
     """One case, the oracle's view of it, and its place among the others.
 
@@ -154,39 +167,51 @@ class World:
         )
 
     @functools.cached_property
-    def knowledge(self) -> list[Knowledge]:
-        """What :meth:`make_knowledge` makes, with as few digits to a bucket as can be."""
+    def ring(self) -> Ring:
+        """All nodes in the order of their nodeIds; routers are indices."""
+        return ring_of(self.node_table(), self.kernel)[0]
+
+    @functools.cached_property
+    def knowledge(self) -> Knowledge:
+        """What :meth:`make_knowledge` makes, with as few digits to a prefix as can be."""
         return self.make_knowledge(1)
 
-    def make_knowledge(self, digits: int) -> list[Knowledge]:
-        """Perfect knowledge of all nodes, by the kernels of `perfect_tables`.
+    def make_knowledge(self, digits: int) -> Knowledge:
+        """Perfect knowledge of all nodes, by the kernels of `perfect_tables`."""
+        (known,) = self.make_tables(np.array([0, len(self.ring)]), digits)
+        states = states_of(PlainFacts(self.ring), 0, known)
+        return states.to_knowledge(np.arange(len(self.ring)), self.kernel)
+
+    def make_tables(self, bounds: np.ndarray, digits: int = 1) -> list[dict]:
+        """The tables `KNOWN` of perfect knowledge, bucket by bucket.
 
         Parameters
         ----------
+        bounds : ndarray of int64, shape (B + 1,)
+            As of :func:`~scribe_spark.engine.facts.bucket_bounds`, for these digits.
         digits : int
-            How many digits the nodes of a bucket share.
+            How many digits the nodes of a prefix share.
         """
         b, leaf_set, routers = self.case.b, self.case.leaf_set_size, len(self.case.routers)
-        buckets = list(perfect_tables.split_buckets(self.node_table(), self.kernel, b * digits))
+        everybody = np.array([0, len(self.ring)])
         rows = [
             prefix_summaries.summarise_bucket(
-                prefix, ring, self.kernel, routers, leaf_set, digits > 1
+                prefix, first, self.ring.take(slice(first, last)), self.kernel, routers, digits > 1
             ).to_pylist()[0]
-            for prefix, ring in buckets
+            for prefix, first, last in prefixes(self.ring, everybody, 0, b * digits)
         ]
         summaries = prefix_summaries.Summaries.of(rows, routers, b, digits)
         return [
-            block
-            for prefix, ring in buckets
-            for block in perfect_tables.bucket_knowledge(
-                prefix, ring, summaries, self.kernel, leaf_set
+            perfect_tables.known_of_bucket(
+                self.ring,
+                list(prefixes(self.ring, bounds, bucket, b * digits)),
+                summaries,
+                self.kernel,
+                b,
+                leaf_set,
             )
+            for bucket in range(len(bounds) - 1)
         ]
-
-    @functools.cached_property
-    def packed(self) -> pa.Table:
-        """`layout.LAYOUT` of all nodes."""
-        return pa.Table.from_batches(pack(block, self.case.b) for block in self.knowledge)
 
     def interesting_keys(self) -> list[int]:
         """Keys: the groups', nodeIds, both ends of the ring, halfway between neighbours and by."""
@@ -268,7 +293,7 @@ def underlay(spark: SparkSession) -> MatrixUnderlay:
 @functools.cache
 def overlay(spark: SparkSession, b: int) -> pastry.PastryOverlay:
     """The overlay of all cases with digits base 2**b."""
-    rows = [block.to_arrow() for one in of_b(b) for block in one.knowledge]
+    rows = [one.knowledge.to_arrow() for one in of_b(b)]
     knowledge = spark.createDataFrame(pa.Table.from_batches(rows), schemas.KNOWLEDGE)
     return pastry.PastryOverlay.of_knowledge(knowledge, underlay(spark), b, leaf_set=2)
 
@@ -354,8 +379,7 @@ def edges(spark: SparkSession) -> DataFrame:
     """The trees of all cases, grown by `scribe.join`, with delays."""
     grown = []
     for b in BS:
-        trees = scribe.join(overlay(spark, b), groups(spark, b), members(spark, b))
+        trees = scribe.build_trees(overlay(spark, b), groups(spark, b), members(spark, b))
         grown.append(blocks.materialise(trees.edges())[0])
         trees.release()
-    timed = underlay(spark).delay(blocks.union_tables(grown), "parent_router", "child_router")
-    return blocks.materialise(timed.repartition("parent"))[0]
+    return blocks.materialise(blocks.union_tables(grown).repartition("parent"))[0]

@@ -77,11 +77,11 @@ def tables_of_knowledge(knowledge: DataFrame, ring: BucketRing, b: int, leaf_set
 
     Leaf sets may be of any length, entries may be missing; nodes that are known are there.
     """
-    facts = ring.facts
+    facts, bounds = ring.facts, ring.bounds
 
     def leaf_sets(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from _messages(Knowledge.from_arrow(batch, leaf_set), facts, ring.bounds, b)
+            yield from _messages(Knowledge.from_arrow(batch, leaf_set), facts, bounds, b)
 
     sent = schemas.conform(knowledge, schemas.KNOWLEDGE).mapInArrow(leaf_sets, ROWS)
     tables = BucketTables(ring.layout, sent)
@@ -97,9 +97,9 @@ def _messages(
     position = facts.positions(known.node)
     at, sets, tables = position[knowledge.own], knowledge.leaf_sets, knowledge.routing_tables
     lengths = np.diff(sets.offsets)
-    # sides, nearest first; a set that covers the ring is on both
-    covers = sets.covers_ring
-    count = {"larger": np.where(covers, lengths, lengths - sets.smaller)}
+    # sides, nearest first; of a set that covers the ring they meet: all of it is on one side
+    covers, larger = sets.covers_ring, lengths - sets.smaller
+    count = {"larger": np.where(covers & (larger == 0), lengths, larger)}
     count["smaller"] = np.where(covers, lengths, sets.smaller)
     leaf_set: dict[str, np.ndarray] = {AT: at}
     for side, sign in (("larger", 1), ("smaller", -1)):

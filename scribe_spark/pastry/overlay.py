@@ -49,7 +49,18 @@ class PastryNextHop:
 
 
 class PastryOverlay(Overlay, GraphTables):
-    """A Pastry network.
+    """A Pastry network; its nodes know nobody yet.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`.
+    underlay : Underlay
+    b, leaf_set
+        As below.
+    digits : int, optional
+        Nodes that share so many first digits are in one bucket; by default as many as give every
+        core work.
 
     Attributes
     ----------
@@ -61,9 +72,16 @@ class PastryOverlay(Overlay, GraphTables):
         `schemas.ARRIVAL_MESSAGES`, of nodes that have arrived by the protocol.
     """
 
-    def __init__(self, nodes: DataFrame, underlay: Underlay, b: int, leaf_set: int) -> None:
+    def __init__(
+        self,
+        nodes: DataFrame,
+        underlay: Underlay,
+        b: int,
+        leaf_set: int,
+        digits: int | None = None,
+    ) -> None:
         self.b, self.leaf_set = b, leaf_set
-        self.digits = _digits(nodes, underlay, b)
+        self.digits = digits or _digits(nodes, underlay, b)
         super().__init__(nodes, underlay, bits=b * self.digits)
         self.arrived: DataFrame | None = None
         self._owned: list[DataFrame] = []
@@ -72,9 +90,13 @@ class PastryOverlay(Overlay, GraphTables):
     def perfect(cls, nodes: DataFrame, underlay: Underlay, b: int, leaf_set: int) -> PastryOverlay:
         """Perfect tables for `nodes` (`schemas.NODES`), to be freed by :meth:`release`."""
         made = cls(nodes, underlay, b, leaf_set)
-        tables = perfect_tables(made.ring, underlay, b, leaf_set, made.digits)
-        made.known = [materialise(tables)[0]]
+        made.fill_perfectly()
         return made
+
+    def fill_perfectly(self) -> None:
+        """Let all nodes know what perfect tables tell them."""
+        tables = perfect_tables(self.ring, self.underlay, self.b, self.leaf_set, self.digits)
+        self.known = [materialise(tables)[0]]
 
     @classmethod
     def of_knowledge(

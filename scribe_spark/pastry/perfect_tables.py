@@ -33,7 +33,7 @@ from scribe_spark.pastry.prefix_summaries import (
 )
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["known_of_bucket", "leaf_sets", "perfect_tables"]
+__all__ = ["known_of_bucket", "leaf_sets", "perfect_tables", "prefixes"]
 
 
 def perfect_tables(
@@ -58,7 +58,7 @@ def perfect_tables(
     def summaries(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for bucket in batch.column("bucket").to_pylist():
-                for prefix, first, last in _prefixes(facts.ring, bounds, bucket, bits):
+                for prefix, first, last in prefixes(facts.ring, bounds, bucket, bits):
                     part = facts.ring.take(slice(first, last))
                     yield summarise_bucket(prefix, first, part, kernel, routers, digits > 1)
 
@@ -69,17 +69,20 @@ def perfect_tables(
     def known(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for bucket in batch.column("bucket").to_pylist():
-                parts = list(_prefixes(facts.ring, bounds, bucket, bits))
+                parts = list(prefixes(facts.ring, bounds, bucket, bits))
                 table = known_of_bucket(facts.ring, parts, shared.value, kernel, b, leaf_set)
                 yield pack_row(bucket, CONSTANT, True, KNOWN, table, folder)
 
     return ring.each_bucket().mapInArrow(known, ROWS)
 
 
-def _prefixes(
+def prefixes(
     ring: Ring, bounds: np.ndarray, bucket: int, bits: int
 ) -> Iterator[tuple[int, int, int]]:
-    """The prefixes of a bucket that have nodes: prefix, first position, position after the last."""
+    """Yield the prefixes of a bucket that have nodes.
+
+    Each with the position of its first node and the position after its last.
+    """
     start, stop = int(bounds[bucket]), int(bounds[bucket + 1])
     prefixes, first = np.unique(ring.hi[start:stop] >> np.uint64(64 - bits), return_index=True)
     last = np.r_[first[1:], stop - start][: len(first)]

@@ -45,20 +45,30 @@ from scribe_spark.scribe.living.scribe import Answers, Scribe
 from scribe_spark.scribe.living.state import NOTHING, Children, Copies, Entries, ScribeState
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["SYSTEM", "Trees", "build_trees", "multicast", "plant_trees"]
+__all__ = [
+    "Create",
+    "Join",
+    "Multicast",
+    "Run",
+    "SYSTEM",
+    "Trees",
+    "build_trees",
+    "multicast",
+    "plant_trees",
+]
 
 SYSTEM = "scribe"
 
 # tables of a bucket
-_ENTRIES, _CHILDREN, _COPIES, _CREATED = "entries", "children", "copies", "created"
-_DELIVERED = "delivered"
+ENTRIES, CHILDREN, COPIES, CREATED = "entries", "children", "copies", "created"
+DELIVERED = "delivered"
 # kinds of messages
-_CREATE, _MEMBER, _JOIN, _ANSWER, _PAYLOAD = "CREATE", "member", "JOIN", "answer", "payload"
+CREATE, MEMBER, JOIN, _ANSWER, PAYLOAD = "CREATE", "member", "JOIN", "answer", "payload"
 _ROOT, _PARENT, _CHILD = "root", "parent", "child"
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
     """What the steps of a run share; picklable.
 
     Attributes
@@ -95,12 +105,12 @@ class _Run:
             np.zeros(len(groups), dtype=bool),
             np.full(len(groups), NONE, dtype=np.int64),
         )
-        if _ENTRIES in tables:
-            state.entries = _read_entries(tables[_ENTRIES])
-        if _CHILDREN in tables:
-            state.children = _read_children(tables[_CHILDREN])
-        if _COPIES in tables:
-            state.copies = Copies(**tables[_COPIES])
+        if ENTRIES in tables:
+            state.entries = _read_entries(tables[ENTRIES])
+        if CHILDREN in tables:
+            state.children = _read_children(tables[CHILDREN])
+        if COPIES in tables:
+            state.copies = Copies(**tables[COPIES])
         return Scribe(
             OverlayState(states, constant["alive"], constant["died"], constant["wait"]),
             WorldRules(b=4, leaf_set=16),  # not read: nothing is repaired
@@ -145,10 +155,10 @@ def _read_children(columns: Columns) -> Children:
 
 
 @dataclass(frozen=True)
-class _Create:
+class Create:
     """CREATEs are routed to the groupIds; where they are delivered is the rendez-vous point."""
 
-    run: _Run
+    run: Run
 
     @property
     def bounds(self) -> np.ndarray:
@@ -156,9 +166,9 @@ class _Create:
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Move CREATEs as far as the edge of the bucket; receive those that are delivered."""
-        if _CREATE not in inbox:
+        if CREATE not in inbox:
             return {}
-        scribe, moving = self.run.scribe(bucket, tables), dict(inbox[_CREATE])
+        scribe, moving = self.run.scribe(bucket, tables), dict(inbox[CREATE])
         first, last = self.bounds[bucket], self.bounds[bucket + 1]
         delivered, leaving = [], []
         while len(moving[AT]):
@@ -175,7 +185,7 @@ class _Create:
             del moving["from"]
         _receive(scribe, concatenate(delivered), tables)
         sent = concatenate(leaving)
-        return {_CREATE: {name: sent[name] for name in moving}}
+        return {CREATE: {name: sent[name] for name in moving}}
 
 
 def _take(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -189,18 +199,18 @@ def _receive(scribe: Scribe, delivered: Columns, tables: Tables) -> None:
     order = np.lexsort((delivered["creator"], delivered["group"]))
     came = {name: column[order] for name, column in delivered.items()}
     receive_creates(scribe, came["group"], came["creator"], came[AT])
-    before = [tables[_CREATED]] if _CREATED in tables else []
-    tables[_CREATED] = concatenate([*before, came])
+    before = [tables[CREATED]] if CREATED in tables else []
+    tables[CREATED] = concatenate([*before, came])
     copies = scribe.state.copies
-    tables[_COPIES] = {"key": copies.key, **{n: getattr(copies, n) for n in copies.columns()}}
-    tables[_ENTRIES] = _write_entries(scribe.state.entries)
+    tables[COPIES] = {"key": copies.key, **{n: getattr(copies, n) for n in copies.columns()}}
+    tables[ENTRIES] = _write_entries(scribe.state.entries)
 
 
 @dataclass(frozen=True)
-class _Join:
+class Join:
     """All members send JOINs, which go up hop by hop."""
 
-    run: _Run
+    run: Run
 
     @property
     def bounds(self) -> np.ndarray:
@@ -215,18 +225,18 @@ class _Join:
             given = inbox[_ANSWER]
             take_answers(scribe, Answers(given["group"], given[AT], given["parent"]))
         # 2. JOINs on their way
-        if _JOIN in inbox:
-            sent.append(receive_joins(scribe, Requests.from_columns(inbox[_JOIN])))
+        if JOIN in inbox:
+            sent.append(receive_joins(scribe, Requests.from_columns(inbox[JOIN])))
         # 3. members join
-        if _MEMBER in inbox:
-            _enter(scribe, scribe.key(inbox[_MEMBER]["group"], inbox[_MEMBER][AT]))
+        if MEMBER in inbox:
+            _enter(scribe, scribe.key(inbox[MEMBER]["group"], inbox[MEMBER][AT]))
             sent.append(first_joins(scribe))
-        tables[_ENTRIES] = _write_entries(scribe.state.entries)
+        tables[ENTRIES] = _write_entries(scribe.state.entries)
         if len(scribe.state.children):
-            tables[_CHILDREN] = {"key": scribe.state.children.key}
+            tables[CHILDREN] = {"key": scribe.state.children.key}
         out = {}
         if sent:
-            out[_JOIN] = Requests.join(*sent).to_columns()
+            out[JOIN] = Requests.join(*sent).to_columns()
         if scribe.answers:
             out[_ANSWER] = concatenate(
                 [{"group": a.group, AT: a.source, "parent": a.parent} for a in scribe.answers]
@@ -242,10 +252,10 @@ def _enter(scribe: Scribe, place: np.ndarray) -> None:
 
 
 @dataclass(frozen=True)
-class _Multicast:
+class Multicast:
     """Messages at the roots go down the trees."""
 
-    run: _Run
+    run: Run
 
     @property
     def bounds(self) -> np.ndarray:
@@ -253,22 +263,22 @@ class _Multicast:
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Figure 4, lines 5 to 8."""
-        if _PAYLOAD not in inbox:
+        if PAYLOAD not in inbox:
             return {}
-        scribe, came = self.run.scribe(bucket, tables), inbox[_PAYLOAD]
+        scribe, came = self.run.scribe(bucket, tables), inbox[PAYLOAD]
         names = ("group", "sender", AT, "hops", "delay_us")
         parcels = Parcels(came["group"], *(came[name] for name in names))
         got, sent, _ = receive_payloads(scribe, parcels)
         if len(got):
             # a table for each superstep: nothing is written twice
-            tables[f"{_DELIVERED} {superstep}"] = {
+            tables[f"{DELIVERED} {superstep}"] = {
                 "group": got.group,
                 "node": got.node,
                 "hops": got.hops,
                 "delay_us": got.delay_us,
             }
         columns = (sent.group, sent.sender, sent.node, sent.hops, sent.delay_us)
-        return {_PAYLOAD: dict(zip(names, columns, strict=True))}
+        return {PAYLOAD: dict(zip(names, columns, strict=True))}
 
 
 @dataclass
@@ -284,7 +294,7 @@ class Trees:
 
     overlay: Overlay
     tables: BucketTables
-    run: _Run
+    run: Run
 
     def created(self) -> DataFrame:
         """Return each group's CREATE where it was delivered.
@@ -311,7 +321,7 @@ class Trees:
             names = [column.split()[0] for column in _CREATED_ROWS.split(", ")]
             yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
 
-        return typed(self.tables.rows(_CREATED), rows, _CREATED_ROWS)
+        return typed(self.tables.rows(CREATED), rows, _CREATED_ROWS)
 
     def edges(self) -> DataFrame:
         """Return ``group, parent, child, parent_router, child_router, delay_us``; lazy."""
@@ -334,7 +344,7 @@ class Trees:
                 names = [column.split()[0] for column in _EDGES.split(", ")]
                 yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
 
-        return typed(self.tables.rows(_CHILDREN), rows, _EDGES)
+        return typed(self.tables.rows(CHILDREN), rows, _EDGES)
 
     def release(self) -> None:
         """Free the tables."""
@@ -369,7 +379,7 @@ def build_trees(
     number, hi, lo, creator = (column.to_numpy() for column in listed.columns)
     order = np.argsort(number)
     ring, underlay = overlay.ring, overlay.underlay
-    run = _Run(
+    run = Run(
         *(ring.bounds, ring.facts, overlay.rule, number[order]),
         *(hi[order].view(np.uint64), lo[order].view(np.uint64), underlay.kernel, underlay.lan_us),
     )
@@ -383,11 +393,11 @@ def build_trees(
         return {"group": group, "creator": at, "hops": none, "delay_us": none}
 
     spark = groups.sparkSession
-    first = ring.messages(spark.createDataFrame(asked), _CREATE, "node", creates)
+    first = ring.messages(spark.createDataFrame(asked), CREATE, "node", creates)
     tables = BucketTables(ring.layout, first, overlay.known)
-    tables.play(_Create(run), "CREATE", progress)
-    tables.add(ring.messages(members, _MEMBER, "node", partial(_group_index, run.number)))
-    tables.play(_Join(run), "JOIN", progress)
+    tables.play(Create(run), "CREATE", progress)
+    tables.add(ring.messages(members, MEMBER, "node", partial(_group_index, run.number)))
+    tables.play(Join(run), "JOIN", progress)
     return Trees(overlay, tables, run)
 
 
@@ -407,7 +417,7 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
     number, hi, lo = (column.to_numpy() for column in listed.columns)
     order = np.argsort(number)
     ring, underlay = overlay.ring, overlay.underlay
-    run = _Run(
+    run = Run(
         *(ring.bounds, ring.facts, overlay.rule, number[order]),
         *(hi[order].view(np.uint64), lo[order].view(np.uint64), underlay.kernel, underlay.lan_us),
     )
@@ -419,7 +429,7 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
 
     first = [
         ring.messages(groups.select("group", "root"), _ROOT, "root", group),
-        ring.messages(members.select("group", "node"), _MEMBER, "node", group),
+        ring.messages(members.select("group", "node"), MEMBER, "node", group),
         ring.messages(
             edges.select("group", "parent", "child"), _PARENT, "parent", partial(end, "child")
         ),
@@ -428,15 +438,15 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
         ),
     ]
     tables = BucketTables(ring.layout, union_tables(first))
-    tables.play(_Plant(run), "trees")
+    tables.play(Plant(run), "trees")
     return Trees(overlay, tables, run)
 
 
 @dataclass(frozen=True)
-class _Plant:
+class Plant:
     """Nodes are told their parents and children."""
 
-    run: _Run
+    run: Run
 
     @property
     def bounds(self) -> np.ndarray:
@@ -455,13 +465,13 @@ class _Plant:
             place = scribe.key(inbox[_ROOT]["group"], inbox[_ROOT][AT])
             entries.enter(place[~entries.has(place)], scribe.number, "own")
             entries.root[entries.find(place)] = True
-        if _MEMBER in inbox:
-            _enter(scribe, scribe.key(inbox[_MEMBER]["group"], inbox[_MEMBER][AT]))
+        if MEMBER in inbox:
+            _enter(scribe, scribe.key(inbox[MEMBER]["group"], inbox[MEMBER][AT]))
         if _PARENT in inbox:
             above = inbox[_PARENT]
             edge = scribe.key(scribe.key(above["group"], above[AT]), above["child"])
-            tables[_CHILDREN] = {"key": np.unique(edge)}
-        tables[_ENTRIES] = _write_entries(entries)
+            tables[CHILDREN] = {"key": np.unique(edge)}
+        tables[ENTRIES] = _write_entries(entries)
         return {}
 
 
@@ -500,9 +510,9 @@ def multicast(
         carried = {name: batch.column(name).to_numpy() for name in ("hops", "delay_us")}
         return {"sender": at, **_group_index(run.number, facts, batch), **carried}
 
-    sent = overlay.ring.messages(at_root, _PAYLOAD, "node", payloads)
+    sent = overlay.ring.messages(at_root, PAYLOAD, "node", payloads)
     tables = BucketTables(overlay.ring.layout, sent, [trees.tables.constant()])
-    counts = tables.play(_Multicast(run), "MULTICAST", progress)
+    counts = tables.play(Multicast(run), "MULTICAST", progress)
 
     def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
         node = run.facts.ring.node
@@ -513,7 +523,7 @@ def multicast(
             names = [column.split()[0] for column in _DELIVERIES.split(", ")]
             yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
 
-    names = [f"{_DELIVERED} {superstep}" for superstep in range(len(counts))]
+    names = [f"{DELIVERED} {superstep}" for superstep in range(len(counts))]
     delivered = typed(tables.rows(*names), rows, _DELIVERIES)
     sources = F.broadcast(groups.select("group", F.col("source").alias("node")))
     return delivered.join(sources, ["group", "node"], "left_anti"), tables

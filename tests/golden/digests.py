@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any
 
 from configurations import CONFIGURATIONS, write_inputs
+from played_worlds import WORLDS, play_world, write_world_inputs
 from recorded import Recorded, read_recorded, write_mended, write_recorded
 from results import Columns, choose_columns, differences, read_results
-from worlds import WORLDS, play_world, write_world_inputs
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "data"

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from configurations import CONFIGURATIONS
+from played_worlds import WORLDS
 from recorded import read_recorded, write_mended
 from results import ABSENT, Difference, differences, read_results
 from table_digest import columns_of, digest_table, read_folder
-from worlds import WORLDS
 
 TABLE = pa.table(
     {

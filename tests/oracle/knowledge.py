@@ -52,7 +52,8 @@ class Known:
         low = self.smaller[-1] if self.smaller else self.own
         high = self.larger[-1] if self.larger else self.own
         leaves = [*self.smaller, *self.larger]
-        if self.covers_ring or on_arc(key, low, high):
+        # (a node without leaves knows of nobody else on the ring, whatever its table says)
+        if self.covers_ring or not leaves or on_arc(key, low, high):
             found = closest([self.own, *leaves], key)
             return "leaf set", None if found == self.own else found
         # 2. The routing table's entry.

@@ -152,9 +152,11 @@ class Overlay:
         """Tell whether ``key`` falls within the span of ``node``'s leaf set.
 
         The span is the closed arc that goes clockwise from the farthest smaller leaf, through
-        ``node``, to the farthest larger leaf.
+        ``node``, to the farthest larger leaf.  With fewer than l other nodes these arcs meet and
+        the span is the whole ring; with exactly l others the gap between the two ends is outside:
+        a node cannot know that nobody is there.
         """
-        if self.knows_whole_ring():
+        if len(self.ids) - 1 < self.leaf_set_size:
             return True
         half = self.leaf_set_size // 2
         clockwise = self._others_clockwise(node)

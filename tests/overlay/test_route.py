@@ -127,7 +127,7 @@ def test_a_message_to_a_node_that_does_not_exist_is_undeliverable(spark):
     loop.release()
 
 
-@pytest.mark.parametrize("name", ["leaf_hi", "router", "NODE_STATE", "place_lo", "onward", "next"])
+@pytest.mark.parametrize("name", ["router", "BUCKET", "position", "next"])
 def test_a_payload_cannot_have_the_names_of_a_hop(spark, name):
     overlay = worlds.overlay(spark, 4)
     start = spark.createDataFrame(

@@ -7,8 +7,6 @@ from collections import defaultdict
 import pytest
 import worlds
 
-from scribe_spark.pastry import next_hop
-
 
 @pytest.mark.parametrize("b", worlds.BS)
 def test_next_hop_of_every_node_equals_the_oracle(spark, b):
@@ -52,19 +50,3 @@ def test_a_message_to_a_node_that_does_not_exist_is_left_out(spark):
     messages = worlds.messages(spark, [(one, node, key), (one, nobody, key)])
     found = worlds.overlay(spark, 4).next_hop(messages)
     assert [row["node"] for row in found.collect()] == [one.base + node]
-
-
-def test_the_messages_are_hashed_and_the_nodes_stream_past(spark):
-    """Node state is many times larger than the messages of a round."""
-    messages = worlds.messages(spark, worlds.questions(4)[:10]).repartition("node")
-    hop = worlds.overlay(spark, 4).next_hop(messages)
-    plan = hop._jdf.queryExecution().executedPlan().toString()
-    (join,) = [line for line in plan.splitlines() if "HashJoin" in line]
-    assert "ShuffledHashJoin" in join
-    assert "Inner, BuildLeft" in join
-    assert join.lstrip(" +-:").startswith("*("), "generated code, not interpreted"
-
-
-def test_the_expressions_are_built_once():
-    assert next_hop._hop_steps(4) is next_hop._hop_steps(4)
-    assert next_hop._hop_steps(4) is not next_hop._hop_steps(2)

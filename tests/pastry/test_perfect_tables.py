@@ -12,8 +12,10 @@ import worlds
 from oracle.pastry import RING
 from oracle.random_cases import random_case
 
+from scribe_spark import pastry
+from scribe_spark.engine.facts import bucket_bounds
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry import nearest_entries, perfect_tables, prefix_summaries
+from scribe_spark.pastry import nearest_entries, prefix_summaries
 
 
 def check_knowledge(one: worlds.World, rows: list[dict]) -> None:
@@ -31,10 +33,10 @@ def check_row(one: worlds.World, row: dict) -> None:
         check_known(one, known)
     # leaves: clockwise from the farthest smaller to the farthest larger, without the node
     leaves = [known["entry"] - one.base for known in row["leaf_set"]]
-    assert row["covers_ring"] == overlay.knows_whole_ring()
+    assert row["covers_ring"] == (len(case.ids) - 1 < case.leaf_set_size)
     clockwise = overlay._others_clockwise(node)
     smaller = row["smaller"]
-    if row["covers_ring"]:
+    if overlay.knows_whole_ring():
         assert len(leaves) == len(clockwise)
     else:
         assert (smaller, len(leaves)) == (case.leaf_set_size // 2, case.leaf_set_size)
@@ -53,8 +55,8 @@ def check_known(one: worlds.World, known: dict) -> None:
     assert known["router"] - one.base == one.case.router[node]
 
 
-def rows_of(blocks) -> list[dict]:
-    return pa.Table.from_batches(block.to_arrow() for block in blocks).sort_by("node").to_pylist()
+def rows_of(knowledge) -> list[dict]:
+    return pa.Table.from_batches([knowledge.to_arrow()]).sort_by("node").to_pylist()
 
 
 def test_knowledge_equals_the_oracle():
@@ -146,11 +148,27 @@ def handful() -> dict[str, tuple[worlds.World, int]]:
 def test_perfect_tables_equal_the_oracle(spark, name):
     one, digits = handful()[name]
     nodes = spark.createDataFrame(one.node_table()).repartition(3)
-    tables = perfect_tables.perfect_tables(
+    overlay = pastry.PastryOverlay(
         nodes, worlds.underlay(spark), one.case.b, one.case.leaf_set_size, digits
     )
-    found = tables.knowledge.toArrow().sort_by("node").to_pylist()
+    overlay.fill_perfectly()
+    found = overlay.knowledge.toArrow().sort_by("node").to_pylist()
     check_knowledge(one, found)
     assert found == rows_of(one.knowledge)
-    packed = tables.packed.toArrow().sort_by("node").to_pylist()
-    assert packed == one.packed.sort_by("node").to_pylist()
+    overlay.release()
+
+
+@pytest.mark.parametrize("buckets", [2, 7])
+def test_buckets_hold_the_tables_of_the_ring_in_parts(buckets):
+    for one in worlds.worlds()[::3]:
+        bounds = bucket_bounds(one.ring, buckets, one.case.b)
+        ((whole,), parts) = (
+            one.make_tables(np.array([0, len(one.ring)])),
+            one.make_tables(bounds),
+        )
+        assert np.array_equal(np.concatenate([part["leaves"] for part in parts]), whole["leaves"])
+        for first, part in zip(bounds[:-1], parts, strict=True):
+            rows = part["cells"].shape[1]
+            cells = whole["cells"][first : first + len(part["cells"])]
+            assert np.array_equal(part["cells"], cells[:, :rows])
+            assert (cells[:, rows:] < 0).all()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import worlds
 
-from scribe_spark.pastry import routing_table, table_entries
 from scribe_spark.pastry.routing_table import RoutingTables
 
 
@@ -21,14 +20,14 @@ def expected_rows(one: worlds.World) -> list[tuple[int, int, int, int]]:
 @pytest.mark.parametrize("b", worlds.BS)
 def test_routing_table_has_a_row_for_each_entry(spark, b):
     overlay = worlds.overlay(spark, b)
-    frame = routing_table(overlay.state, b)
+    frame = overlay.routing_table()
     assert frame.dtypes == [("node", "bigint"), ("row", "int"), ("col", "int"), ("entry", "bigint")]
     found = worlds.by_seed(map(tuple, frame.collect()), 0, 3)
     entries = 0
     for one in worlds.of_b(b):
         assert found[one.case.seed] == expected_rows(one)
         entries += len(found[one.case.seed])
-    ((nodes, counted),) = table_entries(overlay.state).collect()
+    ((nodes, counted),) = overlay.table_entries().collect()
     assert (nodes, counted) == (sum(len(one.case.ids) for one in worlds.of_b(b)), entries)
 
 

@@ -1,29 +1,28 @@
-"""Laying out any knowledge, and what comes of it: the next hop, against a plain-Python oracle."""
+"""What nodes know as a table, and next hops from any of it, against a plain-Python oracle."""
 
 from __future__ import annotations
 
-import bisect
 import random
 from collections import Counter
 from collections.abc import Iterable
 from functools import reduce
+from types import SimpleNamespace
 
+import arriving
 import numpy as np
 import pyarrow as pa
 import worlds
-from hypothesis import given
-from hypothesis import strategies as st
 from oracle.knowledge import Known, keys_for, random_ids, random_known
-from oracle.pastry import RING, closest
-from pyspark.sql import functions as F
+from pyspark import cloudpickle
 from pyspark.sql.pandas.types import to_arrow_schema
-from scribe_spark.pastry.layout import pack, pack_in_blocks
 
 from scribe_spark import schemas
 from scribe_spark.pastry import PastryOverlay
 from scribe_spark.pastry.knowledge import Knowledge
 
 CASES = 400
+
+cloudpickle.register_pickle_by_value(arriving)  # its kernel goes to the workers
 
 
 def known_node(identifier: int, number: int, name: str = "entry") -> dict:
@@ -69,9 +68,12 @@ def test_next_hops_from_any_knowledge_equal_the_oracle(spark):
             mine = one.without(dead)
             asked += [(mine, key, number[one.own], b) for key in keys_for(rng, mine, ids)]
     hops = []
+    routers = np.arange(100 * CASES + 100)
+    kernel = arriving.Kernel(np.empty((0, 0)), routers)
+    underlay = SimpleNamespace(kernel=kernel, routers=routers)
     for b in worlds.BS:
         rows = pa.Table.from_batches(batches[b])
-        overlay = PastryOverlay.of_knowledge(spark.createDataFrame(rows), None, b, leaf_set=2)
+        overlay = PastryOverlay.of_knowledge(spark.createDataFrame(rows), underlay, b, leaf_set=2)
         mine = [(n, question) for n, question in enumerate(asked) if question[3] == b]
         halves = [worlds.halves(question[1]) for _, question in mine]
         messages = {
@@ -105,18 +107,6 @@ def test_knowledge_survives_the_way_through_arrow():
     assert Knowledge.from_arrow(middle, 2).to_arrow().equals(middle)
 
 
-def test_nodes_laid_out_in_blocks_or_alone_are_the_same(monkeypatch):
-    """The layout is a function of each node's own knowledge."""
-    for one in worlds.of_b(4)[:20]:
-        for block in one.knowledge:
-            together = pack(block, 4).to_pylist()
-            for start in range(len(block)):
-                assert pack(block.take(slice(start, start + 1)), 4).to_pylist() == [together[start]]
-    monkeypatch.setattr("scribe_spark.pastry.layout._NODES_AT_ONCE", 7)
-    parts = [row for batch in pack_in_blocks(block, 4) for row in batch.to_pylist()]
-    assert parts == together
-
-
 def test_an_unknown_cover_is_told_by_the_number_of_leaves():
     """NULL in covers_ring: fewer than l leaves are all the other nodes there are."""
     ids = [10, 20, 30]
@@ -135,64 +125,3 @@ def test_a_leaf_set_that_loses_the_dead_covers_what_it_covered():
     )
     left = Knowledge.from_arrow(rows, 16).without(np.array([2, 1])).leaf_sets
     assert (left.covers_ring.tolist(), left.smaller.tolist(), len(left.leaves)) == ([True], [1], 1)
-
-
-identifiers = st.integers(0, RING - 1) | st.integers(0, 9) | st.integers(RING - 9, RING - 1)
-
-
-@given(st.lists(identifiers, min_size=1, max_size=20, unique=True), st.data())
-def test_each_leaf_takes_the_keys_it_is_closest_to(ids, data):
-    """Any leaf set: the first leaf whose last key is not before the key, and round again."""
-    own = data.draw(st.sampled_from(ids))
-    clockwise = sorted((one for one in ids if one != own), key=lambda one: (one - own) % RING)
-    larger = data.draw(st.integers(0, len(clockwise)))
-    known = Known(own, 4, tuple(reversed(clockwise[larger:])), tuple(clockwise[:larger]))
-    number = {identifier: place for place, identifier in enumerate(ids)}
-    read = Knowledge.from_arrow(knowledge_rows([known], number), 16)
-    ((state),) = pack(read, 4).column("node_state").to_pylist()
-    last_keys = [
-        worlds.flipped(*pair) for pair in zip(state["leaf_hi"], state["leaf_lo"], strict=True)
-    ]
-    assert last_keys == sorted(set(last_keys))
-    assert sorted(state["leaf_node"]) == sorted(number.values())
-    near = st.sampled_from([(key + step) % RING for key in last_keys for step in (-1, 0, 1)])
-    key = data.draw(identifiers | near)
-    place = bisect.bisect_left(last_keys, key) % len(ids)
-    assert ids[state["leaf_node"][place]] == closest(ids, key)
-
-
-# --- changes --------------------------------------------------------------------------------------
-
-
-def test_only_nodes_that_changed_are_laid_out_again(spark):
-    """The others' knowledge is not read, and their rows are not shuffled."""
-    from dataclasses import replace
-
-    overlay = worlds.overlay(spark, 4)
-    ones = worlds.of_b(4)[:3]
-    ids = {one.base + node: identifier for one in ones for node, identifier in one.case.ids.items()}
-    changed_nodes = [one.base + min(one.case.ids) for one in ones]
-    forgetful = knowledge_rows(
-        [Known(ids[node], 4) for node in changed_nodes], {ids[n]: n for n in changed_nodes}
-    )
-    fails = F.raise_error(F.lit("laid out again")).cast("bigint")
-    unread = overlay.knowledge.withColumn("node", fails)
-    changed = spark.createDataFrame(pa.Table.from_batches([forgetful]), schemas.KNOWLEDGE)
-    gone = spark.createDataFrame([(ones[0].base + max(ones[0].case.ids),)], "node bigint")
-    after = replace(overlay, knowledge=unread).with_changes(changed, gone)
-    plan = after.nodes._jdf.queryExecution().optimizedPlan()
-    before, now = (
-        {row["node"]: row for row in which.state.collect()} for which in (overlay, after)
-    )
-    (removed,) = [node for (node,) in gone.collect()]
-    assert set(before) - set(now) == {removed}
-    differing = {node for node in now if now[node] != before[node]}
-    assert differing == set(changed_nodes)
-    assert all(now[node]["leaf_node"] == [node] and now[node]["entries"] == 0 for node in differing)
-    physical = plan.cachedPlan().toString()
-    scan = next(line for line in physical.splitlines() if "InMemoryTableScan" in line)
-    assert "LeftAnti, BuildRight" in physical
-    above = physical[: physical.index(scan)]
-    print(physical)
-    assert "MapInArrow" not in above
-    after.release()
