@@ -376,10 +376,29 @@ def nodes(spark: SparkSession) -> DataFrame:
 
 @functools.cache
 def edges(spark: SparkSession) -> DataFrame:
-    """The trees of all cases, grown by `scribe.join`, with delays."""
+    """The trees of all cases, grown by `scribe.build_trees`, with delays."""
     grown = []
     for b in BS:
         trees = scribe.build_trees(overlay(spark, b), groups(spark, b), members(spark, b))
         grown.append(blocks.materialise(trees.edges())[0])
         trees.release()
     return blocks.materialise(blocks.union_tables(grown).repartition("parent"))[0]
+
+
+def deliveries(spark: SparkSession, source: str) -> DataFrame:
+    """``group, node, hops, delay_us`` of a message that each group's source multicasts.
+
+    The trees are planted from their edges; materialised.
+    """
+    made = []
+    for b in BS:
+        some = groups(spark, b)
+        if source == "root":
+            some = some.withColumns({"source": some.root, "source_router": some.root_router})
+        mine = edges(spark).join(some.select("group"), "group", "left_semi")
+        trees = scribe.plant_trees(overlay(spark, b), some, members(spark, b), mine)
+        delivered, tables = scribe.multicast(trees, some, source)
+        made.append(blocks.materialise(delivered)[0])
+        tables.release()
+        trees.release()
+    return blocks.union_tables(made)

@@ -12,15 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from scribe_spark.engine.facts import Facts, bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, Layout, pack_row, read_rows
 from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.engine.program import AT, deliver
+from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["BucketRing", "typed"]
+
+_NODES_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,32 @@ class BucketRing:
                     yield pack_row(to, 0, False, name, packed)
 
         return frame.mapInArrow(run, ROWS)
+
+    def rows(
+        self,
+        make: Callable[[Ring, np.ndarray], Columns],
+        schema: StructType,
+    ) -> DataFrame:
+        """Return rows of all nodes, made from what every bucket knows; lazy.
+
+        Parameters
+        ----------
+        make : callable
+            ``make(ring, own)``: the columns of `schema` for the nodes at some positions.
+        """
+        facts, bounds = self.facts, self.bounds
+        wanted = to_arrow_schema(schema)
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for bucket in batch.column("bucket").to_pylist():
+                    own = np.arange(bounds[bucket], bounds[bucket + 1])
+                    for some in np.array_split(own, -(-len(own) // _NODES_AT_ONCE) or 1):
+                        made = make(facts.ring, some)
+                        arrays = [pa.array(made[one.name], one.type) for one in wanted]
+                        yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+        return self.each_bucket().mapInArrow(run, schema)
 
     def each_bucket(self) -> DataFrame:
         """Return a row ``bucket`` for each bucket, each in the partition where it is played."""

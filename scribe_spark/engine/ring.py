@@ -69,16 +69,15 @@ class Ring:
         """The position of the node of each rank: int64, shape (K,)."""
         return np.lexsort((self.lo, self.hi))
 
-    def to_bytes(self) -> bytes:
-        """For one cell of a table; :meth:`from_bytes` reads it."""
-        columns = [self.hi.view(np.int64), self.lo.view(np.int64), self.node, self.router]
-        return np.stack(columns).tobytes()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Ring:
-        """What :meth:`to_bytes` wrote."""
-        hi, lo, node, router = np.frombuffer(data, np.int64).reshape(4, -1)
-        return cls(hi.view(np.uint64), lo.view(np.uint64), node, router)
+    def count_upto(self, hi: np.ndarray, lo: np.ndarray) -> np.ndarray:
+        """Return how many nodes, of nodes in order, have a nodeId at or before each key: int64."""
+        count = np.searchsorted(self.hi, hi)
+        while True:  # nodeIds of the same high half are next to each other, and rare
+            at = np.minimum(count, len(self) - 1)
+            more = (count < len(self)) & (self.hi[at] == hi) & (self.lo[at] <= lo)
+            if not more.any():
+                return count
+            count = count + more
 
     @staticmethod
     def join(*parts: Ring) -> Ring:

@@ -21,6 +21,7 @@ from scribe_spark.measures.link_stress import link_stress
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.metrics import measure_distributions, metric_rows
 from scribe_spark.measures.node_stress import node_loads, node_stress
+from scribe_spark.multicast import Multicast
 from scribe_spark.runtime import blocks
 from scribe_spark.systems import systems_of_run
 
@@ -106,8 +107,7 @@ def tables(spark):
         worlds.groups(spark), worlds.members(spark), worlds.underlay(spark),
     )  # fmt: skip
     groups = groups.withColumns({"source": groups.root, "source_router": groups.root_router})
-    overlay = worlds.overlay(spark, 4)
-    ours, to_release = scribe.multicast(overlay, groups, members, worlds.edges(spark))
+    ours = Multicast(scribe.SYSTEM, worlds.edges(spark), worlds.deliveries(spark, "root"))
     star = baselines.unicasts(groups, members, underlay).persist()
     systems = [ours, baselines.ip_multicast(star), baselines.naive_unicast(star)]
     ends = ["group", "parent", "child", "parent_router", "child_router"]
@@ -135,8 +135,6 @@ def tables(spark):
     yield made
     for table in (edges, deliveries, load, made.nodes, made.links, made.delay, star):
         table.unpersist()
-    for one in to_release:
-        one.release()
 
 
 def by_system(rows: dict[int, list[tuple]], seed: int, system: str) -> list[tuple]:

@@ -6,36 +6,13 @@ import pytest
 import worlds
 
 from scribe_spark import scribe
-from scribe_spark.multicast import Multicast
-from scribe_spark.runtime import blocks
 
 
 def deliveries(spark, source: str) -> dict[int, list[tuple]]:
     """seed -> (group, node, hops, delay_us) that `scribe.multicast` made."""
-    edges, members = worlds.edges(spark), worlds.members(spark)
-    if source == "routed":  # only routes depend on b
-        made = [
-            scribe.multicast(
-                worlds.overlay(spark, b), worlds.groups(spark, b), members, edges, source
-            )
-            for b in worlds.BS
-        ]
-    else:
-        groups, overlay = worlds.groups(spark), worlds.overlay(spark, 4)
-        if source == "root":
-            groups = groups.withColumns(
-                {"source": groups.root, "source_router": groups.root_router}
-            )
-        made = [scribe.multicast(overlay, groups, members, edges, source)]
-    assert all(isinstance(m, Multicast) and m.system == "scribe" and not m.merged for m, _ in made)
-    assert all(m.tree_edges is edges for m, _ in made)
-    table = blocks.union_tables([m.deliveries for m, _ in made])
+    table = worlds.deliveries(spark, source)
     assert table.columns == ["group", "node", "hops", "delay_us"]
-    rows = worlds.by_seed(map(tuple, table.collect()), 0, 1)
-    for _, finished in made:
-        for loop in finished:
-            loop.release()
-    return rows
+    return worlds.by_seed(map(tuple, table.collect()), 0, 1)
 
 
 def expected(one: worlds.World, source: str) -> list[tuple]:
@@ -71,8 +48,9 @@ def test_a_group_of_the_root_alone_delivers_nothing(spark, source):
     mine = worlds.groups(spark).where(f"group = {one.base + group}")
     members = worlds.members(spark).where(f"group = {one.base + group}")
     none = worlds.edges(spark).limit(0)
-    overlay = worlds.overlay(spark, 4)
-    system, (loop,) = scribe.multicast(overlay, mine, members, none, source)
-    assert loop.messages == (1,)
-    assert system.deliveries.collect() == []
-    loop.release()
+    overlay = worlds.overlay(spark, one.case.b)
+    trees = scribe.plant_trees(overlay, mine, members, none)
+    delivered, tables = scribe.multicast(trees, mine, source)
+    assert delivered.collect() == []
+    tables.release()
+    trees.release()

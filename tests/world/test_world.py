@@ -24,7 +24,7 @@ from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.node_rows import from_rows, to_rows
 from scribe_spark.pastry.living.perfect_start import perfect_start
 from scribe_spark.pastry.living.round import play_round
-from scribe_spark.scribe import join
+from scribe_spark.scribe import build_trees
 from scribe_spark.worlds.round_measures import (
     cell_delays,
     cells_with_nodes,
@@ -151,9 +151,10 @@ def test_the_live_nodes_are_an_overlay_of_their_own(simulation):
         members = live.selectExpr("node % 3 as `group`", "node", "router")
         keyed = enumerate(keys.limit(3).collect())
         groups = simulation.spark.createDataFrame(
-            [(number, *key) for number, key in keyed], "group bigint, key_hi bigint, key_lo bigint"
+            [(number, *key, arrived.first()["node"]) for number, key in keyed],
+            "group bigint, key_hi bigint, key_lo bigint, creator bigint",
         )
-        trees = join(overlay, groups, members)
+        trees = build_trees(overlay, groups, members)
         parents = {(r["group"], r["child"]): r["parent"] for r in trees.edges().collect()}
         roots = set()
         for row in members.collect():
