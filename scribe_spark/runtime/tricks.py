@@ -81,8 +81,8 @@ TRICKS = (
         "Where all tasks share the driver's disk (local masters), tables of buckets are files that "
         "tasks map into memory, and rows name them.",
         "Files outside of Spark's storage",
-        "A superstep with constant tables of 60 / 640 MB (N = 100,000 / 1,000,000): 0.28 to 0.12 s / "
-        "3.3 to 0.14 s, tried beforehand.",
+        "A superstep with constant tables of 60 MB (N = 100,000): 0.28 to 0.12 s; of 640 MB "
+        "(N = 1,000,000): 3.3 to 0.14 s, tried beforehand.",
         "Rows hold the tables' bytes, and are shuffled with the messages of each superstep.",
     ),
     Trick(
