@@ -86,12 +86,13 @@ def test_supersteps_of_multicast_deliver_the_same(simulation):
     columns = ["group", "parent", "child", "delay_us"]
     edges = ours.tree_edges.select(columns).repartition("parent")
     members = simulation.members
-    sent, loops = scribe.multicast(simulation.overlay, made, members, edges, "root")
-    deliveries = sorted(map(tuple, sent.deliveries.collect()))
+    trees = scribe.plant_trees(simulation.overlay, made, members, edges)
+    sent, tables = scribe.multicast(trees, made)
+    deliveries = sorted(map(tuple, sent.collect()))
     assert deliveries == sorted(map(tuple, ours.deliveries.collect()))
     assert len(deliveries) > 150
-    for loop in loops:
-        loop.release()
+    tables.release()
+    trees.release()
 
 
 @pytest.mark.parametrize(("nodes", "groups"), [(30, 0), (1, 2)])
