@@ -20,7 +20,8 @@ FIGURE = "figure-groups-churn.svg"
 _DEADLINE = 10
 
 _KINDS = (
-    "payload", "heartbeat", "refresh", "JOIN", "LEAVE", "MULTICAST", "retransmission", "replica",
+    "payload", "heartbeat", "refresh", "JOIN", "LEAVE", "MULTICAST", "acknowledgement",
+    "retransmission", "replica",
 )  # fmt: skip
 
 
@@ -42,12 +43,15 @@ def churn(out: Path) -> list[str]:
         "publication of each group in a round by a member; of the live nodes 1 in *lifetime* "
         "fails silently in a round and is replaced by one that arrives, which joins its groups "
         f"again. Publications of all rounds but the first and the last {_DEADLINE}; after "
-        f"{_DEADLINE} rounds a delivery counts as lost. *Duplicates* are messages to members that "
-        "had got them already; reliable delivery does not deliver them again.",
+        f"{_DEADLINE} rounds a delivery counts as lost. *Died*: publications whose sources died "
+        "while they still kept them, before any root had taken them; nobody is expected to get "
+        "these. "
+        "*Duplicates* are messages to members that had got them already; reliable delivery does "
+        "not deliver them again.",
         "",
         *table(
-            ["lifetime", "rounds", "deliveries expected", "in time", "late", "lost", "duplicates",
-             "out of order", "orphans, mean", "groups lost, most"],
+            ["lifetime", "rounds", "deliveries expected", "in time", "late", "lost", "died",
+             "duplicates", "out of order", "orphans, mean", "groups lost, most"],
             [[number(life), number(len(one)), *_deliveries(one)] for life, one in worlds.items()],
         ),
         "",
@@ -76,6 +80,7 @@ def _deliveries(one: pd.DataFrame) -> list[str]:
     return [
         number(sums["expected"]),
         *(per_cent(sums[name], sums["expected"]) for name in ("in_time", "late", "lost")),
+        number(total(one, "scribe.publications.source died")),
         number(sums["duplicates"]),
         number(total(one, disorder)) if disorder in one else "-",
         number(of(one, "scribe.orphans").mean()),
