@@ -242,6 +242,8 @@ def _refuse_broken(field: str, path: str) -> Iterator[None]:
         yield
     except Exception as error:  # each compression, and each library for one, has errors of its own
         remedy = f"cannot be read as a CSV or Parquet table: {last_cause(error)}"
+        if isinstance(error, ImportError):  # pandas has said which package a compression takes
+            remedy += "; or give it uncompressed"
         raise InputError(field, path, remedy) from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import io
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,14 @@ def test_broken_compressed_tables(tmp_path, suffix):
         broken = tmp_path / f"broken.csv.{suffix}"
         broken.write_bytes(damaged)
         assert "cannot be read as a CSV or Parquet table: " in refusal(str(broken))
+
+
+def test_a_compression_without_its_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    (tmp_path / "x.csv.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    refused = refusal(str(tmp_path / "x.csv.zst"))
+    assert "zstandard" in refused
+    assert refused.endswith("; or give it uncompressed")
 
 
 def test_nulls_in_parquet(tmp_path):

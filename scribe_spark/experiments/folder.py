@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
-from scribe_spark.errors import InputError, one_line
+from scribe_spark.errors import InputError, RunError, one_line
 from scribe_spark.experiments import digests
 from scribe_spark.experiments.locations import join, refuse_long_names
 from scribe_spark.experiments.lock import LOCK, Lock
@@ -23,6 +23,7 @@ from scribe_spark.experiments.owner import Owner, others_contents, owner_of, rea
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.report import Report
 from scribe_spark.runtime.filesystem import CorruptFileError, LocalFiles, open_files
+from scribe_spark.runtime.full_disk import full_disk
 
 __all__ = ["Folder"]
 
@@ -51,7 +52,7 @@ class StoredFolder:
     """
 
     def __init__(self, spark: SparkSession | None, out: str) -> None:
-        self.out = out
+        self.out, self._session = out, spark
         refuse_long_names(out)
         # a plain path is local whatever the cluster's default file system is
         self.url = f"file://{local_path(out).absolute()}" if is_local(out) else out.rstrip("/")
@@ -61,8 +62,17 @@ class StoredFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Close; where a disk was full, whoever met it, that is the one line that is raised."""
         self.close()
+        if isinstance(error, Exception) and not isinstance(error, (InputError, RunError)):
+            self._refuse_full_disk(error, self._session)
+
+    def _refuse_full_disk(self, error: Exception, spark: SparkSession | None) -> None:
+        path = local_path(self.out).absolute() if is_local(self.out) else None
+        line = full_disk(error, spark, self.out, path)
+        if line is not None:
+            raise RunError(line) from None
 
     def close(self) -> None:
         """Free what the file system's client holds; a second call does nothing."""
@@ -71,12 +81,13 @@ class StoredFolder:
 
     @contextmanager
     def usable(self) -> Iterator[None]:
-        """Whatever the file system has against OUT is bad input: one line."""
+        """Whatever the file system has against OUT is bad input, but a full disk: one line."""
         try:
             yield
-        except InputError:
+        except (InputError, RunError):
             raise
         except Exception as error:
+            self._refuse_full_disk(error, None)
             raise InputError("out", self.out, f"cannot be used ({one_line(error)})") from None
 
     def names(self) -> list[str]:

@@ -6,7 +6,9 @@ A file is shared by all Python workers of a machine; a broadcast variable would 
 from __future__ import annotations
 
 import atexit
+import errno
 import functools
+import os
 import shutil
 import tempfile
 import uuid
@@ -32,10 +34,20 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
     unique = uuid.uuid4().hex
     paths = [folder / f"{name}-{unique}.npy" for name in arrays]
     for path, array in zip(paths, arrays.values(), strict=True):
-        np.save(path, array)
+        _save(path, array)
         spark.sparkContext.addFile(path.as_uri())
         _sources[path.name] = path
     return [path.name for path in paths]
+
+
+def _save(path: Path, array: np.ndarray) -> None:
+    try:
+        np.save(path, array)
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        # numpy tells how much was written, not why no more was
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from None
 
 
 def discard_arrays(*names: str) -> None:

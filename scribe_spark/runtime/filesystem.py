@@ -10,7 +10,7 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -157,18 +157,20 @@ class LocalFiles:
         path = _local(url)
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f"{path.name}.tmp")
-        beside.write_bytes(content)
-        beside.replace(path)
+        with _whole(beside):
+            beside.write_bytes(content)
+            beside.replace(path)
 
     def create(self, url: str, content: bytes) -> bool:
         """See :class:`Files`."""
         path = _local(url)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with path.open("xb") as file:
-                file.write(content)
+            file = path.open("xb")
         except FileExistsError:
             return False
+        with _whole(path), file:
+            file.write(content)
         return True
 
     def delete(self, url: str) -> None:
@@ -181,6 +183,17 @@ class LocalFiles:
 
     def close(self) -> None:
         """See :class:`Files`."""
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Inside, a file is written; nothing of it stays where that fails, as on a full disk."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _local(url: str) -> Path:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["SPARK_ERRORS", "has_class", "java_version"]
+__all__ = ["SPARK_ERRORS", "has_class", "java_letters", "java_version"]
 
 #: What Spark raises for what goes wrong in the JVM; not all of it is a PySparkException.
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
@@ -19,9 +19,18 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 def java_version(spark: SparkSession) -> str:
     """The version of the Java that the driver runs on, such as ``17.0.15``."""
+    return _java_property(spark, "java.version")
+
+
+def java_letters(spark: SparkSession) -> str:
+    """The encoding in which the driver's Java names files, such as ``UTF-8``."""
+    return _java_property(spark, "sun.jnu.encoding")
+
+
+def _java_property(spark: SparkSession, name: str) -> str:
     if enabled("jvm_questions"):
-        return str(cast(Any, spark._jvm).System.getProperty("java.version"))
-    words = map(F.lit, ("java.lang.System", "getProperty", "java.version"))
+        return str(cast(Any, spark._jvm).System.getProperty(name))
+    words = map(F.lit, ("java.lang.System", "getProperty", name))
     return str(spark.range(1).select(F.reflect(*words)).collect()[0][0])
 
 

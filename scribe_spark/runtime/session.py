@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -18,8 +16,15 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import Execution
 from scribe_spark.errors import InputError, one_line
 from scribe_spark.runtime.checkpoints import provide_scratch_directory
+from scribe_spark.runtime.environment import (
+    blame_environment,
+    check_environment,
+    given_environment,
+    jvm_locale,
+)
 from scribe_spark.runtime.graphframes_jar import jars
 from scribe_spark.runtime.java_options import java_options, log_option
+from scribe_spark.runtime.jvm import java_letters
 from scribe_spark.runtime.master import check_master, is_local, on_this_machine, reach_master
 from scribe_spark.runtime.memory import SMALL, heap_mib, young_mib
 from scribe_spark.runtime.settings import default_partitions, sql_settings
@@ -56,12 +61,15 @@ def session(
     Raises
     ------
     InputError
-        The master, or the environment's choice of tricks, is bad.
+        The master, the environment's choice of tricks, or what Spark reads in it, is bad; or the
+        JVM cannot write the name of OUT.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     check_tricks()
+    if not is_submitted():
+        check_environment()
     given = submitted_settings()
     master = execution.master if execution else _ANY_CORES
     if given.get("spark.master", _ANY_CORES) != _ANY_CORES:  # spark-submit's --master wins
@@ -80,6 +88,8 @@ def session(
     if enabled("cached_classes"):
         for name in _CLASSES:  # found once: each time the JVM looks through all its jars
             setattr(spark._jvm, name, getattr(spark._jvm, name))
+    if execution is not None:
+        _refuse_other_letters(spark, execution.out)
     if is_local(master):
         provide_scratch_directory(spark.sparkContext)
     partitions = execution.partitions if execution else None
@@ -149,26 +159,32 @@ def _jars() -> list[str]:
 
 def _create(builder: SparkSession.Builder, master: str) -> SparkSession:
     try:
-        with _own_interpreter() if on_this_machine(master) else nullcontext():
+        # workers of this machine run this very interpreter, whatever PYSPARK_PYTHON says
+        own = {"PYSPARK_PYTHON": sys.executable} if on_this_machine(master) else {}
+        with given_environment(own | jvm_locale()):
             return builder.getOrCreate()
     except Exception as error:
         if on_this_machine(master):
-            raise
+            refusal = blame_environment(error)
+            if refusal is None:
+                raise
+            raise refusal from None
         reason = one_line(error)
         if "stopped SparkContext" in reason:  # its words where no master takes the application
             reason = "what is there does not answer as a Spark master of this version"
         raise InputError("master", master, f"no session can be made there ({reason})") from None
 
 
-@contextmanager
-def _own_interpreter() -> Iterator[None]:
-    """Sessions made inside have workers of this very interpreter, whatever PYSPARK_PYTHON says."""
-    before = os.environ.get("PYSPARK_PYTHON")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+def _refuse_other_letters(spark: SparkSession, out: str) -> None:
+    """Refuse a folder of this machine whose name Java cannot write in its locale.
+
+    It would write another one.
+    """
+    if out.isascii():
+        return
+    letters = java_letters(spark)
     try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYSPARK_PYTHON"]
-        else:
-            os.environ["PYSPARK_PYTHON"] = before
+        out.encode(letters)
+    except (LookupError, UnicodeEncodeError):
+        remedy = f"has letters that Java's locale ({letters}) has not; set LC_ALL=C.UTF-8"
+        raise InputError("out", out, remedy) from None

@@ -56,7 +56,8 @@ def graph_of_links(vertices: pd.DataFrame | None, edges: pd.DataFrame, source: s
         vertices = router_frame(np.unique(edges[["src", "dst"]].to_numpy()))
     if "weight" not in edges:
         # the delay as it is kept; a link of no delay (two routers at one place) still weighs
-        weight = edges["delay_ms"].round(DELAY_DECIMALS).clip(lower=LEAST_WEIGHT)
+        with np.errstate(over="ignore"):  # a delay that is out of bounds is refused below
+            weight = edges["delay_ms"].round(DELAY_DECIMALS).clip(lower=LEAST_WEIGHT)
         edges = edges.assign(weight=weight)
     given = Graph(vertices, edges, source)
     check(given, FIELD)

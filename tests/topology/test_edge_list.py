@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 from given import loaded, refusal, rows, written
 
+from scribe_spark.errors import InputError
+from scribe_spark.topology.edge_list import edge_list
 from scribe_spark.topology.links import both_ways
 
 
@@ -67,3 +69,12 @@ def test_parquet_edge_list(tmp_path):
 )
 def test_malformed_edge_lists(tmp_path, text, says):
     assert says in refusal(written(tmp_path, text))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weight", ["", ",1e308"])
+def test_a_delay_out_of_bounds_is_refused_without_a_warning(tmp_path, weight):
+    header = "src,dst,delay_ms" + (",weight" if weight else "")
+    (tmp_path / "links.csv").write_text(f"{header}\n0,1,1e308{weight}\n")
+    with pytest.raises(InputError, match="delay_ms must be a number from 0 to 1,000,000: row 1"):
+        edge_list(str(tmp_path / "links.csv"))

@@ -1,0 +1,144 @@
+"""The environment that Spark will read, checked first: Spark would say no in a hundred lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+from scribe_spark.errors import InputError, one_line
+
+__all__ = ["blame_environment", "check_environment", "given_environment", "jvm_locale"]
+
+_HOME, _SCRATCH, _ARGUMENTS = "SPARK_HOME", "SPARK_LOCAL_DIRS", "PYSPARK_SUBMIT_ARGS"
+
+#: What else may keep a session from being made, the likeliest first.
+_SUSPECTS = (_ARGUMENTS, "SPARK_CONF_DIR", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", _SCRATCH, _HOME)
+
+#: The last of the arguments: that of a session, not of a script.
+_SHELL = "pyspark-shell"
+
+#: What spark-submit takes before it; a few are followed by nothing.
+_WITH_VALUE = frozenset(
+    (
+        *("--archives", "--class", "--conf", "-c", "--deploy-mode", "--driver-class-path"),
+        *("--driver-cores", "--driver-java-options", "--driver-library-path", "--driver-memory"),
+        *("--exclude-packages", "--executor-cores", "--executor-memory", "--files", "--jars"),
+        *("--keytab", "--master", "--name", "--num-executors", "--packages", "--principal"),
+        *("--properties-file", "--proxy-user", "--py-files", "--queue", "--remote"),
+        *("--repositories", "--total-executor-cores"),
+    )
+)
+_ALONE = frozenset(("--load-spark-defaults", "--supervise", "--verbose", "-v"))
+
+#: Sizes, of which the JVM would speak for itself.
+_MEMORY = ("--driver-memory", "--executor-memory", "spark.driver.memory", "spark.executor.memory")
+_BYTES = re.compile(r"[0-9]+([kmgtp]b?|b)?", re.IGNORECASE)
+
+#: Locales whose letters are ASCII for Java; Python takes the names of files for UTF-8 there.
+_ASCII = ("C", "POSIX")
+
+
+def check_environment() -> None:
+    """Refuse values of SPARK_HOME, SPARK_LOCAL_DIRS and PYSPARK_SUBMIT_ARGS that make no sense.
+
+    Raises
+    ------
+    InputError
+    """
+    if _HOME in os.environ:
+        _check_home(os.environ[_HOME])
+    if os.environ.get(_SCRATCH):
+        _check_scratch(os.environ[_SCRATCH])
+    if _ARGUMENTS in os.environ:
+        _check_arguments(os.environ[_ARGUMENTS])
+
+
+def blame_environment(error: Exception) -> InputError | None:
+    """The refusal of what is set, where a session on this machine cannot be made; None: nothing is.
+
+    The JVM has said why, if it got so far.
+    """
+    for name in _SUSPECTS:
+        if os.environ.get(name):
+            remedy = f"no session can be made with it ({one_line(error)}); correct it, or unset it"
+            return InputError(name, os.environ[name], remedy)
+    return None
+
+
+def jvm_locale() -> dict[str, str]:
+    """What the JVM's environment has to say otherwise, so that it names files as Python does."""
+    return {"LC_ALL": "C.UTF-8"} if os.environ.get("LC_ALL") in _ASCII else {}
+
+
+@contextmanager
+def given_environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Processes started inside have `values` in their environment."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _check_home(home: str) -> None:
+    ours = pyspark.__version__
+    remedy = f"name the folder of Spark {ours}, or unset it: pyspark brings one"
+    if not os.access(Path(home, "bin", "spark-submit"), os.X_OK):
+        raise InputError(_HOME, home, f"holds no bin/spark-submit; {remedy}")
+    found = [re.sub(r"spark-core_[^-]*-|\.jar$", "", jar.name) for jar in _cores(home)]
+    if not any(version.split(".")[:2] == ours.split(".")[:2] for version in found):
+        raise InputError(_HOME, home, f"is Spark {', '.join(found) or 'without jars'}; {remedy}")
+
+
+def _cores(home: str) -> list[Path]:
+    return sorted(Path(home, "jars").glob("spark-core_*.jar"))
+
+
+def _check_scratch(folders: str) -> None:
+    """Refuse folders that cannot be made or written, by doing so, as Spark will."""
+    for folder in folders.split(","):
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(b"room")
+        except (OSError, ValueError) as error:
+            remedy = f"{folder!r} cannot be written ({one_line(error)}); name folders that can be"
+            raise InputError(_SCRATCH, folders, remedy) from None
+
+
+def _check_arguments(text: str) -> None:
+    remedy = f"give flags of spark-submit, then {_SHELL}; or unset it"
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InputError(_ARGUMENTS, text, f"{one_line(error)}; {remedy}") from None
+    given = iter(words)
+    for word in given:
+        if word == _SHELL:
+            return
+        name, equals, value = word.partition("=")
+        if word in _ALONE:
+            continue
+        if name not in _WITH_VALUE:
+            raise InputError(_ARGUMENTS, text, f"{word!r} is none of a session's flags; {remedy}")
+        if not equals:
+            value = next(given, "")
+        if name in ("--conf", "-c"):
+            if "=" not in value:
+                raise InputError(_ARGUMENTS, text, f"{word} {value!r} is no NAME=VALUE; {remedy}")
+            name, _, value = value.partition("=")
+        if name in _MEMORY and not _BYTES.fullmatch(value):
+            raise InputError(_ARGUMENTS, text, f"{name} {value!r} is no size such as 4g; {remedy}")
+    raise InputError(_ARGUMENTS, text, f"does not end with {_SHELL}; {remedy}")

@@ -1,0 +1,116 @@
+"""What the environment says to Spark: nonsense is refused in one line, before a JVM starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from scribe_spark.errors import InputError
+from scribe_spark.runtime.environment import (
+    blame_environment,
+    check_environment,
+    given_environment,
+    jvm_locale,
+)
+
+NAMES = ("SPARK_HOME", "SPARK_LOCAL_DIRS", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR")
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch):
+    for name in (*NAMES, "LC_ALL", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("SPARK_HOME", "/nowhere", "holds no bin/spark-submit"),
+        ("SPARK_HOME", "", "holds no bin/spark-submit"),
+        ("SPARK_LOCAL_DIRS", "/dev/null/x", "'/dev/null/x' cannot be written (Not a directory)"),
+        ("SPARK_LOCAL_DIRS", "{tmp},/dev/null", "'/dev/null' cannot be written"),
+        ("PYSPARK_SUBMIT_ARGS", "'unclosed", "No closing quotation; give flags of spark-submit"),
+        ("PYSPARK_SUBMIT_ARGS", "nonsense", "'nonsense' is none of a session's flags"),
+        ("PYSPARK_SUBMIT_ARGS", "--nonsense 5 pyspark-shell", "'--nonsense' is none of"),
+        ("PYSPARK_SUBMIT_ARGS", "--version", "'--version' is none of"),
+        ("PYSPARK_SUBMIT_ARGS", "", "does not end with pyspark-shell"),
+        ("PYSPARK_SUBMIT_ARGS", "--name x", "does not end with pyspark-shell"),
+        ("PYSPARK_SUBMIT_ARGS", "--name pyspark-shell", "does not end with pyspark-shell"),
+        ("PYSPARK_SUBMIT_ARGS", "--conf x pyspark-shell", "--conf 'x' is no NAME=VALUE"),
+        ("PYSPARK_SUBMIT_ARGS", "--driver-memory=lots pyspark-shell", "'lots' is no size such as"),
+        ("PYSPARK_SUBMIT_ARGS", "-c spark.driver.memory=4q pyspark-shell", "'4q' is no size"),
+    ],
+)
+def test_nonsense_is_refused(monkeypatch, tmp_path, name, value, remedy):
+    monkeypatch.setenv(name, value.replace("{tmp}", str(tmp_path)))
+    with pytest.raises(InputError) as refused:
+        check_environment()
+    assert refused.value.field == name
+    assert remedy in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_another_spark_is_refused(monkeypatch, tmp_path):
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text("#!/bin/sh\n")
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(InputError, match="is Spark without jars"):
+        check_environment()
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
+    with pytest.raises(InputError, match=r"is Spark 3\.5\.1; name the folder of Spark 4"):
+        check_environment()
+    (tmp_path / "jars" / f"spark-core_2.13-{pyspark.__version__}.jar").touch()
+    check_environment()
+
+
+def test_sense_is_not(monkeypatch, tmp_path):
+    check_environment()
+    monkeypatch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},{tmp_path / 'made'}")
+    arguments = "--jars 'a b.jar' -v --name=x --conf a=b -c spark.driver.memory=4g pyspark-shell -x"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
+    check_environment()
+    assert list((tmp_path / "made").iterdir()) == []
+
+
+def test_what_is_set_is_blamed_where_no_session_can_be_made(monkeypatch):
+    error = RuntimeError("The JVM has ended\nat java.lang ...")
+    assert blame_environment(error) is None
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xnonsense")
+    blamed = blame_environment(error)
+    assert blamed is not None
+    assert str(blamed).startswith(
+        "JAVA_TOOL_OPTIONS = '-Xnonsense': no session can be made with it (The JVM has ended)"
+    )
+
+
+@pytest.mark.parametrize(("given", "made"), [("C", "C.UTF-8"), ("POSIX", "C.UTF-8"), ("x", "x")])
+def test_java_names_files_as_python_does(monkeypatch, given, made):
+    monkeypatch.setenv("LC_ALL", given)
+    with given_environment(jvm_locale()):
+        assert os.environ["LC_ALL"] == made
+    assert os.environ["LC_ALL"] == given
+
+
+def test_letters_beyond_ascii_in_a_locale_without(tmp_path):
+    """All of the run is in the one folder that Python and Java both name."""
+    out = tmp_path / "é ü"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "scribe_spark.cli", "run", "--nodes=60", "--groups=3"),
+            *("--transit-domains=2", "--transit-size=2", "--stubs-per-transit=1", "--stub-size=4"),
+            *("--phase=topology", "--master=local[1]", f"--out={out}"),
+        ],
+        env=os.environ | {"LC_ALL": "C"}, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["é ü"]
+    assert (out / "tables" / "links" / "_SUCCESS").exists()
