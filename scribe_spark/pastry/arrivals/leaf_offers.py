@@ -10,6 +10,8 @@ JSAC 2002, Section II.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from scribe_spark.core.arrays import distinct, offsets_of
@@ -74,9 +76,9 @@ def _that_enter(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The offers that are nearer than the farthest leaf of a side, or find room: int64 pairs."""
     size, half = np.int32(len(states.known)), states.half
-    pairs = [np.empty(0, dtype=np.int64)]
     at_once = max(1, _OFFERS // max(1, offers.shape[1]))
-    for start in range(0, len(index), at_once):
+
+    def enter(start: int) -> np.ndarray:
         node = index[start : start + at_once]
         offer = offers[start : start + at_once].astype(np.int32)
         own, last = states.own[node].astype(np.int32), states.leaves[node][:, [half - 1, -1]]
@@ -87,12 +89,20 @@ def _that_enter(
         enters = (place < larger[:, None]) | (place > size - smaller[:, None])
         enters &= (place > 0) & (offer >= 0)
         row, column = np.nonzero(enters)
-        node, offer = node[row], offer[row, column].astype(np.int64)
-        if only_new:
-            new = ~holds_leaf(states, node, offer)
-            node, offer = node[new], offer[new]
-        pairs.append(distinct(node * size + offer))
-    return np.divmod(np.concatenate(pairs), size)
+        # (a node is offered the same one by many: once is enough, before leaf sets are read)
+        return distinct(node[row] * size + offer[row, column])
+
+    starts = range(0, len(index), at_once)
+    if len(starts) > 1:  # numpy leaves the other core free
+        with ThreadPoolExecutor(2) as pool:
+            pairs = distinct(np.concatenate(list(pool.map(enter, starts))))
+    else:
+        pairs = np.concatenate([np.empty(0, dtype=np.int64), *map(enter, starts)])
+    node, offer = np.divmod(pairs, size)
+    if only_new:
+        new = ~holds_leaf(states, node, offer)
+        node, offer = node[new], offer[new]
+    return node, offer
 
 
 def _fill_side(
