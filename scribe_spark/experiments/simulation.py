@@ -175,11 +175,9 @@ class Simulation:
 
     @stage
     def members(self) -> DataFrame:
-        """``group, node, router``, partitioned by node."""
+        """``group, node, router``."""
         members = self._saved_or("members", self._given_or_drawn_members)
-        routers = self.nodes.select("node", "router")
-        located = members.hint("shuffle_hash").join(routers, "node", "inner")
-        return self._memory.persist(located.select("group", "node", "router"))
+        return self._memory.persist(self.overlay.with_router(members.select("group", "node")))
 
     @stage
     def _groups(self) -> DataFrame:

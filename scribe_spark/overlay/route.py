@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas, superstep
 from scribe_spark.engine.buckets import BucketRing
@@ -107,6 +109,22 @@ class Overlay(ABC):
             node is the root of the key.  Messages to nodes that do not exist are left out.
         """
         return next_hops(self.ring, self.known, messages, self.rule, self.underlay.kernel)
+
+    def with_router(self, frame: DataFrame) -> DataFrame:
+        """Return `frame` and the ``router`` of the node in its column ``node``.
+
+        Looked up in the facts: a join would shuffle both.
+        """
+        facts, kernel = self.ring.facts, self.underlay.kernel
+
+        def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                at = facts.positions(batch.column("node").to_numpy())
+                router = pa.array(kernel.ids(facts.ring.router[at]))
+                yield batch.append_column("router", router)
+
+        fields = [*frame.schema.fields, StructField("router", LongType())]
+        return frame.mapInArrow(add, StructType(fields))
 
     def table_entries(self) -> DataFrame:
         """`schemas.TABLE_ENTRIES`: nodes, and the entries in all their routing tables; one row."""
