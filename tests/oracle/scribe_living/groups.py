@@ -71,7 +71,7 @@ class Settings:
     deadline: int = 5  # rounds after which an undelivered publication counts as lost
 
     def check(self, leaf_set_size: int) -> None:
-        """Refuse what contradicts itself (CHOICE 23)."""
+        """Refuse what contradicts itself (rule S23)."""
         for name in ("parent_timeout", "refresh", "child_timeout", "replicas"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be 1 or more")

@@ -81,8 +81,8 @@ class JoinPhase:
     ) -> None:
         """What a node does with the JOINs of one group that reach it together.
 
-        JOINs of nodes on its own chain go on (CHOICE 10). The rest is answered, except where
-        Pastry delivers at a node that has not the group's state (CHOICE 12).
+        JOINs of nodes on its own chain go on (rule S10). The rest is answered, except where
+        Pastry delivers at a node that has not the group's state (rule S12).
         """
         for routed in messages:
             if routed.join.source in chain:
@@ -126,7 +126,7 @@ def send_joins(scribe: Scribe, phase: Phase) -> None:
 
 
 def break_cycles(scribe: Scribe) -> None:
-    """Of each cycle of parents the node nearest to the groupId leaves its parent (CHOICE 11)."""
+    """Of each cycle of parents the node nearest to the groupId leaves its parent (rule S11)."""
     for group in sorted(scribe.entries):
         for node in cycle_tops(scribe, group):
             entry = scribe.entries[group][node]
@@ -148,7 +148,7 @@ def cycle_tops(scribe: Scribe, group: int) -> list[int]:
 
 
 def turn_strangers_away(scribe: Scribe, phase: Phase) -> None:
-    """JOINs without the right credentials leave nothing behind (CHOICE 13).
+    """JOINs without the right credentials leave nothing behind (rule S13).
 
     After the round's JOINs each goes to the first node of the tree, which refuses it. Where there
     is no such group it is sent again in the next round.

@@ -71,7 +71,7 @@ def accepts(scribe: Scribe, group: int, sender: int, node: int) -> bool:
 def settle(scribe: Scribe) -> None:
     """joinHandler for all children added; what it sends, until nothing is under way.
 
-    The trees are as the round's JOINs have left them (CHOICE 17). Of the questions of one node
+    The trees are as the round's JOINs have left them (rule S17). Of the questions of one node
     and group in a superstep the one with the least extra is sent.
     """
     added = [

@@ -13,7 +13,7 @@ __all__ = ["DELIVERED", "ON_ITS_WAY", "UNDELIVERABLE", "Message", "Phase"]
 
 @dataclass
 class Phase:
-    """What the phase's messages find dead is dropped and repaired at its end (CHOICE 8)."""
+    """What the phase's messages find dead is dropped and repaired at its end (rule S8)."""
 
     overlay: Overlay
     found: Found = field(default_factory=set)

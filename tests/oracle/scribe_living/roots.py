@@ -32,7 +32,7 @@ def is_root(scribe: Scribe, group: int, node: int) -> bool:
 
 
 def new_leafs(scribe: Scribe) -> None:
-    """Whoever has a group's state looks at its leaf set (the upcall newLeafs; CHOICE 15).
+    """Whoever has a group's state looks at its leaf set (the upcall newLeafs; rule S15).
 
     1. A root that is not the nearest hands over; who has a copy of a root that is gone, and is not
        the nearest, passes it on; all at once.
@@ -105,7 +105,7 @@ def become_root(scribe: Scribe, group: int, node: int) -> Entry:
     """A node that has the group's state is its root from now on.
 
     One of the tree takes leave of its parent; if it has sent a JOIN before, one that repairs is
-    delivered at itself: no child is added, and joinHandler is called with it (CHOICE 16).
+    delivered at itself: no child is added, and joinHandler is called with it (rule S16).
     """
     entry = scribe.entry(group, node)
     if entry is not None and entry.root:
@@ -133,7 +133,7 @@ def join_itself(scribe: Scribe, group: int, node: int) -> None:
 def replicate(scribe: Scribe, group: int, root: int) -> None:
     """A root sends the state to the k - 1 nearest of its leaf set, where it is not already.
 
-    What a replica has, and whom it takes for the root, the root knows (CHOICE 15).
+    What a replica has, and whom it takes for the root, the root knows (rule S15).
     """
     own = scribe.copies[group, root]
     for leaf in scribe.leaves_by_nearness(group, root)[: scribe.settings.replicas - 1]:
@@ -165,7 +165,7 @@ def drop_far_copies(scribe: Scribe, passed_on: set[tuple[int, int]]) -> None:
     """Who knows k nodes nearer to the groupId than itself drops its copy, once that is safe.
 
     It says so to the root that it names, and keeps the copy if nobody answers; if that root is
-    gone from its leaf set, it keeps the copy until it has passed it on (CHOICE 15).
+    gone from its leaf set, it keeps the copy until it has passed it on (rule S15).
     """
     far = [
         (group, node)

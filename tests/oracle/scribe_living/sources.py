@@ -1,7 +1,7 @@
 """Sources: they route to the root once, and keep its address (JSAC III.A.3, NGC 3.1).
 
 For an application that acknowledges, they keep their publications, too, until the root has
-answered (CHOICE 24).
+answered (rule S24).
 """
 
 from __future__ import annotations

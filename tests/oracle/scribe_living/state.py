@@ -148,7 +148,7 @@ class Scribe:
     def chain(self, group: int, node: int) -> list[int]:
         """The node, its parent, and so on, as far as live nodes of the tree are met.
 
-        Backwards this is the path from the root (CHOICE 10).
+        Backwards this is the path from the root (rule S10).
         """
         chain: list[int] = []
         at: int | None = node
@@ -193,7 +193,7 @@ class Scribe:
         )
 
     def forget(self, node: int) -> None:
-        """All that a node has known dies with it (CHOICE 3)."""
+        """All that a node has known dies with it (rule S3)."""
         for group in self.entries.values():
             group.pop(node, None)
         for table in (self.copies, self.addresses):

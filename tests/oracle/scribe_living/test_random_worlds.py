@@ -103,7 +103,7 @@ def replicas_are_right(run: Run, seen: Snapshot) -> None:
 def test_reliable_mode(seed: int) -> None:
     """Order is kept, and nothing is lost that a root took, however late it comes.
 
-    Unless the group was created again (CHOICE 16), had two roots at once (each gives the same
+    Unless the group was created again (rule S16), had two roots at once (each gives the same
     numbers: only on a broken ring), or its tree is not repaired at the end. A member begins when
     a root's payloads reach it for the first time.
     """

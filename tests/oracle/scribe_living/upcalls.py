@@ -83,7 +83,7 @@ class Application:
     Attributes
     ----------
     acknowledged
-        Whether sources keep publications until a root has acknowledged them (CHOICE 24).
+        Whether sources keep publications until a root has acknowledged them (rule S24).
     """
 
     acknowledged = False
