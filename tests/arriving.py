@@ -18,7 +18,7 @@ from oracle.living.world import Snapshot, snapshot
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.contacts import planned_contacts
 from scribe_spark.pastry.arrivals.maintenance import maintenance_draws
-from scribe_spark.pastry.arrivals.messages import count_by_kind
+from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.arrivals.waves import wave_size
@@ -197,3 +197,14 @@ def oracle_snapshot(overlay: Overlay) -> Snapshot:
     """The oracle's state, counts that are 0 left out."""
     counts = {kind: count for kind, count in overlay.counts.items() if count}
     return snapshot(overlay, counts)
+
+
+def count_by_kind(messages: np.ndarray) -> dict[str, int]:
+    """How many messages of each kind there were.
+
+    Parameters
+    ----------
+    messages : ndarray of int64, shape (n, kinds)
+        Of each node.
+    """
+    return {kind.label: int(total) for kind, total in zip(Kind, messages.sum(axis=0), strict=True)}

@@ -4,6 +4,6 @@ It knows no rule of routing: an overlay such as Pastry says which node a message
 """
 
 from scribe_spark.overlay.application import Application
-from scribe_spark.overlay.route import Overlay, is_undeliverable, start_path
+from scribe_spark.overlay.route import Overlay, start_path
 
-__all__ = ["Application", "Overlay", "is_undeliverable", "start_path"]
+__all__ = ["Application", "Overlay", "start_path"]

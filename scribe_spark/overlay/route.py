@@ -23,10 +23,10 @@ from scribe_spark.overlay.next_hop import NextHop, next_hops
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import release, union_tables
 from scribe_spark.runtime.settings import bucket_count
-from scribe_spark.superstep import Arrival, Finished, Round, Step, Table
+from scribe_spark.superstep import Finished, Round, Step, Table
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["PATH", "Overlay", "is_undeliverable", "no_path", "start_path"]
+__all__ = ["PATH", "Overlay", "start_path"]
 
 #: A payload column of this name (ARRAY<BIGINT>) collects the routers of the nodes that a message
 #: has been at; where it is NULL it stays NULL.  :meth:`Overlay.add_path_delay` reads it.
@@ -39,19 +39,6 @@ _RESERVED_COLUMNS = frozenset({"router", "next", "bucket", "position"})
 def start_path() -> Column:
     """The `PATH` of a message that has not been anywhere yet."""
     return F.array().cast("array<bigint>").alias(PATH)
-
-
-def no_path() -> Column:
-    """The `PATH` of a message whose routers nobody wants to know, among others with one."""
-    return F.lit(None).cast("array<bigint>").alias(PATH)
-
-
-def is_undeliverable() -> Column:
-    """Whether a message that `route` hands back was sent to a node that does not exist.
-
-    For such a message both ``router`` and ``next`` are NULL.
-    """
-    return F.col("router").isNull()
 
 
 class Overlay(ABC):
@@ -161,9 +148,8 @@ class Overlay(ABC):
         Returns
         -------
         Finished
-            The application's outcomes (unless it says otherwise, every message that was delivered:
-            ``node`` is the root, ``next`` is NULL), and the messages that were undeliverable: see
-            :func:`is_undeliverable`.
+            The application's outcomes: unless it says otherwise, every message that was delivered
+            (``node`` is the root, ``next`` is NULL).  Messages to nodes that do not exist are lost.
 
         Raises
         ------
@@ -206,16 +192,10 @@ class Overlay(ABC):
             messages.select("node", *payload),
             step,
             state=application.state,
-            arrival=Arrival(at_nodes, self._undeliverable),
+            arrival=at_nodes,
             counts={**application.counts, "moving": moving, "arrived": arrived},
             progress=progress,
         )
-
-    def _undeliverable(self, messages: DataFrame) -> DataFrame:
-        """The messages to nodes that do not exist, with the columns of :meth:`next_hop`."""
-        none = F.lit(None).cast("bigint")
-        found = messages.join(self.nodes.select("node"), "node", "left_anti")
-        return found.withColumns({"router": none, "next": none})
 
     def send(
         self,

@@ -13,13 +13,12 @@ G. Malewicz et al.: Pregel: a system for large-scale graph processing, SIGMOD 20
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, Observation
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame
 
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import (
@@ -27,7 +26,6 @@ from scribe_spark.runtime.blocks import (
     describe_jobs,
     materialise,
     release,
-    union_tables,
 )
 from scribe_spark.runtime.concurrent_jobs import Submit, concurrent_jobs
 from scribe_spark.superstep.step import Arrival, Round, State, Step, StepFunction
@@ -65,7 +63,6 @@ def run(
     step: StepFunction,
     *,
     state: State | None = None,
-    external: Callable[[int], DataFrame | None] | None = None,
     arrival: Arrival | None = None,
     counts: Mapping[str, Column] | None = None,
     limit: int = 10_000,
@@ -84,11 +81,9 @@ def run(
     state : dict of Table, optional
         The vertex state.  The loop writes a round's changes into it; it is the caller's to read
         and to release.
-    external : callable, optional
-        ``external(number)``: messages that enter the loop in that round from outside, of the
-        outbox's columns and partitioned like it; None once there will be none any more.
-    arrival : Arrival, optional
-        What becomes of messages before they are the inbox; without it they are the inbox.
+    arrival : callable, optional
+        What becomes of messages before they are the inbox (those to nodes that do not exist are
+        left out there); without it they are the inbox.
     counts : dict of Column, optional
         Conditions on the inbox's rows; how many satisfy each is known to the step.
     limit : int
@@ -107,11 +102,10 @@ def run(
         loop = _Loop(name, state or {}, counts or {}, arrival, submit)
         on_failure.callback(loop.abandon)
         for number in range(limit):
-            entering = external(number) if external is not None else None
             # 1. materialise the inbox: one job computes it, cuts its lineage and counts it
-            inbox, round = loop.receive(number, outbox, entering)
+            inbox, round = loop.receive(number, outbox)
             # 2. stop
-            if inbox is None or (round.messages == 0 and entering is None):
+            if inbox is None or round.messages == 0:
                 loop.close()
                 on_failure.pop_all()
                 return Finished(tuple(messages), loop.outcomes)
@@ -162,34 +156,20 @@ class _Loop:
         self._pending: list[_Pending] = []
         self._temporary: list[DataFrame] = []
 
-    def receive(
-        self, number: int, outbox: DataFrame | None, entering: DataFrame | None
-    ) -> tuple[DataFrame | None, Round]:
+    def receive(self, number: int, outbox: DataFrame | None) -> tuple[DataFrame | None, Round]:
         """The inbox of a round; what the round before has left is settled and freed.
 
         The outbox is computed from the inbox and the state of the round before, so both stay as
         they were until it is materialised.
         """
-        sent = [frame for frame in (outbox, entering) if frame is not None]
         inbox, rows, counted = None, 0, dict.fromkeys(self.counts, 0)
-        if sent:
-            with describe_jobs(sent[0].sparkSession.sparkContext, f"{self.name} round {number}"):
-                inbox, rows, counted = self._arrive(union_tables(sent))
+        if outbox is not None:
+            arrived = outbox if self.arrival is None else self.arrival(outbox)
+            with describe_jobs(outbox.sparkSession.sparkContext, f"{self.name} round {number}"):
+                inbox, rows, counted = count_and_materialise(arrived, self.counts)
         self.close()
         self._inbox = None if inbox is None else (inbox, rows)
         return inbox, Round(number, rows, counted)
-
-    def _arrive(self, messages: DataFrame) -> tuple[DataFrame, int, dict[str, int]]:
-        """The inbox that `messages` make; those that no node gets become outcomes."""
-        if self.arrival is None:
-            return count_and_materialise(messages, self.counts)
-        seen = Observation()
-        counted = messages.observe(seen, F.count(F.lit(1)).alias("sent"))
-        arrived = count_and_materialise(self.arrival.at_nodes(counted), self.counts)
-        # (where a task ran twice, more are counted than were sent: then nothing is found)
-        if seen.get["sent"] != arrived[1]:
-            self._add_outcomes(self.arrival.undeliverable(messages), arrived[1])
-        return arrived
 
     def apply(self, done: Step, inbox: DataFrame, round: Round) -> None:
         """Begin to materialise a step's changes and outcomes."""

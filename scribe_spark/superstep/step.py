@@ -56,23 +56,8 @@ class Step:
     temporary: Sequence[DataFrame] = ()
 
 
-@dataclass(frozen=True)
-class Arrival:
-    """How messages meet the nodes that they are sent to, where a node may not exist.
-
-    Attributes
-    ----------
-    at_nodes : callable
-        ``at_nodes(messages)``: those at nodes that exist, partitioned by node.
-    undeliverable : callable
-        ``undeliverable(messages)``: the others, which become outcomes; only asked for where there
-        are some.
-    """
-
-    at_nodes: Callable[[DataFrame], DataFrame]
-    undeliverable: Callable[[DataFrame], DataFrame]
-
-
+#: arrival(messages): those at nodes that exist, with what the nodes add to them.
+Arrival = Callable[[DataFrame], DataFrame]
 State = Mapping[str, Table]
 #: step(state, inbox, round): the state is that before the round.
 StepFunction = Callable[[State, DataFrame, Round], Step]

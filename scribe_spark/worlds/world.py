@@ -275,23 +275,6 @@ class World:
         """
         return routed(self._state, messages, self._protocols.rules, self._underlay.kernel)
 
-    def send(self, messages: DataFrame) -> DataFrame:
-        """Send messages to nodes whose address is known; lazy.
-
-        Parameters
-        ----------
-        messages : DataFrame
-            ``node`` (the receiver) and payload.
-
-        Returns
-        -------
-        DataFrame
-            `messages` and ``delivered``: False where the receiver is not alive.
-        """
-        alive = self.state.where("alive").select("node", F.lit(True).alias("delivered"))
-        found = messages.join(alive, "node", "left")
-        return found.withColumn("delivered", F.coalesce("delivered", F.lit(False)))
-
     def overlay(self) -> PastryOverlay:
         """The live nodes as an overlay of their own; to be freed by its ``release``.
 

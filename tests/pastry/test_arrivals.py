@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from arriving import Arrivals, arrivals, as_snapshot, oracle_snapshot
+from arriving import Arrivals, arrivals, as_snapshot, count_by_kind, oracle_snapshot
 from oracle.living.arrival import arrive
 from oracle.living.compare import differences
 from oracle.living.contact import latest_of_nearest, nearest_live
 
 from scribe_spark.config import RunConfig
 from scribe_spark.pastry.arrivals.letters import read_letters
-from scribe_spark.pastry.arrivals.messages import count_by_kind
 from scribe_spark.pastry.arrivals.overlay import arrival_plan, waves_of_states
 from scribe_spark.pastry.arrivals.overlay import arrivals as grow
 from scribe_spark.pastry.arrivals.waves import wave_ends

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from arriving import count_by_kind
 
 from scribe_spark import InputError
 from scribe_spark.config import RunConfig
 from scribe_spark.pastry.arrivals.contacts import random_contacts
-from scribe_spark.pastry.arrivals.messages import Kind, count_by_kind
+from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.waves import wave_ends, wave_size
 from scribe_spark.pastry.registry import check_overlay
 

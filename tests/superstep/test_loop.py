@@ -101,25 +101,6 @@ def test_a_step_sees_the_state_of_before_the_round(spark):
     table.release()
 
 
-def test_messages_from_outside_enter_in_their_round(spark):
-    entering = {2: numbers(spark, 7), 3: numbers(spark)}
-
-    def external(number):
-        return entering.get(number, numbers(spark) if number < 3 else None)
-
-    seen = []
-
-    def step(state, inbox, round):
-        seen.append(values(inbox))
-        return Step(outcomes=inbox)
-
-    done = superstep.run("waves", numbers(spark, 4), step, external=external)
-    assert seen == [[4], [], [7], []]
-    assert done.messages == (1, 0, 1, 0)
-    assert values(done.outcomes()) == [4, 7]
-    done.release()
-
-
 def test_no_message_at_all(spark):
     def never(state, inbox, round):
         raise AssertionError("there was nothing to step from")

@@ -102,7 +102,7 @@ def test_a_round_that_cannot_be_played_is_one_line_and_changes_nothing(simulatio
             world.release()
 
 
-def test_messages_are_routed_and_sent_by_what_nodes_know_now(simulation):
+def test_messages_are_routed_by_what_nodes_know_now(simulation):
     """The last round's lookups again: no dead entry is left that they would meet."""
     world = experiments.make_world(simulation, CONFIG)
     try:
@@ -123,9 +123,6 @@ def test_messages_are_routed_and_sent_by_what_nodes_know_now(simulation):
         ).collect():
             assert row["delivered"] == row["right"] == alive[row["source"]]
             assert (row["at"], row["hops"]) == (row["source"], 0)
-        sent = world.send(world.state.select("node", F.lit("hello").alias("text"))).collect()
-        assert {row["node"]: row["delivered"] for row in sent} == alive
-        assert {row["text"] for row in sent} == {"hello"}
     finally:
         world.release()
 

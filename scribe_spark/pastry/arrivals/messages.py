@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-import numpy as np
-
-__all__ = ["Kind", "count_by_kind"]
+__all__ = ["Kind"]
 
 
 class Kind(IntEnum):
@@ -25,14 +23,3 @@ class Kind(IntEnum):
     def label(self) -> str:
         """Its name in tables."""
         return self.name.lower().replace("_", " ")
-
-
-def count_by_kind(messages: np.ndarray) -> dict[str, int]:
-    """How many messages of each kind there were.
-
-    Parameters
-    ----------
-    messages : ndarray of int64, shape (n, kinds)
-        Of each node.
-    """
-    return {kind.label: int(total) for kind, total in zip(Kind, messages.sum(axis=0), strict=True)}
