@@ -107,15 +107,15 @@ def test_routing_state_is_the_same(monkeypatch, limit):
         monkeypatch.setattr(module, "open_array", arrays.__getitem__)
     monkeypatch.setattr(HopKernel, "all_pairs_limit", limit)
     for one in map(alike, worlds.worlds()[::2]):
-        expected = one.packed
+        expected = one.knowledge.to_arrow()
         name = f"{limit} {one.base}"
         arrays[f"routers {name}"] = one.kernel.routers
         ends = list(one.case.links)
         arrays[f"links {name}"] = np.array(ends, dtype=np.int64).reshape(-1, 2).T
         one.__dict__["kernel"] = HopKernel(f"routers {name}", f"links {name}", 3000)
-        for computed in ("knowledge", "packed"):
+        for computed in ("knowledge", "ring"):
             del one.__dict__[computed]
-        assert one.packed.equals(expected)
+        assert one.knowledge.to_arrow().equals(expected)
 
 
 def tables(simulation: Simulation) -> dict[str, pa.Table]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -51,7 +52,8 @@ def page_of(job, out):
     return file.read_text("utf-8")
 
 
-def test_commands_are_of_worlds(job):
+def test_commands_are_of_worlds(job, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[2])  # their configs are the checkout's
     for name, command in job.EXPERIMENTS.items():
         if command:
             with pytest.raises(SystemExit) as end:
