@@ -250,8 +250,8 @@ def test_another_version_is_refused(copy):
 
 @pytest.mark.parametrize("how", [{"resume": True}, {"overwrite": True}, {}])
 def test_a_run_is_no_paper_and_a_paper_no_run(done, how):
-    assert "holds a manifest.json of something else" in refusal(done / RUNS[0], **how)
-    with pytest.raises(InputError, match=r"holds a manifest\.json of something else"):
+    assert "holds a run, not the whole paper" in refusal(done / RUNS[0], **how)
+    with pytest.raises(InputError, match="holds the whole paper, not a run"):
         experiments.check(RunConfig(), Execution(out=str(done), **how))
 
 
