@@ -68,7 +68,7 @@ def check_left(run: Run, nodes: int, groups: int) -> dict[str, Any]:
     assert counted == {"nodes": nodes, "groups": groups, "node_stress": 3 * nodes}
     page = Path(run.out, "report.html").read_text()
     assert page.count("<svg") >= 5
-    assert len(list(Path(run.out, "figures").glob("*.svg"))) == 5
+    assert len(list(Path(run.out, "figures").glob("figure-*.svg"))) == 5
     # JSON as everybody reads it: no NaN
     text = Path(run.out, "metrics.json").read_text()
     json.loads(text, parse_constant=lambda name: pytest.fail(name))
