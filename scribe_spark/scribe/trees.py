@@ -10,7 +10,7 @@ JSAC 2002, Section III.A.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,7 +24,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import typed
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 from scribe_spark.overlay import Application, Overlay
 from scribe_spark.overlay.next_hop import NextHop
@@ -91,6 +91,23 @@ class Run:
     kernel: Kernel
     lan_us: int
 
+    @classmethod
+    def of(cls, overlay: Overlay, groups: pa.Table) -> Run:
+        """Return what a run over an overlay shares.
+
+        Parameters
+        ----------
+        groups : pyarrow.Table
+            ``group, key_hi, key_lo``, in the order of the groups' numbers.
+        """
+        names = ("group", "key_hi", "key_lo")
+        number, hi, lo = (groups.column(name).to_numpy() for name in names)
+        ring, underlay = overlay.ring, overlay.underlay
+        return cls(
+            *(ring.bounds, ring.facts, overlay.rule, number),
+            *(hi.view(np.uint64), lo.view(np.uint64), underlay.kernel, underlay.lan_us),
+        )
+
     def scribe(self, bucket: int, tables: Tables) -> Scribe:
         """Return the Scribe software of the nodes of a bucket."""
         ring, first = self.facts.ring, int(self.bounds[bucket])
@@ -155,14 +172,20 @@ def _read_children(columns: Columns) -> Children:
 
 
 @dataclass(frozen=True)
-class Create:
-    """CREATEs are routed to the groupIds; where they are delivered is the rendez-vous point."""
+class _Program:
+    """What the programs of a run have in common."""
 
     run: Run
 
     @property
     def bounds(self) -> np.ndarray:
+        """See `engine.Program`."""
         return self.run.bounds
+
+
+@dataclass(frozen=True)
+class Create(_Program):
+    """CREATEs are routed to the groupIds; where they are delivered is the rendez-vous point."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Move CREATEs as far as the edge of the bucket; receive those that are delivered."""
@@ -175,21 +198,17 @@ class Create:
             at = moving[AT]
             onward = scribe.hop("CREATE", at, moving["group"])
             ends = onward == at
-            delivered.append(_take(moving, ends))
-            moving = _take(moving | {AT: onward, "from": at}, (onward >= 0) & ~ends)
+            delivered.append(take(moving, ends))
+            moving = take(moving | {AT: onward, "from": at}, (onward >= 0) & ~ends)
             moving["hops"] = moving["hops"] + 1
             moving["delay_us"] = moving["delay_us"] + scribe.delay(moving["from"], moving[AT])
             inside = (moving[AT] >= first) & (moving[AT] < last)
-            leaving.append(_take(moving, ~inside))
-            moving = _take(moving, inside)
+            leaving.append(take(moving, ~inside))
+            moving = take(moving, inside)
             del moving["from"]
         _receive(scribe, concatenate(delivered), tables)
         sent = concatenate(leaving)
         return {CREATE: {name: sent[name] for name in moving}}
-
-
-def _take(columns: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
-    return {name: column[rows] for name, column in columns.items()}
 
 
 def _receive(scribe: Scribe, delivered: Columns, tables: Tables) -> None:
@@ -207,14 +226,8 @@ def _receive(scribe: Scribe, delivered: Columns, tables: Tables) -> None:
 
 
 @dataclass(frozen=True)
-class Join:
+class Join(_Program):
     """All members send JOINs, which go up hop by hop."""
-
-    run: Run
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return self.run.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Figures 3 and 4 for the JOINs that have come, and for those that begin here."""
@@ -252,14 +265,8 @@ def _enter(scribe: Scribe, place: np.ndarray) -> None:
 
 
 @dataclass(frozen=True)
-class Multicast:
+class Multicast(_Program):
     """Messages at the roots go down the trees."""
-
-    run: Run
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return self.run.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Figure 4, lines 5 to 8."""
@@ -375,16 +382,10 @@ def build_trees(
     members : DataFrame
         ``group, node``.
     """
-    listed = groups.select("group", "key_hi", "key_lo", "creator").toArrow()
-    number, hi, lo, creator = (column.to_numpy() for column in listed.columns)
-    order = np.argsort(number)
-    ring, underlay = overlay.ring, overlay.underlay
-    run = Run(
-        *(ring.bounds, ring.facts, overlay.rule, number[order]),
-        *(hi[order].view(np.uint64), lo[order].view(np.uint64), underlay.kernel, underlay.lan_us),
-    )
-    index, zero = np.arange(len(number)), np.zeros(len(number), dtype=np.int64)
-    asked = pa.table({"node": creator[order], "index": index, "zero": zero})
+    listed = groups.select("group", "key_hi", "key_lo", "creator").toArrow().sort_by("group")
+    ring, run = overlay.ring, Run.of(overlay, listed)
+    index, zero = np.arange(len(listed)), np.zeros(len(listed), dtype=np.int64)
+    asked = pa.table({"node": listed.column("creator"), "index": index, "zero": zero})
 
     def creates(facts: Facts, batch: pa.RecordBatch) -> Columns:
         at = facts.positions(batch.column("node").to_numpy())
@@ -413,14 +414,8 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
     edges : DataFrame
         ``group, parent, child``.
     """
-    listed = groups.select("group", "key_hi", "key_lo").toArrow()
-    number, hi, lo = (column.to_numpy() for column in listed.columns)
-    order = np.argsort(number)
-    ring, underlay = overlay.ring, overlay.underlay
-    run = Run(
-        *(ring.bounds, ring.facts, overlay.rule, number[order]),
-        *(hi[order].view(np.uint64), lo[order].view(np.uint64), underlay.kernel, underlay.lan_us),
-    )
+    listed = groups.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
+    ring, run = overlay.ring, Run.of(overlay, listed)
     group = partial(_group_index, run.number)
 
     def end(other: str, facts: Facts, batch: pa.RecordBatch) -> Columns:
@@ -443,14 +438,8 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
 
 
 @dataclass(frozen=True)
-class Plant:
+class Plant(_Program):
     """Nodes are told their parents and children."""
-
-    run: Run
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return self.run.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the tables; nothing is sent."""
