@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
+from scribe_spark.runtime import interrupts
 from scribe_spark.runtime.session import session as make_session
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,11 +65,15 @@ def empty_working_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(autouse=True)
 def handlers_of_signals() -> Iterator[None]:
-    """A command that a test calls in this process leaves its handlers in place until the end."""
+    """Take back what a command that a test calls in this process does with signals and stderr."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+    if interrupts._stderr is not None:
+        os.dup2(interrupts._stderr, 2)
+        os.close(interrupts._stderr)
+    interrupts._first = interrupts._last_words = interrupts._stderr = None
 
 
 @pytest.fixture(scope="session")
