@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,9 +17,11 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.world import Snapshot, snapshot
 
 from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals import one_task
 from scribe_spark.pastry.arrivals.contacts import planned_contacts
-from scribe_spark.pastry.arrivals.maintenance import maintenance_draws
+from scribe_spark.pastry.arrivals.maintenance import row_bits
 from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.one_task import Grown
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.arrivals.waves import wave_size
@@ -116,7 +119,9 @@ class Arrivals:
 
 @functools.lru_cache(maxsize=8)
 def _bits(seed: int, wave: int, time: int, nodes: int) -> np.ndarray:
-    return maintenance_draws(seed, wave, time, MOST_ROWS, np.arange(nodes))
+    purpose, numbers = f"wave maintenance {time}", np.arange(nodes)
+    rows = [row_bits(seed, purpose, wave, row, numbers) for row in range(MOST_ROWS)]
+    return np.stack(rows, axis=1)
 
 
 def arrivals(seed: int, most: int = 60, **given) -> Arrivals:
@@ -159,6 +164,16 @@ def _ident(case: random.Random, bits: int) -> int:
     return case.getrandbits(4) << 124 | case.getrandbits(8) << 100 | case.getrandbits(64)
 
 
+def grow(case: Arrivals, buckets: int = 1) -> Iterator[Grown]:
+    """Yield the overlay after each wave of a case, by the engine in process."""
+    wave, rank = case.wave[case.known.node], case.rank[case.known.node]
+    # bounds that are not those of prefixes: arrivals take any
+    bounds = np.linspace(0, len(case.known), buckets + 1).astype(np.int64)
+    return one_task.grow(
+        case.known, wave, rank, contacts(case), case.rules, case.kernel, bounds
+    )  # fmt: skip
+
+
 def contacts(case: Arrivals) -> np.ndarray:
     """Whom each node asks, by its place in the order of nodeIds."""
     wave, rank, drawn = (of[case.known.node] for of in (case.wave, case.rank, case.contact_bits))
@@ -186,9 +201,9 @@ def snapshot_parts(states: States, live: np.ndarray) -> tuple[list, list, list, 
     return [n for n, _ in nodes], leaf_sets, sides, cells
 
 
-def as_snapshot(states: States, live: np.ndarray) -> Snapshot:
-    """The kernels' states as the oracle writes its own."""
-    counts = count_by_kind(states.messages)
+def as_snapshot(states: States, live: np.ndarray, messages: np.ndarray) -> Snapshot:
+    """The kernels' states and messages as the oracle writes its own."""
+    counts = {kind.label: int(sent) for kind, sent in zip(Kind, messages, strict=True)}
     kept = {kind: count for kind, count in sorted(counts.items()) if count}
     return Snapshot(0, *snapshot_parts(states, live), kept)
 
@@ -197,14 +212,3 @@ def oracle_snapshot(overlay: Overlay) -> Snapshot:
     """The oracle's state, counts that are 0 left out."""
     counts = {kind: count for kind, count in overlay.counts.items() if count}
     return snapshot(overlay, counts)
-
-
-def count_by_kind(messages: np.ndarray) -> dict[str, int]:
-    """How many messages of each kind there were.
-
-    Parameters
-    ----------
-    messages : ndarray of int64, shape (n, kinds)
-        Of each node.
-    """
-    return {kind.label: int(total) for kind, total in zip(Kind, messages.sum(axis=0), strict=True)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -19,7 +20,25 @@ from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Facts", "bucket_bounds", "distribute_facts"]
+__all__ = ["Facts", "KnowsRing", "RingInMemory", "bucket_bounds", "distribute_facts"]
+
+
+class KnowsRing(Protocol):
+    """Knows all nodes in the order of their nodeIds, each with the index of its router."""
+
+    @property
+    def ring(self) -> Ring: ...
+
+
+@dataclass(frozen=True)
+class RingInMemory:
+    """The nodes of this process' memory, where the engine plays in process."""
+
+    ring: Ring
+
+    def positions(self, number: np.ndarray) -> np.ndarray:
+        """Return the positions of nodes given by their numbers: int64."""
+        return self.ring.positions(number)
 
 
 @dataclass(frozen=True)

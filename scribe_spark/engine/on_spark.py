@@ -141,9 +141,10 @@ class BucketTables:
         """Return the rows of tables of these names, each in its bucket's partition."""
         return self._rows.where(F.col("name").isin(*names) & F.col("table"))
 
-    def constant(self) -> DataFrame:
-        """Return all tables as ones that another program sees and does not change."""
-        return self._rows.where("table").withColumn("sender", F.lit(CONSTANT).cast("int"))
+    def constant(self, *names: str) -> DataFrame:
+        """Return tables (by default all) as ones that another program sees and does not change."""
+        rows = self.rows(*names) if names else self._rows.where("table")
+        return rows.withColumn("sender", F.lit(CONSTANT).cast("int"))
 
     def release(self) -> None:
         """Free the memory; files are the layout's."""

@@ -11,6 +11,8 @@ G. Malewicz et al.: Pregel: a system for large-scale graph processing, SIGMOD 20
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Protocol
 
@@ -28,6 +30,7 @@ __all__ = [
     "bucket_of",
     "deliver",
     "merge_inbox",
+    "once_a_bucket",
 ]
 
 #: The column of a message with the position of the node that it goes to.
@@ -52,6 +55,11 @@ class Tables(MutableMapping[str, Columns]):
         self._read: dict[str, Columns] = {}
         self.changed: dict[str, Columns] = {}
 
+    @classmethod
+    def of(cls, columns: Mapping[str, Columns]) -> Tables:
+        """Return tables of these columns, none of them changed."""
+        return cls({name: functools.partial(_given, one) for name, one in columns.items()})
+
     def __getitem__(self, name: str) -> Columns:
         if name not in self._read:
             self._read[name] = self._readers[name]()
@@ -71,6 +79,10 @@ class Tables(MutableMapping[str, Columns]):
 
     def __len__(self) -> int:
         return len(self._readers)
+
+
+def _given(columns: Columns) -> Columns:
+    return columns
 
 
 class Program(Protocol):
@@ -96,6 +108,34 @@ class Program(Protocol):
 def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:
     """Return the bucket of each position: int64."""
     return np.searchsorted(bounds[1:-1], position, side="right")
+
+
+def once_a_bucket(bounds: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows of positions are sent where, so that each goes once to every bucket of it.
+
+    Parameters
+    ----------
+    positions : ndarray of int, shape (m, k)
+        For whom each row is; -1 is nobody.
+
+    Returns
+    -------
+    row : ndarray of int64
+        As often as there are buckets with one of its positions.
+    at : ndarray of int64
+        One of those, in the bucket that the row goes to.
+    """
+    if len(bounds) == 2:
+        greatest = positions.max(axis=1, initial=-1)
+        row = np.flatnonzero(greatest >= 0)
+        return row, greatest[row].astype(np.int64)
+    rows, at = [], []
+    for first, last in itertools.pairwise(bounds.tolist()):
+        greatest = np.where((positions >= first) & (positions < last), positions, -1)
+        greatest = greatest.max(axis=1, initial=-1)
+        rows.append(np.flatnonzero(greatest >= 0))
+        at.append(greatest[rows[-1]].astype(np.int64))
+    return np.concatenate(rows), np.concatenate(at)
 
 
 def deliver(bounds: np.ndarray, outbox: Outbox) -> Iterator[tuple[int, str, dict]]:

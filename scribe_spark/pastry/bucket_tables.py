@@ -45,7 +45,7 @@ def states_of(facts: Facts, first: int, columns: Columns) -> States:
     """
     leaves, cells = columns["leaves"], columns["cells"]
     own = np.arange(first, first + len(leaves))
-    return States(facts.ring, own, leaves, cells, np.empty((0, 0), dtype=np.int64))
+    return States(facts.ring, own, leaves, cells)
 
 
 def known_columns(states: States) -> Columns:
@@ -86,7 +86,7 @@ def tables_of_knowledge(knowledge: DataFrame, ring: BucketRing, b: int, leaf_set
     sent = schemas.conform(knowledge, schemas.KNOWLEDGE).mapInArrow(leaf_sets, ROWS)
     tables = BucketTables(ring.layout, sent)
     tables.play(_Assemble(ring.bounds, b, leaf_set // 2), "knowledge")
-    return tables.rows(KNOWN)
+    return tables.constant(KNOWN)
 
 
 def _messages(

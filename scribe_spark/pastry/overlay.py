@@ -7,7 +7,7 @@ JSAC 2002, Section II.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ from scribe_spark.pastry.overlay_graph import overlay_edges
 from scribe_spark.pastry.perfect_tables import perfect_tables
 from scribe_spark.pastry.prefix_summaries import prefix_digits
 from scribe_spark.pastry.routing_table import routing_table, table_entries
-from scribe_spark.runtime.blocks import materialise, release
+from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.underlay.protocol import Underlay
 
@@ -84,7 +84,7 @@ class PastryOverlay(Overlay, GraphTables):
         self.digits = digits or _digits(nodes, underlay, b)
         super().__init__(nodes, underlay, bits=b * self.digits)
         self.arrived: DataFrame | None = None
-        self._owned: list[DataFrame] = []
+        self._owned: list[Callable[[], None]] = []
 
     @classmethod
     def perfect(cls, nodes: DataFrame, underlay: Underlay, b: int, leaf_set: int) -> PastryOverlay:
@@ -105,22 +105,19 @@ class PastryOverlay(Overlay, GraphTables):
         underlay: Underlay,
         b: int,
         leaf_set: int,
-        owned: Sequence[DataFrame] = (),
     ) -> PastryOverlay:
         """Nodes that know what `knowledge` (`schemas.KNOWLEDGE`) says.
 
         Knowledge need not be perfect, nor complete: leaf sets may be of any length, entries
-        missing; but who is known is there.  To be freed by :meth:`release`, and with it the
-        materialised tables in `owned`.
+        missing; but who is known is there.  To be freed by :meth:`release`.
         """
         made = cls(knowledge.select(schemas.NODES.names), underlay, b, leaf_set)
         made.known = [tables_of_knowledge(knowledge, made.ring, b, leaf_set)]
-        made._owned = list(owned)
         return made
 
-    def own(self, table: DataFrame) -> None:
-        """Take over the release of a materialised table."""
-        self._owned.append(table)
+    def own(self, release: Callable[[], None]) -> None:
+        """Call `release` when the overlay is released."""
+        self._owned.append(release)
 
     def arrival_messages(self) -> DataFrame | None:
         """See :meth:`Overlay.arrival_messages`."""
@@ -129,8 +126,8 @@ class PastryOverlay(Overlay, GraphTables):
     def release(self) -> None:
         """Free the nodes' memory, and the tables that are the overlay's own."""
         super().release()
-        for table in self._owned:
-            release(table)
+        for release in self._owned:
+            release()
 
     @property
     def rule(self) -> PastryNextHop:

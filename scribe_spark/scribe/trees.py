@@ -114,7 +114,7 @@ class Run:
         size = len(ring)
         groups = Groups(self.number, Keys(self.key_hi, self.key_lo), size)
         nobody = np.empty((0, 0), dtype=np.int32)
-        states = States(ring, np.empty(0, dtype=np.int64), nobody, nobody, nobody)
+        states = States(ring, np.empty(0, dtype=np.int64), nobody, nobody)
         constant = {name: np.broadcast_to(value, size) for name, value in _LIVES.items()}
         state = ScribeState(
             size,

@@ -67,7 +67,7 @@ def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Ker
         rows = read_partition(batches)
         if rows is None:
             return
-        states = grown(rows.filter(rows.column("wave").is_valid()), kernel, rules)
+        states = grown(rows.filter(rows.column("wave").is_valid()), kernel, rules).states
         there = to_rows(OverlayState.of(states, states.own))
         new, _ = ring_of(rows.filter(rows.column("wave").is_null()), kernel)
         both = NodeRows.join(there, NodeRows.of_new(new, rules.leaf_set))

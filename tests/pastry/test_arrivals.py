@@ -6,18 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from arriving import Arrivals, arrivals, as_snapshot, count_by_kind, oracle_snapshot
+import pytest
+from arriving import Arrivals, arrivals, as_snapshot, oracle_snapshot
 from oracle.living.arrival import arrive
 from oracle.living.compare import differences
 from oracle.living.contact import latest_of_nearest, nearest_live
+from oracle.living.world import Snapshot
 
 from scribe_spark.config import RunConfig
-from scribe_spark.pastry.arrivals.letters import read_letters
-from scribe_spark.pastry.arrivals.overlay import arrival_plan, waves_of_states
+from scribe_spark.engine.on_spark import read_rows
+from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.overlay import arrival_plan
 from scribe_spark.pastry.arrivals.overlay import arrivals as grow
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.waves import wave_ends
+from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.registry import build_overlay
-from scribe_spark.runtime.blocks import release
 from scribe_spark.underlay.all_pairs import RouteMatrices
 from scribe_spark.underlay.matrices import MatrixUnderlay
 from scribe_spark.underlay.pendant import pendant_exits
@@ -62,30 +66,32 @@ def with_plan(case: Arrivals, plan: list) -> Arrivals:
     return case
 
 
-def test_states_and_messages_are_the_oracles_after_every_wave(spark):
+def snapshot_of(overlay: PastryOverlay, known) -> Snapshot:
+    """What the nodes of an overlay know, and the messages of its arrivals, as the oracle writes."""
+    rows = read_rows(overlay.known[0].toArrow().to_batches())
+    tables = [row.read() for row in sorted(rows, key=lambda row: row.bucket)]
+    leaves, cells = (np.concatenate([t[name] for t in tables]) for name in ("leaves", "cells"))
+    everybody = np.arange(len(known))
+    sent = {row["kind"]: row["messages"] for row in overlay.arrival_messages().collect()}
+    messages = np.array([sent[kind.label] for kind in Kind])
+    return as_snapshot(States(known, everybody, leaves, cells), everybody, messages)
+
+
+@pytest.mark.parametrize("one_task", [1, pytest.param(10, marks=pytest.mark.slow), 100])
+def test_states_and_messages_are_the_oracles(spark, one_task):
     case = arrivals(1000, most=40, **RULES)
     routes, rules = underlay(spark, case), case.rules
     nodes = spark.createDataFrame(node_table(case)).repartition(3)
     ends = wave_ends(len(case.idents), rules.growth)
     assert ends.tolist() == [1, 8, len(case.idents)]
     case = with_plan(case, arrival_plan(nodes, routes.kernel, rules, ends).collect())
-    overlay, wave = case.oracle(), 0
-    for states in waves_of_states(nodes, routes, rules, one_task=1):
-        table = states.toArrow()
-        letters = read_letters(table.to_batches(), case.kernel)
-        own = np.arange(table.num_rows)
-        ours = as_snapshot(letters.states(own, rules.leaf_set, rules.b), own)
-        while len(overlay.live) < table.num_rows:
-            arrive(overlay, case.arriving(wave))
-            wave += 1
-        assert differences(ours, oracle_snapshot(overlay), PARTS) == []
-    assert len(overlay.live) == len(case.idents)
-    grown = grow(nodes, routes, rules)
-    by_kind = {row["kind"]: row["messages"] for row in grown.arrival_messages().collect()}
-    assert by_kind == count_by_kind(letters.messages)
-    assert sum(by_kind.values()) > 5 * len(case.idents)
+    oracle = case.oracle()
+    for wave in range(len(ends)):
+        arrive(oracle, case.arriving(wave))
+    grown = grow(nodes, routes, rules, one_task=one_task)
+    assert differences(snapshot_of(grown, case.known), oracle_snapshot(oracle), PARTS) == []
+    assert sum(oracle.counts.values()) > 5 * len(case.idents)
     grown.release()
-    release(states)
     routes.release()
 
 
@@ -130,12 +136,8 @@ def test_contacts_are_discovered_in_one_task_and_probes_are_counted(spark):
     overlay = case.oracle()
     for wave in range(len(ends)):
         arrive(overlay, case.arriving(wave))
-    (states,) = waves_of_states(nodes, routes, rules, one_task=1)
-    table = states.toArrow()
-    letters = read_letters(table.to_batches(), case.kernel)
-    own = np.arange(table.num_rows)
-    ours = as_snapshot(letters.states(own, rules.leaf_set, rules.b), own)
-    assert differences(ours, oracle_snapshot(overlay), PARTS) == []
+    grown = grow(nodes, routes, rules, one_task=1)
+    assert differences(snapshot_of(grown, case.known), oracle_snapshot(overlay), PARTS) == []
     assert overlay.counts["probe"] > len(case.idents)
-    release(states)
+    grown.release()
     routes.release()

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from arriving import arrivals, contacts
+from arriving import arrivals, grow
 from living_worlds import PARTS, as_snapshot, state_of, world
 from oracle.living.compare import differences
 from oracle.living.draws import Matrix, keyed_draw
@@ -14,7 +14,6 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.perfect import enter_perfect
 from oracle.living.world import snapshot
 
-from scribe_spark.pastry.arrivals.one_task import waves
 from scribe_spark.pastry.living.events import Events
 from scribe_spark.pastry.living.node_rows import NodeRows, from_rows, to_rows
 from scribe_spark.pastry.living.overlay_state import OverlayState
@@ -84,8 +83,7 @@ def test_perfect_tables_are_the_oracles(seed: int) -> None:
 
 def test_a_world_begins_with_the_overlay_of_arrivals() -> None:
     case = arrivals(7, most=60)
-    wave, rank = case.wave[case.known.node], case.rank[case.known.node]
-    *_, done = waves(case.known, wave, rank, contacts(case), case.rules, case.kernel)
+    *_, done = grow(case)
     state = OverlayState.of(done.states, done.live)
     rules = WorldRules(case.rules.b, case.rules.leaf_set)
     result = play_round(state, 0, Events(), 200, rules, case.kernel)

@@ -9,92 +9,113 @@ its ... leaf set, and routing table".
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.program import AT, once_a_bucket
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.exchange import GAINED
+from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
+from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, WaveProgram
 
-__all__ = ["Told", "announced_rows", "tell_tables", "told_nodes"]
+__all__ = ["Announce"]
+
+#: Kinds of messages.  A row of the arrived node's table goes once to each bucket that has nodes of
+#: it, and is for all of them.
+_ANNOUNCEMENT, _ROW = "announcement", "row"
 
 _CELLS = 2**20  # offers made at once
 
 
 @dataclass(frozen=True)
-class Told:
-    """Announcements, one for each pair of an arrived node and a node that it knows.
+class Announce(WaveProgram):
+    """Arrived nodes announce themselves; nodes that have one as a leaf now are in `GAINED`."""
 
-    Attributes
-    ----------
-    arrived : ndarray of int64, shape (m,)
-        The sender, as an index into `States.own`.
-    to : ndarray of int64, shape (m,)
-        The receiver, as a position in `States.known`.
-    """
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if not superstep:
+            return self._announce(bucket, tables)
+        self._take(bucket, tables, inbox)
+        return {}
 
-    arrived: np.ndarray
-    to: np.ndarray
+    def _announce(self, bucket: int, tables: Tables) -> Outbox:
+        """Tell each node in leaf set or routing table, once; nodes of a row about the others."""
+        states = self.states(bucket, tables)
+        arrived = self.wave.arriving[self.mine(bucket)]
+        tables[GAINED] = {"node": arrived}
+        index = arrived - states.first
+        width = states.cells.shape[1] * states.cells.shape[2]
+        everybody = np.c_[states.leaves[index], states.cells[index].reshape(-1, width)]
+        row, column = np.nonzero(everybody >= 0)
+        size = len(states.known)
+        pairs = distinct(row * size + everybody[row, column])
+        sender, to = arrived[pairs // size], pairs % size
+        self.given.observer.count(tables, Kind.ANNOUNCEMENT, len(to), between=lambda: (sender, to))
+        outbox: dict[str, Columns] = {_ANNOUNCEMENT: {AT: to, "arrived": sender}}
+        if self.given.rules.announce == "row":
+            outbox[_ROW] = self._rows(states, arrived)
+        return outbox
+
+    def _rows(self, states: States, arrived: np.ndarray) -> Columns:
+        """Rows with somebody in them, and their owners where these belong."""
+        cells = states.cells[arrived - states.first]
+        node, row = np.nonzero((cells >= 0).any(axis=2))
+        entries, sender = cells[node, row], arrived[node]
+        one, at = once_a_bucket(self.bounds, entries)
+        nodes = states.known.take(sender)
+        # its own column is empty: there the node tells of itself
+        digit = ids.digit_at_np(nodes.hi, nodes.lo, row, states.b)
+        entries[np.arange(len(entries)), digit] = sender
+        return {AT: at, "sender": sender[one], "row": row[one], "entries": entries[one]}
+
+    def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
+        """Take the nodes that are announced."""
+        states = self.states(bucket, tables, LEAVES, CELLS)
+        came = inbox[_ANNOUNCEMENT]
+        index, arrived = came[AT] - states.first, came["arrived"]
+        with ThreadPoolExecutor(1) as pool:  # no leaf set depends on a table
+            filled = pool.submit(self._fill_cells, states, index, arrived, inbox.get(_ROW))
+            take_leaves(states, index, arrived)
+            gained = came[AT][holds_leaf(states, index, arrived)]
+            filled.result()
+        tables[GAINED] = {"node": distinct(np.r_[tables[GAINED]["node"], gained])}
+
+    def _fill_cells(
+        self, states: States, index: np.ndarray, arrived: np.ndarray, rows: Columns | None
+    ) -> None:
+        """Fill cells with nodes that are announced."""
+        if rows is not None:
+            for node, position, cell in _told_by_rows(states, rows):
+                take_cells(states, self.given.kernel, node, position, cell)
+        take_cells(states, self.given.kernel, index, arrived)
 
 
-def told_nodes(states: States, arrived: np.ndarray) -> Told:
-    """The nodes in the leaf set or the routing table of some nodes, each once."""
-    tables = states.cells[arrived].reshape(len(arrived), -1)
-    everybody = np.concatenate([states.leaves[arrived], tables], axis=1)
-    row, _ = np.nonzero(everybody >= 0)
-    size = len(states.known)
-    pairs = distinct(row * size + everybody[everybody >= 0])
-    return Told(arrived[pairs // size], pairs % size)
-
-
-def announced_rows(
-    states: States, arrived: np.ndarray
+def _told_by_rows(
+    states: States, rows: Columns
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """What arrived nodes tell the nodes of each row about the others of it, and themselves.
-
-    Parameters
-    ----------
-    arrived : ndarray of int64, shape (w,)
-        Indices into `States.own`.
+    """Yield what the nodes in rows that have come are told about the others of their row.
 
     Yields
     ------
-    to, position, cell : ndarray of int64, shape (m,)
-        Positions in `States.known` of who is told and of whom, and where the latter belongs in the
-        former's table: they share the row's digits and no more.
+    index, position, cell : ndarray of int64, shape (m,)
+        Who is told (an index into `States.own`) of whom (a position), and where the latter belongs
+        in the former's table: they share the row's digits and no more.
     """
-    base, known = 2**states.b, states.known
-    nodes = known.take(states.own[arrived])
+    base = 2**states.b
+    first, last = states.first, states.first + len(states.own)
     at_once = max(1, _CELLS // base**2)
-    for row in range(states.cells.shape[1]):
-        digit = ids.digit_np(nodes.hi, nodes.lo, row, states.b)
-        for start in range(0, len(arrived), at_once):
-            some = slice(start, start + at_once)
-            entries = states.cells[arrived[some], row].astype(np.int64)
-            told = entries >= 0
-            # its own column is empty: there the node tells of itself
-            entries[np.arange(len(entries)), digit[some]] = states.own[arrived[some]]
-            pairs = told[:, :, None] & (entries >= 0)[:, None, :] & ~np.eye(base, dtype=bool)
-            node, column, of = np.nonzero(pairs)
-            yield entries[node, column], entries[node, of], row * base + of
-
-
-def tell_tables(
-    states: States, kernel: Kernel, told: Told, arrived: np.ndarray, announce: str
-) -> None:
-    """Routing tables take what arrived nodes announce, in an overlay that one task has.
-
-    Parameters
-    ----------
-    told : Told
-        Of the nodes `arrived`.
-    announce : str
-        ``row`` or ``self``: rows and themselves, or only themselves.
-    """
-    if announce == "row":
-        for to, position, cell in announced_rows(states, arrived):
-            take_cells(states, kernel, to, position, cell)
-    take_cells(states, kernel, told.to, told.arrived)
+    for start in range(0, len(rows[AT]), at_once):
+        some = slice(start, start + at_once)
+        entries, sender = rows["entries"][some], rows["sender"][some]
+        told = (entries >= first) & (entries < last) & (entries != sender[:, None])
+        pairs = told[:, :, None] & (entries >= 0)[:, None, :] & ~np.eye(base, dtype=bool)
+        one, column, of = np.nonzero(pairs)
+        index = entries[one, column].astype(np.int64) - first
+        yield index, entries[one, of].astype(np.int64), rows["row"][some][one] * base + of

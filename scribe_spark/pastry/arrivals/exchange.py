@@ -7,60 +7,85 @@ JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import distinct
+from scribe_spark.engine import Inbox, Outbox, Tables
+from scribe_spark.engine.program import AT, once_a_bucket
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
-from scribe_spark.pastry.arrivals.states import IsAlive, States, live_only
+from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.states import live_only
+from scribe_spark.pastry.arrivals.wave import LEAVES, NodeProgram
 
-__all__ = ["exchange_leaf_sets"]
+__all__ = ["GAINED", "Exchange"]
+
+#: The table of nodes that begin the exchange: those that have a new leaf, and arrived ones, each
+#: once.  And the message by which such a node tells itself to send in the next round.
+GAINED = "gained"
+
+#: Kinds of messages.  A leaf set goes once to each bucket that has leaves of it, and is for all.
+_LEAF_SET, _ANSWER = "leaf set", "answer"
 
 
-def exchange_leaf_sets(
-    states: States,
-    senders: np.ndarray,
-    is_alive: IsAlive,
-    count: Callable[[np.ndarray, np.ndarray, np.ndarray], None],
-) -> int:
-    """Rounds of exchange in an overlay that one task has; writes `states.leaves`.
+@dataclass(frozen=True)
+class Exchange(NodeProgram):
+    """Rounds of the exchange, two supersteps each: leaf sets are sent, then they are answered.
 
     A node that is sent a leaf set by one that it has no place for answers with its own: otherwise
     those of more than l/2 nodes of a wave between two old neighbours would never hear of each
     other.
-
-    Parameters
-    ----------
-    states : States
-        Of all known nodes: ``own`` is every position.
-    senders : ndarray of int64
-        Live nodes, each once: who got a new leaf, and who has arrived.
-    is_alive : callable
-    count : callable
-        Called with the sender and the receiver of each message, and whether it arrives.
-
-    Returns
-    -------
-    int
-        How many rounds there were.
     """
-    rounds = 0
-    while len(senders):
-        rounds += 1
-        # 1. leaf sets are sent as they were before the round
-        sets = states.distinct_leaves(senders)
-        at, column = np.nonzero(sets >= 0)
-        receiver = sets[at, column].astype(np.int64)
-        arrives = is_alive(receiver)
-        count(senders[at], receiver, arrives)
-        at, receiver = at[arrives], receiver[arrives]
-        offered = np.c_[live_only(is_alive, sets), senders.astype(np.int32)]
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if superstep % 2:
+            return self._receive(bucket, tables, inbox)
+        senders = [inbox[GAINED][AT]] if GAINED in inbox else []
+        if not superstep:
+            senders.append(tables[GAINED]["node"])
+            del tables[GAINED]
+        elif _ANSWER in inbox:
+            senders.append(self._take_answers(bucket, tables, inbox))
+        return self._send(bucket, tables, distinct(np.concatenate(senders)))
+
+    def _send(self, bucket: int, tables: Tables, senders: np.ndarray) -> Outbox:
+        """Nodes send their leaf sets to their leaves."""
+        states, is_alive = self.states(bucket, tables), self.given.is_alive
+        sets = states.distinct_leaves(senders - states.first)
+        there = live_only(is_alive, sets)
+        messages, arrive = int((sets >= 0).sum()), int((there >= 0).sum())
+
+        def between() -> tuple[np.ndarray, np.ndarray]:
+            at, column = np.nonzero(sets >= 0)
+            return senders[at], sets[at, column].astype(np.int64)
+
+        self.given.observer.count(
+            tables, Kind.EXCHANGE, messages, messages - arrive, between=between
+        )
+        one, at = once_a_bucket(self.bounds, there)
+        return {_LEAF_SET: {AT: at, "sender": senders[one], "leaves": there[one]}}
+
+    def _receive(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
+        """Leaves take leaf sets; they answer nodes that they have no place for."""
+        states = self.states(bucket, tables, LEAVES)
+        sets, senders = inbox[_LEAF_SET]["leaves"], inbox[_LEAF_SET]["sender"]
+        first, last = states.first, states.first + len(states.own)
+        at, column = np.nonzero((sets >= first) & (sets < last))
+        receiver = sets[at, column].astype(np.int64) - first
+        offered = np.c_[sets, senders.astype(np.int32)]
         gained = take_leaves(states, receiver, offered[at], only_new=True)
-        # 2. answers
         refused = ~holds_leaf(states, receiver, senders[at])
-        asker, asked = senders[at][refused], receiver[refused]
-        count(asked, asker, np.ones(len(asked), dtype=bool))
-        answers = live_only(is_alive, states.leaves[asked])
-        more = take_leaves(states, asker, answers, only_new=True)
-        senders = np.union1d(gained, more)
-    return rounds
+        asked, asker = receiver[refused], senders[at][refused]
+        self.given.observer.count(
+            tables, Kind.EXCHANGE, len(asked), between=lambda: (asked + first, asker)
+        )
+        answers = live_only(self.given.is_alive, states.leaves[asked])
+        return {GAINED: {AT: gained + first}, _ANSWER: {AT: asker, "leaves": answers}}
+
+    def _take_answers(self, bucket: int, tables: Tables, inbox: Inbox) -> np.ndarray:
+        """Nodes take the leaf sets that answer theirs; whose leaf set has changed."""
+        states, answers = self.states(bucket, tables, LEAVES), inbox[_ANSWER]
+        taken = take_leaves(states, answers[AT] - states.first, answers["leaves"], only_new=True)
+        return taken + states.first

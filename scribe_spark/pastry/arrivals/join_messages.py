@@ -2,128 +2,159 @@
 
 References
 ----------
-JSAC 2002, Section II.B.
+JSAC 2002, Section II.B: the nodes on the route send rows of their routing tables, the last one, Z,
+its leaf set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from scribe_spark import superstep
-from scribe_spark.core.arrays import offsets_of
-from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.join_answers import request_letters
-from scribe_spark.pastry.arrivals.letters import LETTER
-from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.progress import Progress
-from scribe_spark.superstep import Finished, Round, Step, Table
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.core import u128 as ids
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
+from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.routes import hop
+from scribe_spark.pastry.arrivals.states import States, live_only
+from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, WaveProgram
 
-__all__ = ["requests", "route_joins"]
+__all__ = ["ROUTES", "JoinMessages", "entries_of_rows"]
 
-#: A node on a route.
-_VISIT = ("node", "router", "at_hi", "at_lo")
-_VISITED = "array<struct<node:bigint,router:bigint,at_hi:bigint,at_lo:bigint>>"
+#: The table of who has answered join messages: the arriving node ``at``, the ``node`` on its route,
+#: and the ``first`` and the ``last`` of the rows that it supplies.
+ROUTES = "routes"
+
+#: Kinds of messages. A join message has the nodes that it has been at in ``path``, and the first
+#: row that none of them has supplied in ``row``.
+_JOIN, _ANSWER, _ROWS, _LEAF_SET = "join", "answer", "rows", "leaf set"
 
 
-def route_joins(
-    overlay: PastryOverlay, arriving: DataFrame, progress: Progress | None = None
-) -> Finished:
-    """Route the join messages of a wave, a hop a superstep.
+@dataclass(frozen=True)
+class JoinMessages(WaveProgram):
+    """Nodes ask their contacts, which route the message to the arriving node's own nodeId."""
 
-    Messages that have arrived stay where they are until all have: an outcome of every round would
-    be a job of its own.
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if not superstep:
+            return self._ask(bucket, tables)
+        outbox: Outbox = {}
+        if _JOIN in inbox:
+            outbox = self._visit(bucket, tables, inbox[_JOIN])
+        if _ANSWER in inbox or _LEAF_SET in inbox:
+            self._learn(bucket, tables, inbox)
+        return outbox
 
-    Parameters
-    ----------
-    arriving : DataFrame
-        ``node, id_hi, id_lo, router, contact``.
-
-    Returns
-    -------
-    Finished
-        Outcomes: ``arriving, arriving_router, key_hi, key_lo``, ``node`` (the last node of the
-        route) with its ``router, at_hi, at_lo`` (its nodeId), and the nodes ``visited`` before.
-    """
-    payload = [F.col(c) for c in ("key_hi", "key_lo", "arriving", "arriving_router")]
-    moving = F.col("next").isNotNull()
-    passed = F.array_append("visited", F.struct(*_VISIT))
-    visited = F.when(moving, passed).otherwise(F.col("visited")).alias("visited")
-
-    def at_nodes(messages: DataFrame) -> DataFrame:
-        hop = overlay.next_hop(messages)
-        there = overlay.nodes.select(
-            "node", F.col("id_hi").alias("at_hi"), F.col("id_lo").alias("at_lo")
+    def _ask(self, bucket: int, tables: Tables) -> Outbox:
+        """Nodes of the wave ask their contacts."""
+        mine = self.mine(bucket)
+        arriving, contact = self.wave.arriving[mine], self.wave.contact[mine]
+        self.given.observer.count(
+            tables, Kind.JOIN, len(arriving), between=lambda: (arriving, contact)
         )
-        return hop.hint("shuffle_hash").join(there, "node", "inner")
+        path, row = np.empty((len(arriving), 0), dtype=np.int64), np.zeros_like(arriving)
+        return {_JOIN: {AT: contact, "arriving": arriving, "path": path, "row": row}}
 
-    def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
-        if not round.counts["moving"]:
-            return Step(outcomes=inbox)
-        at = F.coalesce("next", "node").alias("node")
-        return Step(outbox=at_nodes(inbox.select(at, *payload, visited)))
+    def _visit(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
+        """Nodes answer the join messages that have come, and pass them on."""
+        states, observer = self.states(bucket, tables), self.given.observer
+        ring, is_alive = states.known, self.given.is_alive
+        circled = (came["path"] == came[AT][:, None]).any(axis=1)
+        new = take(came, np.flatnonzero(~circled))
+        at, arriving = new[AT], new["arriving"]
+        keys = Keys.of_nodes(ring, arriving)
+        # 1. rows that no node on the route has supplied
+        shared = ids.shared_digits_np(ring.hi[at], ring.lo[at], keys.hi, keys.lo, states.b)
+        everything = self.given.rules.rows == "all"
+        first = np.zeros_like(shared) if everything else new["row"]
+        supplies = first <= shared
+        observer.count(
+            tables,
+            Kind.ROWS,
+            int(np.count_nonzero(supplies)),
+            between=lambda: (at[supplies], arriving[supplies]),
+        )
+        one, _, entries = entries_of_rows(states, at, first, shared)
+        one, entry = _flattened(one, live_only(is_alive, entries))
+        # 2. the next hop
+        onward, met = hop(states, is_alive, at, keys)
+        goes = (onward >= 0) & (onward != at)
+        observer.meet(at[met.message], met.dead)
+        observer.count(
+            tables,
+            Kind.JOIN,
+            int(np.count_nonzero(goes)) + len(met.dead),
+            len(met.dead),
+            between=lambda: (
+                np.r_[at[goes], at[met.message]],
+                np.r_[onward[goes], met.dead],
+            ),
+        )
+        # 3. the last node of the route sends its leaf set
+        ended = concatenate([take(new, ~goes), take(came, circled)])
+        last = ended[AT]
+        around = live_only(is_alive, np.c_[states.leaves[last - states.first], last])
+        observer.count(tables, Kind.LEAF_SET, len(last), between=lambda: (last, ended["arriving"]))
+        return {
+            _JOIN: {
+                AT: onward[goes],
+                "arriving": arriving[goes],
+                "path": np.c_[new["path"], at][goes],
+                "row": np.maximum(first, shared + 1)[goes],
+            },
+            _ANSWER: {AT: arriving, "node": at, "first": first, "last": shared},
+            _ROWS: {AT: arriving[one], "entry": entry},
+            _LEAF_SET: {AT: ended["arriving"], "leaves": around},
+        }
 
-    first = arriving.select(
-        F.col("contact").alias("node"),
-        F.col("id_hi").alias("key_hi"),
-        F.col("id_lo").alias("key_lo"),
-        F.col("node").alias("arriving"),
-        F.col("router").alias("arriving_router"),
-        F.array().cast(_VISITED).alias("visited"),
-    )
-    return superstep.run(
-        "join messages", at_nodes(first), step, counts={"moving": moving}, progress=progress
-    )
+    def _learn(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
+        """Arriving nodes take what they are sent, and remember who has answered."""
+        states = self.states(bucket, tables, LEAVES, CELLS)
+        first = states.first
+        to, offered = [], []
+        for kind, column in ((_ANSWER, "node"), (_ROWS, "entry")):
+            if kind in inbox:
+                to.append(inbox[kind][AT])
+                offered.append(inbox[kind][column])
+        if _LEAF_SET in inbox:
+            sets = inbox[_LEAF_SET]
+            take_leaves(states, sets[AT] - first, sets["leaves"])
+            one, leaf = _flattened(np.arange(len(sets[AT])), sets["leaves"])
+            to.append(sets[AT][one])
+            offered.append(leaf)
+        take_cells(states, self.given.kernel, np.concatenate(to) - first, np.concatenate(offered))
+        if self.given.rules.introduce and _ANSWER in inbox:
+            before = [tables[ROUTES]] if ROUTES in tables else []
+            tables[ROUTES] = concatenate([*before, inbox[_ANSWER]])
 
 
-def requests(routed: DataFrame, kernel: Kernel, rules: ArrivalRules, buckets: int) -> DataFrame:
-    """What the nodes on the routes are asked for, as letters to them.
+def entries_of_rows(
+    states: States, at: np.ndarray, first: np.ndarray, last: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows of nodes' routing tables from a first to a last one.
 
     Parameters
     ----------
-    routed : DataFrame
-        Outcomes of :func:`route_joins`.
+    at, first, last : ndarray of int64, shape (m,)
+        Positions of nodes of the bucket, and their rows; none where `first` is above `last`.
 
     Returns
     -------
-    DataFrame
-        :data:`LETTER`, as :func:`~scribe_spark.pastry.arrivals.join_answers.answer_joins` reads it.
+    one, row : ndarray of int64, shape (k,)
+        Which of the nodes each row is of, and its number.
+    entries : ndarray of int32, shape (k, 2**b)
     """
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if batch.num_rows:
-                yield from _requests(batch, rules, buckets)
-
-    here = F.array(F.struct(*_VISIT))
-    return routed.select(
-        F.col("arriving").alias("node"),
-        F.col("key_hi").alias("id_hi"),
-        F.col("key_lo").alias("id_lo"),
-        F.col("arriving_router").alias("router"),
-        F.concat("visited", here).alias("route"),
-    ).mapInArrow(run, LETTER)
+    place = np.arange(states.cells.shape[1])
+    one, row = np.nonzero((place >= first[:, None]) & (place <= last[:, None]))
+    return one, row, states.cells[at[one] - states.first, row]
 
 
-def _requests(batch: pa.RecordBatch, rules: ArrivalRules, buckets: int) -> Iterator[pa.RecordBatch]:
-    route = batch.column("route")
-    lengths = route.value_lengths().to_numpy().astype(np.int64)
-    visits = pa.RecordBatch.from_struct_array(route.flatten())
-    known = Ring.join(_ring(batch, "id_hi", "id_lo"), _ring(visits, "at_hi", "at_lo"))
-    # routes begin at the top
-    routes = np.full((lengths.max(), len(lengths)), -1, dtype=np.int64)
-    message = np.repeat(np.arange(len(lengths)), lengths)
-    place = np.arange(len(message)) - offsets_of(lengths)[message]
-    routes[place, message] = len(batch) + np.arange(len(message))
-    yield from request_letters(known, routes, np.arange(len(batch)), rules, buckets)
-
-
-def _ring(rows: pa.RecordBatch, hi: str, lo: str) -> Ring:
-    columns = [rows.column(name).to_numpy() for name in (hi, lo, "node", "router")]
-    return Ring(columns[0].view(np.uint64), columns[1].view(np.uint64), *columns[2:])
+def _flattened(one: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what is there of some rows of positions, and whose it is."""
+    row, column = np.nonzero(positions >= 0)
+    return one[row], positions[row, column].astype(np.int64)

@@ -7,67 +7,146 @@ NGC 2001, Section 2.2; JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
+
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.core import u128 as ids
+from scribe_spark.engine import Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.pastry.arrivals.states import live_only
+from scribe_spark.pastry.arrivals.wave import CELLS, WaveProgram
 
-__all__ = ["maintain_tables", "maintenance_draws", "questions", "row_bits"]
+__all__ = ["AskRows", "TakeRows", "questions", "row_bits"]
+
+#: The table of what nodes are offered: ``at``, ``entry`` and the ``cell`` that it belongs in.
+_OFFERS = "offers"
+
+#: Kinds of messages.
+_QUESTION, _ANSWER = "question", "answer"
+
+
+@dataclass(frozen=True)
+class AskRows(WaveProgram):
+    """Live nodes ask for rows, and keep the answers until `TakeRows`.
+
+    All answers are rows as they were before.  Between the two programs, cells in which dead nodes
+    have been met can be repaired.
+
+    Attributes
+    ----------
+    purpose, number : str, int
+        Key of the draws.
+    """
+
+    purpose: str
+    number: int
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if not superstep:
+            return self._ask(bucket, tables)
+        if superstep == 1:
+            return self._answer(bucket, tables, inbox)
+        self._keep(bucket, tables, inbox)
+        return {}
+
+    def _ask(self, bucket: int, tables: Tables) -> Outbox:
+        """Ask a drawn entry of each row; row by row, since a table is large."""
+        states, observer = self.states(bucket, tables), self.given.observer
+        first, last = np.searchsorted(self.wave.live, self.bounds[bucket : bucket + 2])
+        live, sent = self.wave.live[first:last], []
+        for row in range(states.cells.shape[1]):
+            number = states.known.node[live]
+            drawn = row_bits(self.given.rules.seed, self.purpose, self.number, row, number)
+            asked = questions(states.cells[live - states.first, row], drawn)
+            node, asked = live[asked >= 0], asked[asked >= 0]
+            arrives = self.given.is_alive(asked)
+            lost = np.flatnonzero(~arrives)
+            observer.meet(node[lost], asked[lost])
+            between = functools.partial(_pairs, node, asked)
+            observer.count(tables, Kind.MAINTENANCE, len(asked), len(lost), between=between)
+            node, asked = node[arrives], asked[arrives]
+            sent.append({AT: asked, "asker": node, "row": np.full(len(node), row)})
+        return {_QUESTION: concatenate(sent)}
+
+    def _answer(self, bucket: int, tables: Tables, inbox: Inbox) -> Outbox:
+        """Answer with the row."""
+        states, came = self.states(bucket, tables), inbox[_QUESTION]
+        asked, asker, row = came[AT], came["asker"], came["row"]
+        self.given.observer.count(
+            tables, Kind.MAINTENANCE, len(asked), between=lambda: (asked, asker)
+        )
+        entries = states.cells[asked - states.first, row]
+        return {_ANSWER: {AT: asker, "row": row, "entries": entries}}
+
+    def _keep(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
+        """Keep live entries that are news, with the cells that they belong in.
+
+        Who asks and who answers share the row's digits, so that its entries belong in the same row
+        of the node; but those with the node's own digit share more, and belong deeper.
+        """
+        states, came = self.states(bucket, tables), inbox[_ANSWER]
+        index, row, entries = came[AT] - states.first, came["row"], came["entries"]
+        is_new = (entries != states.cells[index, row]) & (entries != came[AT][:, None])
+        one, column = np.nonzero(is_new & (live_only(self.given.is_alive, entries) >= 0))
+        entry, cell = entries[one, column].astype(np.int64), row[one] * 2**states.b + column
+        own = states.known.take(came[AT][one])
+        deeper = column == ids.digit_at_np(own.hi, own.lo, row[one], states.b)
+        cell[deeper] = cells_of(states, index[one[deeper]], entry[deeper])
+        tables[_OFFERS] = {AT: came[AT][one], "entry": entry, "cell": cell}
+
+
+@dataclass(frozen=True)
+class TakeRows(WaveProgram):
+    """Routing tables take what the answers offer."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if _OFFERS in tables:
+            states, offers = self.states(bucket, tables, CELLS), tables[_OFFERS]
+            index = offers[AT] - states.first
+            take_cells(states, self.given.kernel, index, offers["entry"], offers["cell"])
+            del tables[_OFFERS]
+        return {}
+
+
+def _pairs(sender: np.ndarray, to: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return sender, to
 
 
 def row_bits(seed: int, purpose: str, number: int, row: int, nodes: np.ndarray) -> np.ndarray:
-    """Random bits for the questions of some nodes (numbers) about one row: uint64, (nodes,)."""
-    return draws.stream_at(seed, f"{purpose} row {row}", number, nodes)
-
-
-def maintenance_draws(seed: int, wave: int, time: int, rows: int, nodes: np.ndarray) -> np.ndarray:
-    """Random bits for the questions of some nodes (numbers): uint64, shape (nodes, rows).
+    """Random bits for the questions of some nodes (numbers) about one row: uint64, (nodes,).
 
     A node's bits do not depend on how many nodes there are, nor a row's on how many rows.
     """
-    purpose = f"wave maintenance {time}"
-    return np.stack([row_bits(seed, purpose, wave, row, nodes) for row in range(rows)], axis=1)
+    return draws.stream_at(seed, f"{purpose} row {row}", number, nodes)
 
 
-def questions(states: States, live: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Whom each node asks for each row of its table.
+def questions(entries: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """Return whom each node asks for its row.
 
     Parameters
     ----------
-    live : ndarray of int64, shape (n,)
-        Indices into `States.own`.
-    drawn : ndarray of uint64, shape (n, rows)
+    entries : ndarray of int32, shape (n, 2**b)
+        The row of each node.
+    drawn : ndarray of uint64, shape (n,)
         Random bits: they choose among a row's entries by column.
 
     Returns
     -------
-    ndarray of int64, shape (n, rows)
-        Positions in `States.known`; -1 for an empty row.
+    ndarray of int64, shape (n,)
+        Positions; -1 for an empty row.
     """
-    cells = states.cells[live]
-    filled = cells >= 0
-    entries = filled.sum(axis=2)
-    wanted = (drawn % np.maximum(entries, 1).astype(np.uint64)).astype(np.int64)
+    filled = entries >= 0
+    count = filled.sum(axis=1)
+    wanted = (drawn % np.maximum(count, 1).astype(np.uint64)).astype(np.int64)
     # the column of the wanted-th entry: entries before and in it are one more
-    chosen = (filled.cumsum(axis=2) > wanted[:, :, None]).argmax(axis=2)
-    asked = np.take_along_axis(cells, chosen[:, :, None], axis=2)[:, :, 0].astype(np.int64)
-    return np.where(entries > 0, asked, -1)
-
-
-def maintain_tables(states: States, kernel: Kernel, live: np.ndarray, drawn: np.ndarray) -> None:
-    """One maintenance in an overlay that one task has; writes `states.cells`.
-
-    A world has its own: there, questions may meet dead nodes, and cells are repaired before any
-    answer is taken.
-
-    All answers are rows from before it.  Parameters are those of :func:`questions`.
-    """
-    asked = questions(states, live, drawn)
-    node, row = np.nonzero(asked >= 0)
-    answers = states.cells[asked[node, row], row]
-    question, _ = np.nonzero(answers >= 0)
-    take_cells(states, kernel, live[node[question]], answers[answers >= 0])
-    states.messages[live, Kind.MAINTENANCE] += 2 * (asked >= 0).sum(axis=1)
+    chosen = (filled.cumsum(axis=1) > wanted[:, None]).argmax(axis=1)
+    asked = entries[np.arange(len(entries)), chosen].astype(np.int64)
+    return np.where(count > 0, asked, -1)

@@ -1,4 +1,4 @@
-"""Waves in an overlay that is small enough for one task: the protocol's steps one by one.
+"""Waves in an overlay that is small enough for one task.
 
 References
 ----------
@@ -7,32 +7,36 @@ JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.engine import Program, Tables
+from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.in_process import play
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.announcements import tell_tables, told_nodes
-from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.exchange import exchange_leaf_sets
-from scribe_spark.pastry.arrivals.first_states import fill_first_states
-from scribe_spark.pastry.arrivals.introductions import introduce
-from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
-from scribe_spark.pastry.arrivals.maintenance import maintain_tables, maintenance_draws
+from scribe_spark.pastry.arrivals.arrival import arrival, maintenance
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.nearby_search import discover
-from scribe_spark.pastry.arrivals.routes import route
+from scribe_spark.pastry.arrivals.observer import MESSAGES, CountsInTables
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States, is_node
+from scribe_spark.pastry.arrivals.wave import (
+    CELLS,
+    LEAVES,
+    Arrival,
+    Wave,
+    WaveInMemory,
+)
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Wave", "waves"]
+__all__ = ["Grown", "grow", "programs"]
 
 
 @dataclass(frozen=True)
-class Wave:
+class Grown:
     """The overlay after a wave.
 
     Attributes
@@ -42,86 +46,73 @@ class Wave:
         Of all known nodes, those of later waves without knowledge; the next wave writes into it.
     live : ndarray of int64
         Positions of the nodes that have arrived.
-    rounds : int
-        Of the leaf set exchange.
+    messages : ndarray of int64, shape (kinds,)
+        How many messages of each `Kind` all waves until now have caused.
     """
 
     number: int
     states: States
     live: np.ndarray
-    rounds: int
+    messages: np.ndarray
 
 
-def waves(
+def grow(
     known: Ring,
     wave: np.ndarray,
     rank: np.ndarray,
     contact: np.ndarray,
     rules: ArrivalRules,
     kernel: Kernel,
-) -> Iterator[Wave]:
-    """The overlay after each wave, from the first node on.
+    bounds: np.ndarray | None = None,
+) -> Iterator[Grown]:
+    """Yield the overlay after each wave, from the first node on.
 
     Parameters
     ----------
     known : Ring
         The nodes that arrive, in the order of their nodeIds; routers are indices.
     wave, rank, contact : ndarray of int64, shape (K,)
-        Of each node: the wave that it arrives in, its place in the order of arrival, and whom it
-        asks (a position in `known`), or begins to search with (contact ``discovered``).
+        Of each node: the wave that it arrives in (-1: in none of them), its place in the order of
+        arrival, and whom it asks (a position in `known`), or begins to search with (contact
+        ``discovered``).
+    bounds : ndarray of int64, shape (B + 1,), optional
+        First positions of buckets; by default there is one.
     """
+    bounds = np.array([0, len(known)]) if bounds is None else bounds
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
+    # buckets write into their parts of the whole
+    tables = [
+        Tables.of(
+            {
+                LEAVES: {"leaves": states.leaves[first:last]},
+                CELLS: {"cells": states.cells[first:last]},
+            }
+        )
+        for first, last in itertools.pairwise(bounds.tolist())
+    ]
+    given = Arrival(RingInMemory(known), bounds, rules, kernel, CountsInTables())
+    probes = 0
     for number in range(int(wave.max(initial=-1)) + 1):
-        arriving, live = np.flatnonzero(wave == number), np.flatnonzero(wave <= number)
-        rounds = 0
-        if number:
-            order = rank[arriving]
-            rounds = _arrive(states, arriving, order, contact[arriving], rules, kernel)
-        for time in range(rules.maintenance):
-            rows = states.cells.shape[1]
-            drawn = maintenance_draws(rules.seed, number, time, rows, known.node[live])
-            maintain_tables(states, kernel, live, drawn)
-        yield Wave(number, states, live, rounds)
+        arriving = np.flatnonzero(wave == number)
+        live = np.flatnonzero((wave >= 0) & (wave <= number))
+        asked = contact[arriving]
+        if number and rules.contact == "discovered":
+            asked, probed, _ = discover(states, is_node, arriving, asked, kernel)
+            probes += len(probed)
+        now = WaveInMemory(arriving, rank[arriving], asked, live)
+        for program in programs(given, now, number):
+            play(program, tables)
+        messages = sum(
+            (mine[MESSAGES]["messages"] for mine in tables if MESSAGES in mine),
+            start=np.zeros(len(Kind), dtype=np.int64),
+        )
+        messages[Kind.PROBE] += probes
+        yield Grown(number, states, live, messages)
 
 
-def _arrive(
-    states: States,
-    arriving: np.ndarray,
-    order: np.ndarray,
-    contact: np.ndarray,
-    rules: ArrivalRules,
-    kernel: Kernel,
-) -> int:
-    """One wave; the rounds of its exchange."""
-    # 1. join messages are routed, and answered
-    if rules.contact == "discovered":
-        contact, probing, _ = discover(states, is_node, arriving, contact, kernel)
-        states.messages[arriving, Kind.PROBE] = np.bincount(probing, minlength=len(arriving))
-    routes = route(states, is_node, contact, Keys.of_nodes(states.known, arriving)).path
-    present = routes >= 0
-    sending = fill_first_states(states, kernel, routes, present, arriving, rules.rows, is_node)
-    states.messages[arriving, Kind.JOIN] = present.sum(axis=0)
-    states.messages[arriving, Kind.ROWS] = sending.sum(axis=0)
-    states.messages[arriving, Kind.LEAF_SET] = 1
-    # 2. announcements; nobody takes anything that an arrived node still has to tell
-    told = told_nodes(states, arriving)
-    by_node = np.bincount(told.arrived, minlength=len(states.own))
-    states.messages[:, Kind.ANNOUNCEMENT] += by_node
-    arrived = states.own[told.arrived]
-
-    def count_sent(sender: np.ndarray, to: np.ndarray, arrives: np.ndarray) -> None:
-        states.messages[:, Kind.EXCHANGE] += np.bincount(sender, minlength=len(states.own))
-
-    with ThreadPoolExecutor(1) as pool:  # no leaf set depends on a table, nor a table on a leaf set
-        tables = pool.submit(tell_tables, states, kernel, told, arriving, rules.announce)
-        take_leaves(states, told.to, arrived)
-        # 3. leaf sets are exchanged by those that got a new leaf
-        changed = told.to[holds_leaf(states, told.to, arrived)]
-        rounds = exchange_leaf_sets(states, np.union1d(changed, arriving), is_node, count_sent)
-        tables.result()
-    # 4. the nodes of the wave are introduced to one another
-    if rules.introduce:
-        sent = introduce(states, kernel, routes, present, arriving, order, rules)
-        caused = np.bincount(sent.cause, minlength=len(arriving))
-        states.messages[arriving, Kind.INTRODUCTION] = caused
-    return rounds
+def programs(given: Arrival, wave: Wave, number: int) -> Iterator[Program]:
+    """Yield the programs of a wave; in the first one there is nobody to ask."""
+    if number:
+        yield from arrival(given, wave)
+    for time in range(given.rules.maintenance):
+        yield from maintenance(given, wave, f"wave maintenance {time}", number)

@@ -1,7 +1,7 @@
 """The overlay whose tables come from arrivals in waves.
 
-Small overlays grow in one task, because a wave on Spark costs the same however few nodes it has;
-from then on a wave is supersteps.  Both do the same.
+The first waves are played in one task, because a superstep on Spark costs the same however few
+nodes it has; later ones on the buckets of the ring.  The programs are the same.
 
 References
 ----------
@@ -10,36 +10,36 @@ JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from scribe_spark import draws, schemas
-from scribe_spark.engine.on_spark import CONSTANT, ROWS, pack_row
-from scribe_spark.engine.packing import unpack
-from scribe_spark.engine.ring import ring_of
-from scribe_spark.pastry.arrivals.bucket_steps import state_letters
+from scribe_spark.engine import Inbox, Outbox, Tables
+from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row, read_rows
+from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.pastry.arrivals.contacts import planned_contacts
-from scribe_spark.pastry.arrivals.letters import LETTER, read_letters
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.one_task import waves
+from scribe_spark.pastry.arrivals.observer import MESSAGES, CountsInTables
+from scribe_spark.pastry.arrivals.one_task import Grown, grow, programs
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.arrivals.supersteps import Buckets
+from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Arrival
 from scribe_spark.pastry.arrivals.waves import arrival_rank, wave_ends
 from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import materialise, read_partition, release
-from scribe_spark.schemas import KNOWLEDGE
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["ARRIVALS", "arrival_plan", "arrivals", "grown", "waves_of_states"]
+__all__ = ["ARRIVALS", "arrival_plan", "arrivals", "grown"]
 
 #: Nodes that arrive, the wave that each arrives in, its place (from 0) in the order of arrival, and
 #: whom it asks (NULL in wave 0).
@@ -47,15 +47,20 @@ ARRIVALS = (
     "node bigint, id_hi bigint, id_lo bigint, router bigint, wave bigint, rank bigint, "
     "drawn bigint, contact bigint"
 )
+_PLANNED = "wave", "rank", "contact"
 
 #: Waves up to this many nodes are one task's.
 _ONE_TASK = 2**17
 
 
 def arrivals(
-    nodes: DataFrame, underlay: Underlay, rules: ArrivalRules, progress: Progress | None = None
+    nodes: DataFrame,
+    underlay: Underlay,
+    rules: ArrivalRules,
+    progress: Progress | None = None,
+    one_task: int = _ONE_TASK,
 ) -> PastryOverlay:
-    """The overlay after the last wave, to be freed by its ``release``.
+    """Return the overlay after the last wave, to be freed by its ``release``.
 
     Parameters
     ----------
@@ -63,93 +68,171 @@ def arrivals(
         `schemas.NODES`.
     underlay : Underlay
     rules : ArrivalRules
+    one_task : int
+        Waves up to this many nodes are one task's; what nodes know does not depend on it.  With
+        contact ``discovered`` all are: a search asks any node for a row, dozens of times.
     """
-    if rules.contact == "discovered" or nodes.count() <= _ONE_TASK:
-        return _small(nodes, underlay, rules)
-    *_, states = waves_of_states(nodes, underlay, rules, progress)
-    overlay = _laid_out(states, underlay, rules, owned=(states,))
-    overlay.arrived = _messages_by_kind(states)
+    overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
+    ring, kernel = overlay.ring, underlay.kernel
+    ends = wave_ends(len(ring), rules.growth)
+    last = len(ends) - 1
+    if rules.contact != "discovered":
+        last = max(0, int(np.searchsorted(ends, one_task, side="right")) - 1)
+    plan, _ = materialise(arrival_plan(nodes, kernel, rules, ends))
+    begun = plan.coalesce(1).mapInArrow(_first_waves(ring, kernel, rules, last), ROWS)
+    tables = BucketTables(ring.layout, begun)
+    if last + 1 < len(ends):
+        later = _PlannedWaves.of(plan, ring)
+        given = Arrival(ring.facts, ring.bounds, rules, kernel, CountsInTables())
+        for number in range(last + 1, len(ends)):
+            for program in programs(given, later.wave(number), number):
+                name = f"wave {number}, {type(program).__name__}"
+                tables.play(program, name, progress)
+        later.release()
+    tables.play(_Finish(ring.bounds), "arrivals", progress)
+    release(plan)
+    overlay.known = [tables.constant(KNOWN)]
+    overlay.own(tables.release)
+    by_kind = [(kind.label, int(sent)) for kind, sent in zip(Kind, _messages(tables), strict=True)]
+    overlay.arrived = schemas.local_table(nodes.sparkSession, by_kind, schemas.ARRIVAL_MESSAGES)
     return overlay
 
 
-def _small(nodes: DataFrame, underlay: Underlay, rules: ArrivalRules) -> PastryOverlay:
-    """The overlay of nodes that all arrive in one task."""
-    kernel = underlay.kernel
-    overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
-    ring, bounds, folder = overlay.ring, overlay.ring.bounds, overlay.ring.layout.folder
+def _first_waves(
+    ring: BucketRing, kernel: Kernel, rules: ArrivalRules, last: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the kernel that plays the waves up to `last`; it leaves the tables of all buckets."""
+    facts, bounds, folder = ring.facts, ring.bounds, ring.layout.folder
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
         if rows is None:
             return
-        states = grown(rows, kernel, rules)
-        for bucket, (first, last) in enumerate(itertools.pairwise(bounds.tolist())):
-            table = {"leaves": states.leaves[first:last], "cells": states.cells[first:last]}
-            yield pack_row(bucket, CONSTANT, True, KNOWN, table, folder)
-        caused = {"messages": states.messages.sum(axis=0)}
-        yield pack_row(0, CONSTANT, True, _MESSAGES, caused)
+        # the nodes of later waves are in the ring already, and know nobody
+        known, columns = facts.ring, ring_of(rows, kernel, *_PLANNED)[1]
+        wave, rank, contact = _positions(known, *columns)
+        wave = np.where(wave <= last, wave, -1)
+        *_, done = grow(known, wave, rank, contact, rules, kernel)
+        for bucket, (first, end) in enumerate(itertools.pairwise(bounds.tolist())):
+            states = done.states
+            yield pack_row(
+                bucket, bucket, True, LEAVES, {"leaves": states.leaves[first:end]}, folder
+            )
+            yield pack_row(bucket, bucket, True, CELLS, {"cells": states.cells[first:end]}, folder)
+        yield pack_row(0, 0, True, MESSAGES, {"messages": done.messages})
 
-    plan = arrival_plan(nodes, kernel, rules, wave_ends(nodes.count(), rules.growth))
-    made, _ = materialise(ring.layout.place(plan.coalesce(1).mapInArrow(run, ROWS)))
-    overlay.known = [made.where(F.col("name") == KNOWN)]
-    (counted,) = made.where(F.col("name") == _MESSAGES).select("data").toArrow().column("data")
-    messages = unpack(counted.as_buffer())["messages"].tolist()
-    by_kind = [(kind.label, messages[kind]) for kind in Kind]
-    overlay.arrived = schemas.local_table(nodes.sparkSession, by_kind, schemas.ARRIVAL_MESSAGES)
-    overlay.own(made)
-    return overlay
+    return run
 
 
-#: The table of the messages that the arrivals have caused, by kind.
-_MESSAGES = "arrival messages"
-
-
-def _messages_by_kind(states: DataFrame) -> DataFrame:
-    """`schemas.ARRIVAL_MESSAGES`."""
-    sums = states.agg(*(F.sum(F.get("messages", kind)).alias(kind.label) for kind in Kind))
-    counted = [
-        F.struct(F.lit(kind.label).alias("kind"), F.col(kind.label).alias("messages"))
-        for kind in Kind
-    ]
-    return sums.select(F.inline(F.array(counted)))
-
-
-def waves_of_states(
-    nodes: DataFrame,
-    underlay: Underlay,
-    rules: ArrivalRules,
-    progress: Progress | None = None,
-    one_task: int = _ONE_TASK,
-) -> Iterator[DataFrame]:
-    """The states (:data:`LETTER`) after the waves of one task, and after each wave from then on.
-
-    Each is materialised, and released when the next is asked for; the last one is the caller's.
+def grown(rows: pa.Table, kernel: Kernel, rules: ArrivalRules) -> Grown:
+    """Return the overlay after the last of the waves of some nodes.
 
     Parameters
     ----------
-    one_task : int
-        Waves up to this many nodes are one task's; the states do not depend on it.  With contact
-        ``discovered`` all are: a search asks any node for a row of its table, dozens of times.
+    rows : pyarrow.Table
+        :data:`ARRIVALS`: all nodes of the first waves.
     """
-    ends = wave_ends(nodes.count(), rules.growth)
-    if rules.contact == "discovered":
-        one_task = int(ends[-1])
-    first = max(0, int(np.searchsorted(ends, one_task, side="right")) - 1)
-    context = nodes.sparkSession.sparkContext
-    count = max(2, context.defaultParallelism)
-    buckets = Buckets(rules, underlay.kernel, count, progress)
-    plan, _ = materialise(arrival_plan(nodes, underlay.kernel, rules, ends))
-    states, _ = materialise(_grown_in_one_task(plan, underlay.kernel, rules, first, count))
-    for wave in range(first + 1, len(ends)):
-        yield states
-        overlay = _laid_out(states, underlay, rules)
-        arriving = plan.where(F.col("wave") == wave)
-        after = buckets.arrive(overlay, states, arriving)
-        overlay.release()
-        release(states)
-        states = buckets.maintain(after, wave)
-    release(plan)
-    yield states
+    known, columns = ring_of(rows, kernel, *_PLANNED)
+    *_, done = grow(known, *_positions(known, *columns), rules, kernel)
+    return done
+
+
+def _positions(
+    known: Ring, wave: np.ndarray, rank: np.ndarray, contact: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return columns of a plan with positions for the numbers of contacts, -1 for nobody."""
+    asks = np.flatnonzero(contact >= 0)
+    position = np.full(len(known), -1, dtype=np.int64)
+    position[asks] = known.positions(contact[asks])
+    return wave, rank, position
+
+
+@dataclass(frozen=True)
+class _PlannedWaves:
+    """All waves, for the tasks of Spark; picklable.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Distributed arrays, sorted by wave and position: ``position, rank, contact``.
+    ends : ndarray of int64
+        Where each wave ends in them.
+    """
+
+    names: tuple[str, ...]
+    ends: np.ndarray
+
+    @classmethod
+    def of(cls, plan: DataFrame, ring: BucketRing) -> _PlannedWaves:
+        """Give every executor the waves of a plan (:data:`ARRIVALS`), once."""
+        rows = plan.select("node", *_PLANNED).toArrow()
+        node, wave, rank = (rows.column(name).to_numpy() for name in ("node", "wave", "rank"))
+        contact = pc.coalesce(rows.column("contact"), rows.column("node")).to_numpy()
+        position, asked = (ring.facts.positions(one) for one in (node, contact))
+        order = np.lexsort((position, wave))
+        ends = np.cumsum(np.bincount(wave))
+        names = distribute_arrays(
+            plan.sparkSession,
+            position=position[order],
+            rank=rank[order],
+            contact=asked[order],
+        )
+        return cls(tuple(names), ends)
+
+    def wave(self, number: int) -> _PlannedWave:
+        """Return the nodes of a wave."""
+        return _PlannedWave(self, number)
+
+    def release(self) -> None:
+        """Free the disk that the arrays take."""
+        discard_arrays(*self.names)
+
+
+@dataclass(frozen=True)
+class _PlannedWave:
+    """See `wave.Wave`."""
+
+    waves: _PlannedWaves
+    number: int
+
+    def _column(self, name: str) -> np.ndarray:
+        first, last = np.r_[0, self.waves.ends][self.number : self.number + 2]
+        return open_array(name)[first:last]
+
+    @property
+    def arriving(self) -> np.ndarray:
+        return self._column(self.waves.names[0])
+
+    @property
+    def order(self) -> np.ndarray:
+        return self._column(self.waves.names[1])
+
+    @property
+    def contact(self) -> np.ndarray:
+        return self._column(self.waves.names[2])
+
+    @functools.cached_property
+    def live(self) -> np.ndarray:
+        return np.sort(open_array(self.waves.names[0])[: self.waves.ends[self.number]])
+
+
+@dataclass(frozen=True)
+class _Finish:
+    """Makes tables that routing reads of the tables that arrivals have written."""
+
+    bounds: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        tables[KNOWN] = {**tables[LEAVES], **tables[CELLS]}
+        del tables[LEAVES], tables[CELLS]
+        return {}
+
+
+def _messages(tables: BucketTables) -> np.ndarray:
+    """Return how many messages of each kind all buckets' nodes have sent."""
+    rows = read_rows(tables.rows(MESSAGES).toArrow().to_batches())
+    return sum((row.read()["messages"] for row in rows), start=np.zeros(len(Kind), dtype=np.int64))
 
 
 def arrival_plan(
@@ -197,49 +280,3 @@ def arrival_plan(
         draws.bits(rules.seed, "contact", "node").alias("drawn"),
     )
     return placed.coalesce(1).mapInArrow(run, ARRIVALS)
-
-
-def _grown_in_one_task(
-    plan: DataFrame, kernel: Kernel, rules: ArrivalRules, last: int, buckets: int
-) -> DataFrame:
-    """The states after wave `last`: :data:`LETTER`."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = read_partition(batches)
-        if rows is not None:
-            yield from state_letters(grown(rows, kernel, rules), kernel, buckets)
-
-    return plan.where(F.col("wave") <= last).coalesce(1).mapInArrow(run, LETTER)
-
-
-def grown(rows: pa.Table, kernel: Kernel, rules: ArrivalRules) -> States:
-    """What nodes know after the last of their waves.
-
-    Parameters
-    ----------
-    rows : pyarrow.Table
-        :data:`ARRIVALS`: all nodes of the first waves.
-    """
-    contact = pc.coalesce(rows.column("contact"), rows.column("node"))  # wave 0 asks nobody
-    rows = rows.set_column(rows.column_names.index("contact"), "contact", contact)
-    known, (wave, rank, asked) = ring_of(rows, kernel, "wave", "rank", "contact")
-    *_, done = waves(known, wave, rank, known.positions(asked), rules, kernel)
-    return done.states
-
-
-def _laid_out(
-    states: DataFrame, underlay: Underlay, rules: ArrivalRules, owned: tuple[DataFrame, ...] = ()
-) -> PastryOverlay:
-    """The overlay of some states."""
-    kernel = underlay.kernel
-
-    def knowledge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            letters = read_letters([batch], kernel)
-            if letters is not None:
-                everybody = np.arange(len(letters.content))
-                some = letters.states(everybody, rules.leaf_set, rules.b)
-                yield some.to_knowledge(everybody, kernel).to_arrow()
-
-    known = states.mapInArrow(knowledge, KNOWLEDGE)
-    return PastryOverlay.of_knowledge(known, underlay, rules.b, rules.leaf_set, owned)

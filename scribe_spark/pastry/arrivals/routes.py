@@ -134,7 +134,7 @@ def hop(states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys) -> tuple[
     met : Met
     """
     size, onward, met = len(states.known), [], []
-    for start in range(0, len(at), _MESSAGES):
+    for start in range(0, max(1, len(at)), _MESSAGES):
         some = np.arange(start, min(start + _MESSAGES, len(at)))
         next_, message, dead = _hop_of_some(states, is_alive, at[some], keys.take(some))
         onward.append(next_)

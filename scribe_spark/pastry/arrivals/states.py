@@ -14,7 +14,6 @@ import numpy as np
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import offsets_of
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets
 from scribe_spark.pastry.routing_table import RoutingTables
@@ -44,15 +43,12 @@ class States:
         each nearest first; then :data:`NONE`.  In a small ring a node is on both sides.
     cells : ndarray of int32, shape (n, rows, 2**b)
         Entries of the routing tables, as positions in `known`, or :data:`NONE`.
-    messages : ndarray of int64, shape (n, kinds)
-        How many messages of each :class:`Kind` each node has caused.
     """
 
     known: Ring
     own: np.ndarray
     leaves: np.ndarray
     cells: np.ndarray
-    messages: np.ndarray
 
     @classmethod
     def empty(cls, known: Ring, own: np.ndarray, leaf_set: int, b: int) -> States:
@@ -63,7 +59,6 @@ class States:
             own,
             np.full((len(own), leaf_set), NONE, dtype=np.int32),
             np.full(shape, NONE, dtype=np.int32),
-            np.zeros((len(own), len(Kind)), dtype=np.int64),
         )
 
     @property

@@ -16,8 +16,8 @@ from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.states import NONE, live_only
 from scribe_spark.pastry.living.arrival import arrival_order, arrive, split_in_waves
-from scribe_spark.pastry.living.leaf_exchange import exchange_leaf_sets
 from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.living.player import Player
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
@@ -93,7 +93,7 @@ def play_events(
     to = goodbyes[at, column]
     tally.send("goodbye", state.alive[to], events.leave[at], to)
     # 2. recoveries; who knows no live node any more arrives
-    waves = [alone[None] for alone in recover(state, events.recover, kernel, tally)]
+    waves = [alone[None] for alone in recover(state, events.recover, rules, kernel, tally)]
     # 3. arrivals
     ordered = arrival_order(state, events.arrive, number, rules)
     live = len(state.live()) + len(waves)
@@ -118,7 +118,9 @@ def _check(state: OverlayState, number: int, events: Events) -> None:
         raise ImpossibleRound(number, "a node has two events")
 
 
-def recover(state: OverlayState, nodes: np.ndarray, kernel: Kernel, tally: Tally) -> np.ndarray:
+def recover(
+    state: OverlayState, nodes: np.ndarray, rules: WorldRules, kernel: Kernel, tally: Tally
+) -> np.ndarray:
     """Nodes come back together, with their old routing tables; who could not, by nodeId.
 
     All see the state before.  Each takes what its live last known leaves and their leaf sets offer,
@@ -147,5 +149,5 @@ def recover(state: OverlayState, nodes: np.ndarray, kernel: Kernel, tally: Tally
     take_cells(states, kernel, to, new)
     take_leaves(states, to, new)
     told = to[holds_leaf(states, to, new)]
-    exchange_leaf_sets(state, np.union1d(told, back), tally)
+    Player(state, rules, kernel, tally).exchange_leaf_sets(np.union1d(told, back))
     return nodes[~is_back]

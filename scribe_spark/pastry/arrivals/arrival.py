@@ -1,0 +1,35 @@
+"""The arrival of a wave: its programs, one after the other.
+
+References
+----------
+JSAC 2002, Section II.B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scribe_spark.engine import Program
+from scribe_spark.pastry.arrivals.announcements import Announce
+from scribe_spark.pastry.arrivals.exchange import Exchange
+from scribe_spark.pastry.arrivals.introductions import Introduce
+from scribe_spark.pastry.arrivals.join_messages import JoinMessages
+from scribe_spark.pastry.arrivals.maintenance import AskRows, TakeRows
+from scribe_spark.pastry.arrivals.wave import Arrival, Wave
+
+__all__ = ["arrival", "maintenance"]
+
+
+def arrival(given: Arrival, wave: Wave) -> Iterator[Program]:
+    """Yield the programs by which a wave arrives in an overlay that has nodes."""
+    yield JoinMessages(given, wave)
+    yield Announce(given, wave)
+    yield Exchange(given)
+    if given.rules.introduce:
+        yield Introduce(given, wave)
+
+
+def maintenance(given: Arrival, wave: Wave, purpose: str, number: int) -> Iterator[Program]:
+    """Yield the programs of one maintenance of all routing tables; see `AskRows`."""
+    yield AskRows(given, wave, purpose, number)
+    yield TakeRows(given, wave)
