@@ -9,7 +9,6 @@ tasks share a disk it names a file instead, which the tasks map into memory.
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -36,6 +35,7 @@ from scribe_spark.engine.program import Program, Tables, deliver, merge_inbox
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import describe_jobs, materialise_and_read, release
 from scribe_spark.runtime.master import is_local
+from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.tricks import enabled
 
 __all__ = ["CONSTANT", "ROWS", "BucketTables", "Layout", "pack_row", "read_rows"]
@@ -77,7 +77,7 @@ class Layout:
         self.partitions = min(partitions, buckets)
         self.folder: str | None = None
         if enabled("mapped_tables") and is_local(str(spark.sparkContext.master)):
-            self.folder = tempfile.mkdtemp(prefix="scribe_spark-tables-")
+            self.folder = str(scratch_folder())
 
     def place(self, frame: DataFrame) -> DataFrame:
         """Return rows of :data:`ROWS`, those of a bucket in one partition."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from scribe_spark.report.page import Report, fill_template
@@ -137,8 +138,13 @@ def line_words(label: str, line: pd.Series) -> str:
     known = line.dropna()
     first, last = as_text(float(known.iloc[0])), as_text(float(known.iloc[-1]))
     least, most = as_text(float(known.min())), as_text(float(known.max()))
-    text = f"{label[:1].upper()}{label[1:]}: {first} in round {known.index[0]}, {last} in round"
-    return f"{text} {known.index[-1]}, between {least} and {most}."
+    text = f"{label[:1].upper()}{label[1:]}: {first} in"
+    if len(known) == 1:
+        return f"{text} round {known.index[0]}."
+    if known.min() == known.max():
+        return f"{text} rounds {known.index[0]} to {known.index[-1]}."
+    text = f"{text} round {known.index[0]}, {last} in round {known.index[-1]}"
+    return f"{text}, between {least} and {most}."
 
 
 def distribution_words(counts: pd.Series, across: str) -> str:
@@ -186,14 +192,18 @@ def draw_rounds(
                 look["markevery"] = -(-len(line) // 10)
                 look["marker"] = look["marker"] if number >= len(STYLES) else None
             axes.plot(line.index, line.to_numpy(), label=label, clip_on=False, zorder=3, **look)
-        top = max(float(line.max()) for line in lines.values() if line.notna().any())
-        axes.set_ylim(0, top * 1.08 or 1)
+        values = np.concatenate([line.dropna().to_numpy(dtype=float) for line in lines.values()])
+        axes.set_ylim(0, values.max() * 1.08 or 1)
         axes.set_xlabel(across)
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        # of one round too
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+        whole = bool((values == np.round(values)).all())
+        steps = [1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10]
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=steps, integer=whole, min_n_ticks=1))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short_number(round(v, 9))))
         if legend and len(lines) > 1:
-            axes.legend(frameon=False, fontsize=7)
+            # lines that it must cover stay pale below it
+            axes.legend(fontsize=7, facecolor="white", edgecolor="none", framealpha=0.8)
         told = [
             Line(
                 label,

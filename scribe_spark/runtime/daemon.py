@@ -5,22 +5,57 @@ Python reads the directories of Spark's archives again for the one, thousands of
 at all that the kernels' libraries are made of for the other: a fifth of a second in all, which is
 most of what a small task costs.  Here archives are read once, and the libraries are loaded before
 workers are forked, and frozen.
+
+A worker whose task is cancelled finds that Spark has hung up.  pyspark prints a traceback then,
+which reaches the terminal by the JVM, whatever the driver has silenced; here the worker just ends.
 """
 
 from __future__ import annotations
 
 import gc
+import os
+import sys
+import traceback
 import zipimport
+from types import SimpleNamespace
+from typing import IO, Any
 
 import numpy  # noqa: F401
 import pandas  # noqa: F401
 import pyarrow  # noqa: F401
-import pyspark.sql.functions  # noqa: F401
+import pyspark.daemon
+import pyspark.sql.functions
 import scipy.sparse.csgraph  # noqa: F401
-from pyspark.daemon import manager
+
+#: What a worker meets where Spark has hung up.
+_HUNG_UP = (ConnectionError, EOFError)
+
+
+def end_where_spark_hangs_up() -> None:
+    """Have pyspark's workers in this process say nothing where nobody listens any more."""
+    work = pyspark.daemon.worker_main
+
+    def serve(infile: IO[bytes], outfile: IO[bytes]) -> None:
+        try:
+            work(infile, outfile)
+        finally:
+            try:
+                outfile.flush()
+            except _HUNG_UP:
+                os._exit(1)
+
+    def print_exc() -> None:
+        if not isinstance(sys.exception(), _HUNG_UP):
+            traceback.print_exc()
+
+    pyspark.daemon.worker_main = serve
+    told: Any = SimpleNamespace(print_exc=print_exc, format_exc=traceback.format_exc)
+    pyspark.daemon.traceback = told
+
 
 if __name__ == "__main__":
     # a session's archives do not change
     zipimport.zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
+    end_where_spark_hangs_up()
     gc.freeze()
-    manager()
+    pyspark.daemon.manager()

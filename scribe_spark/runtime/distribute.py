@@ -5,18 +5,17 @@ A file is shared by all Python workers of a machine; a broadcast variable would 
 
 from __future__ import annotations
 
-import atexit
 import errno
 import functools
 import os
-import shutil
-import tempfile
 import uuid
 from pathlib import Path
 
 import numpy as np
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
+
+from scribe_spark.runtime.scratch import scratch_folder
 
 __all__ = ["discard_arrays", "distribute_arrays", "open_array"]
 
@@ -29,8 +28,7 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
 
     To be freed with :func:`discard_arrays`.
     """
-    folder = Path(tempfile.mkdtemp(prefix="scribe_spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch until then
+    folder = scratch_folder()  # executors fetch until the end
     unique = uuid.uuid4().hex
     paths = [folder / f"{name}-{unique}.npy" for name in arrays]
     for path, array in zip(paths, arrays.values(), strict=True):

@@ -13,13 +13,14 @@ from pathlib import Path
 import pyspark
 
 from scribe_spark.errors import InputError, one_line
+from scribe_spark.runtime.scratch import SCRATCH
 
 __all__ = ["blame_environment", "check_environment", "given_environment", "jvm_locale"]
 
-_HOME, _SCRATCH, _ARGUMENTS = "SPARK_HOME", "SPARK_LOCAL_DIRS", "PYSPARK_SUBMIT_ARGS"
+_HOME, _ARGUMENTS = "SPARK_HOME", "PYSPARK_SUBMIT_ARGS"
 
 #: What else may keep a session from being made, the likeliest first.
-_SUSPECTS = (_ARGUMENTS, "SPARK_CONF_DIR", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", _SCRATCH, _HOME)
+_SUSPECTS = (_ARGUMENTS, "SPARK_CONF_DIR", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", SCRATCH, _HOME)
 
 #: The last of the arguments: that of a session, not of a script.
 _SHELL = "pyspark-shell"
@@ -54,8 +55,8 @@ def check_environment() -> None:
     """
     if _HOME in os.environ:
         _check_home(os.environ[_HOME])
-    if os.environ.get(_SCRATCH):
-        _check_scratch(os.environ[_SCRATCH])
+    if os.environ.get(SCRATCH):
+        _check_scratch(os.environ[SCRATCH])
     if _ARGUMENTS in os.environ:
         _check_arguments(os.environ[_ARGUMENTS])
 
@@ -115,7 +116,7 @@ def _check_scratch(folders: str) -> None:
                 file.write(b"room")
         except (OSError, ValueError) as error:
             remedy = f"{folder!r} cannot be written ({one_line(error)}); name folders that can be"
-            raise InputError(_SCRATCH, folders, remedy) from None
+            raise InputError(SCRATCH, folders, remedy) from None
 
 
 def _check_arguments(text: str) -> None:

@@ -19,6 +19,7 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.master import on_this_machine
+from scribe_spark.runtime.scratch import SCRATCH
 
 __all__ = ["full_disk", "is_full_disk", "scratch_folders"]
 
@@ -36,8 +37,8 @@ _SIGN = re.compile("|".join(dict.fromkeys(map(re.escape, _WORDS))))
 #: Bytes; with less than this a disk counts as full (a task that fails takes back what it wrote).
 _LITTLE = 16 << 20
 
-#: Where Spark's scratch folders are set, and what stands for those of executors elsewhere.
-_SCRATCH, _ELSEWHERE = "SPARK_LOCAL_DIRS", Path("an executor's")
+#: What stands for the scratch folders of executors elsewhere.
+_ELSEWHERE = Path("an executor's")
 
 #: What Spark says where a task that writes a table fails.
 _WRITING = "TASK_WRITE_FAILED"
@@ -75,7 +76,7 @@ def full_disk(
     if found is None or found in written:
         return f"out = {out!r}: takes no more ({reason}); make room there, {_GO_ON}"
     return (
-        f"{_SCRATCH} = {str(found)!r}: takes no more ({reason}); make room there, or name another "
+        f"{SCRATCH} = {str(found)!r}: takes no more ({reason}); make room there, or name another "
         f"folder, {_GO_ON}"
     )
 
@@ -88,7 +89,7 @@ def scratch_folders(spark: SparkSession) -> list[Path]:
     context = spark.sparkContext
     if not on_this_machine(str(context.master)):
         return []
-    found = os.environ.get(_SCRATCH) or context.getConf().get("spark.local.dir")
+    found = os.environ.get(SCRATCH) or context.getConf().get("spark.local.dir")
     folders = [Path(folder) for folder in (found or "").split(",") if folder]
     if not folders:
         with suppress(Exception):  # the JVM may have ended

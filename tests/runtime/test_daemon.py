@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import subprocess
 import sys
 import zipimport
 
@@ -36,3 +37,51 @@ def test_a_worker_at_its_task(spark):
 
 def test_a_local_session_has_such_workers(spark):
     assert spark.conf.get("spark.python.daemon.module") == "scribe_spark.runtime.daemon"
+
+
+#: Workers of pyspark's daemon, and Spark, which has hung up: what each ends with, and its stderr.
+WORKERS = """
+import os, socket, subprocess, sys, tempfile
+import pyspark.daemon
+from scribe_spark.runtime.daemon import end_where_spark_hangs_up
+
+def half(infile, outfile):
+    outfile.write(b"rows")
+
+def failing(infile, outfile):
+    half(infile, outfile)
+    sys.exit(-1)
+
+def wrong(infile, outfile):
+    1 / 0
+
+os.environ["PYTHON_WORKER_FACTORY_SECRET"] = ""
+for task, authenticated in ((half, True), (failing, True), (half, False), (wrong, True)):
+    with tempfile.TemporaryFile("w+") as told:
+        if not (worker := os.fork()):
+            os.dup2(told.fileno(), 2)
+            pyspark.daemon.worker_main = task
+            end_where_spark_hangs_up()
+            ours, spark = socket.socketpair()
+            spark.close()
+            try:
+                pyspark.daemon.worker(ours, authenticated)
+            except BaseException:  # as the daemon's loop does
+                pyspark.daemon.traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+        told.seek(0)
+        print(code, told.read().splitlines()[-1:])
+"""
+
+
+def test_workers_where_spark_has_hung_up_say_nothing_of_it():
+    """pyspark would print BrokenPipeError's traceback, and the JVM would hand it on."""
+    done = subprocess.run([sys.executable, "-c", WORKERS], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        *("1 []", "1 []"),  # a task that was cancelled
+        "0 []",  # a worker that nobody waits for any more
+        "0 ['ZeroDivisionError: division by zero']",
+    ], done.stderr

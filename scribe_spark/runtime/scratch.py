@@ -1,0 +1,31 @@
+"""Folders for files that the driver and its tasks share, in Spark's scratch folder."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["SCRATCH", "scratch_folder"]
+
+#: The environment variable that names Spark's scratch folders, separated by commas.
+SCRATCH = "SPARK_LOCAL_DIRS"
+
+
+def scratch_folder() -> Path:
+    """Make an empty folder, which is deleted when this process ends, if not before.
+
+    It is in the first of the user's scratch folders: who has no room in the system's folder for
+    temporary files names another one so, and there is no second variable to be set.
+    """
+    first = os.environ.get(SCRATCH, "").split(",")[0] or None
+    if first is not None:
+        with suppress(OSError):  # Spark makes it too; of executors elsewhere it may be theirs only
+            os.makedirs(first, exist_ok=True)
+        first = first if os.access(first, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="scribe_spark-", dir=first))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
