@@ -93,6 +93,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
+def undrawn_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the figures out of a world's page, twenty of them, where a test looks at tables."""
+    monkeypatch.setattr("scribe_spark.report.world.draw_rounds", lambda *_, **__: "<svg/>")
+
+
+@pytest.fixture
 def with_graphframes(spark: SparkSession) -> None:
     """Skip a test where GraphFrames' Python or JVM half is missing."""
     pytest.importorskip("graphframes", reason="GraphFrames' Python half is not installed")

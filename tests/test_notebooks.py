@@ -33,6 +33,7 @@ def test_every_notebook_is_run_here():
     assert {path.name for path in BOOKS.glob("*.py")} == NOTEBOOKS
 
 
+@pytest.mark.slow
 def test_quick_start(run):
     names = run("quick_start.py", nodes="60", groups="3")
     largest = {row["system"]: row for row in names["largest"].collect()}

@@ -108,7 +108,8 @@ def test_what_was_registered_may_use_any_field(call):
 
 def test_defaults_and_files_are_taken(call, tmp_path):
     assert call("run", "--growth", "1.25", "--limit", "64", "--dry-run") == (0, "")
-    (tmp_path / "c.toml").write_text("growth = 2.0\nlimit = 5\n")
+    small = "transit_domains = 2\ntransit_size = 2\nstub_size = 2\n"
+    (tmp_path / "c.toml").write_text(f"{small}growth = 2.0\nlimit = 5\n")
     assert call("run", "--config", "c.toml", "--dry-run") == (0, "")
     assert call("topology", "--config", "c.toml") == (0, "")
 

@@ -164,7 +164,7 @@ def sources(
     config: type[Sectioned] = RunConfig,
     out: str = RUN_OUT,
 ) -> tuple[dict[str, Any], dict[str, Any], Execution]:
-    """What a file and flags say of the config, by flat names; the execution.
+    """Read what a file and flags say of the config, by flat names, and of the execution.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def open_session(execution: Execution, nodes: int, estimated_work: int) -> Itera
 
 
 def _checked(make: Callable[..., Any], *given: Any) -> Any:
-    """What `make` returns, made only where Java is as Spark needs it."""
+    """Return what `make` makes, called only where Java is as Spark needs it."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has started the JVM
         check_java()
     return make(*given)

@@ -21,7 +21,7 @@ Config = RunConfig | WorldConfig | ReferenceTreeConfig
 
 @dataclass(frozen=True)
 class _Use:
-    """What some fields are for.
+    """Some fields, and when they change anything.
 
     Attributes
     ----------

@@ -79,7 +79,7 @@ def refuse_long_names(out: str) -> None:
 
 
 def local_contents(out: str) -> tuple[list[str], Callable[[str], str]]:
-    """What is in a local folder (nothing if there is none), and a reader of its texts by name.
+    """List a local folder (nothing if there is none); the names, and a reader of texts by name.
 
     Raises
     ------

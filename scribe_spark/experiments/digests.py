@@ -122,7 +122,7 @@ def _file_digest(files: Files, status: FileStatus) -> str:
 
 
 def find_changed_file(files: Files, url: str, recorded: Mapping[str, str]) -> str | None:
-    """What is wrong with a table's files, such as ``part-0.parquet is missing``; None if nothing.
+    """Compare a table's files with its record; ``part-0.parquet is missing``, None if all agree.
 
     Raises
     ------

@@ -91,7 +91,7 @@ class StoredFolder:
             raise InputError("out", self.out, f"cannot be used ({one_line(error)})") from None
 
     def names(self) -> list[str]:
-        """What is in the folder; empty if there is none.
+        """List the folder; empty if there is none.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class StoredFolder:
         return json.loads(self.read_text(name))
 
     def verify_text(self, name: str, digest: str) -> str | None:
-        """What is wrong with a text; None if it is what was written.
+        """Compare a text with its digest; what is wrong with it, None if nothing is.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class StoredFolder:
         return None if digests.text_digest(text) == digest else "it has changed"
 
     def verify_table(self, name: str, record: Mapping[str, Any]) -> str | None:
-        """What is wrong with a table; None if it is what was written.
+        """Compare a table with its record; what is wrong with it, None if nothing is.
 
         Raises
         ------

@@ -98,7 +98,7 @@ class Owner:
 
 
 def _processes() -> str:
-    """Where process ids are valid; empty where the system does not tell."""
+    """Return the name of the space of process ids; empty where the system does not tell."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"

@@ -62,7 +62,7 @@ def non_default(resolved: Mapping[str, Any], defaults: Mapping[str, Any]) -> dic
 
 
 def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
-    """Where something is made, and with what: ``execution, versions, machine``."""
+    """Return where something is made and with what: ``execution, versions, machine``."""
     return {
         "execution": {
             "out": execution.out,

@@ -106,6 +106,6 @@ def read_manifest(out: str, read: Callable[[str], str]) -> Any:
 
 
 def others_contents(names: Iterable[str], owner: Owner) -> list[str]:
-    """What of a folder's contents only another command than `owner` leaves."""
+    """Return those of a folder's contents that only another command than `owner` leaves."""
     theirs = {name for other in OWNERS for name in other.contents} - set(owner.contents)
     return [name for name in names if name in theirs or ("=" in name and not owner.points)]

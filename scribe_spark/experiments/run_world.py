@@ -275,7 +275,7 @@ def saved_places(number: int) -> tuple[str, str]:
 
 
 def _system(measure: str) -> str:
-    """What a measure is of."""
+    """Return the system that a measure is of."""
     if is_of_groups(measure):
         return SCRIBE
     return SYSTEM if measure in LIVE_TREE_MEASURES else schemas.PASTRY

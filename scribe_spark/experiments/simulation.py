@@ -257,7 +257,7 @@ class Simulation:
 
     @stage
     def systems(self) -> list[Multicast]:
-        """What every multicast system hands over, in the order of their registry."""
+        """Trees and deliveries of every multicast system, in the order of their registry."""
         return [system.build(self) for system in systems_of_run(self.config.trees.variants)]
 
     @property

@@ -35,7 +35,7 @@ __all__ = ["PointResult", "SweepKind", "sweep_kind"]
 
 @dataclass(frozen=True)
 class PointResult:
-    """What is known of a point that has been run.
+    """The numbers of a point that has been run, and its rounds if it is a world.
 
     Attributes
     ----------

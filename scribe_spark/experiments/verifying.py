@@ -38,7 +38,7 @@ _NO_MANIFEST = f"has no {MANIFEST}: it holds nothing that can be verified"
 
 @dataclass
 class Verified:
-    """What has been looked at in a folder, and in the folders of its points and runs.
+    """The tables and texts of a folder and of those inside it, looked at.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Verified:
 
 @dataclass
 class _Records:
-    """What a manifest records: name -> record or digest; and the folders inside."""
+    """A manifest's records of tables and digests of texts, by name; and the folders inside."""
 
     finished: bool
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -180,7 +180,7 @@ def _readout(
     bound: str,
     at: Callable[[Histogram, np.ndarray], np.ndarray],
 ) -> Readout:
-    """What is told of curves: how many things have x, or x as a bound."""
+    """Make the read-out of curves: how many things have x, or x as a bound."""
     x, y = (title.partition(" (")[0] for title in (spec.x, spec.y))
     lines = [
         Line(
@@ -272,7 +272,7 @@ def _legend(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def _describe(spec: FigureSpec, curves: Sequence[Curve]) -> str:
-    """What the curves show, in a sentence each."""
+    """Describe the curves, in a sentence each."""
     if not curves:
         return "No data."
     if spec.kind == "ranks":

@@ -55,7 +55,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """What one figure of the paper shows.
+    """One figure of the paper: its axes, curves and quoted values.
 
     Attributes
     ----------

@@ -65,7 +65,7 @@ def subtree_sizes(tree: GroupTree) -> np.ndarray:
 
 
 def layers(parent: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Where the nodes of a forest are across: leaves side by side, others above their children.
+    """Place the nodes of a forest across: leaves side by side, others above their children.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ __all__ = ["as_mapping", "facts", "origin", "phases", "settings"]
 
 
 def facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What was run, in a few words."""
+    """Tell in a few words what was run."""
     config = {**as_mapping(manifest.get("config")), **as_mapping(manifest.get("resolved"))}
     times = (phase.get("seconds") for phase in _phase_list(manifest))
     took = [float(seconds) for seconds in times if is_number(seconds)]

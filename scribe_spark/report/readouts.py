@@ -161,7 +161,7 @@ def exactly(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 @dataclass(frozen=True)
 class Readout:
-    """What is told along an axis: the values of all lines at one x.
+    """The values of all lines at one x, told along an axis.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ class Drawing:
 
     @property
     def words(self) -> str:
-        """Where each line begins and ends, and what is known of it."""
+        """Tell where each line begins and ends, and what is known of it."""
         return " ".join(self._line(label, line) for label, line in self.lines.items())
 
     def _line(self, label: str, line: pd.Series) -> str:

@@ -180,7 +180,7 @@ def _word(value: Any) -> str:
 
 
 def _describe(lines: Sequence[_Line], axis: str, values: Sequence[Any]) -> str:
-    """Where each line starts and ends."""
+    """Tell where each line starts and ends."""
     sentences = []
     for line in lines:
         known = [(x, y) for x, y in zip(values, line.values, strict=True) if y is not None]

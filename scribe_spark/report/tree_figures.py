@@ -20,7 +20,7 @@ _NARROW, _WIDE = 236.0, 380.0
 
 @dataclass(frozen=True)
 class RunTrees:
-    """What trees are drawn from.
+    """The tables that trees are drawn from.
 
     Attributes
     ----------

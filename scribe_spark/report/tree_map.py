@@ -229,7 +229,7 @@ def _places(
 
 
 def _scattered(tree: GroupTree, chart: _Map) -> tuple[np.ndarray, np.ndarray]:
-    """Where nodes are: at their router; those of one router in a ring around it."""
+    """Place nodes at their router; those of one router in a ring around it."""
     at = chart.index(tree.router)
     x, y = chart.x[at].copy(), chart.y[at].copy()
     for router in np.unique(at).tolist():

@@ -48,7 +48,7 @@ def edge(x: tuple[float, float], y: tuple[float, float], depth: int) -> str:
 
 
 def node_words(tree: GroupTree, index: int, children: int) -> list[Words]:
-    """What a node is."""
+    """Describe a node."""
     node, is_root = tree.node[index], tree.parent[index] < 0
     return [
         (f"node {node}, the root" if is_root else f"node {node}", ""),

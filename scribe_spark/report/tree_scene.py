@@ -196,7 +196,7 @@ def _above(frame: pd.DataFrame, before: pd.DataFrame) -> np.ndarray:
 
 
 def _places(frame: pd.DataFrame, before: pd.DataFrame, order: dict[int, float]) -> dict[int, float]:
-    """Where nodes are across, siblings in the order that they have had, new ones last."""
+    """Place nodes across, siblings in the order that they have had, new ones last."""
     above = _above(frame, before)
     rank = np.array([order.get(int(node), np.inf) for node in frame["node"]])
     by_rank = np.empty(len(frame))
@@ -274,7 +274,7 @@ def _panel(
 
 
 def _kind(row: tuple, is_cut_off: bool, is_known: bool) -> tuple[str, str]:
-    """What a node is drawn as, and in words."""
+    """Return the mark of a node, and the words for it."""
     member = "member" if row.member else "forwarder"  # type: ignore[attr-defined]
     if not row.alive:  # type: ignore[attr-defined]
         return "dead", "died in this round"

@@ -109,7 +109,7 @@ def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
 
 
 def _draw(panel: Panel, table: pd.DataFrame) -> tuple[str, str]:
-    """What a panel says in words, and its drawing."""
+    """Describe a panel in words, and draw it."""
     lines = _lines(panel, table)
     words = " ".join(
         distribution_words(line, panel.across) if panel.across else line_words(label, line)
@@ -134,7 +134,7 @@ def _value(table: pd.DataFrame, number: int, name: str) -> float | None:
 
 
 def line_words(label: str, line: pd.Series) -> str:
-    """Where a line begins and ends, and its extremes."""
+    """Tell where a line begins and ends, and its extremes."""
     known = line.dropna()
     first, last = as_text(float(known.iloc[0])), as_text(float(known.iloc[-1]))
     least, most = as_text(float(known.min())), as_text(float(known.max()))

@@ -17,7 +17,7 @@ _POOL = "concurrent-jobs"
 
 
 class Submit(Protocol):
-    """What :func:`concurrent_jobs` gives."""
+    """The call that :func:`concurrent_jobs` gives."""
 
     def __call__(self, work: Callable[..., Any], *given: Any, **named: Any) -> Future[Any]: ...
 

@@ -74,7 +74,7 @@ def blame_environment(error: Exception) -> InputError | None:
 
 
 def jvm_locale() -> dict[str, str]:
-    """What the JVM's environment has to say otherwise, so that it names files as Python does."""
+    """Return what the JVM's environment needs, so that it names files as Python does."""
     return {"LC_ALL": "C.UTF-8"} if os.environ.get("LC_ALL") in _ASCII else {}
 
 

@@ -82,7 +82,7 @@ def interrupted() -> bool:
 
 
 def exit_code() -> int:
-    """What the process ends with after an interrupt: 130 after Ctrl-C."""
+    """Return the code that the process ends with after an interrupt: 130 after Ctrl-C."""
     return 128 + (_first or signal.SIGINT)
 
 

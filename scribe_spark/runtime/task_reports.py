@@ -29,7 +29,7 @@ _WELCOME = b"go on\n"
 
 @dataclass(frozen=True)
 class Address:
-    """Where the driver listens, and what a task has to say first."""
+    """The place where the driver listens, and the word that a task has to say first."""
 
     host: str
     port: int

@@ -1,7 +1,8 @@
-"""OUT on a disk that takes no more: one line, nothing taken for whole, and on with more room."""
+"""A disk that takes no more: one line, nothing taken for whole, and on with more room."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,15 +12,21 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-SMALL = (
-    *("--nodes=300", "--groups=10", "--transit-domains=2", "--transit-size=2"),
-    *("--stubs-per-transit=2", "--stub-size=5", "--master=local[1]"),
+NETWORK = (
+    *("--nodes=300", "--transit-domains=2", "--transit-size=2", "--stubs-per-transit=2"),
+    *("--stub-size=5", "--groups=10"),
 )
 
-#: Commands, and the KiB on which each of them fails half-way.
+#: Commands, and the KiB of OUT's disk on which each of them fails half-way.
 COMMANDS = {
-    "run": (("run",), 80),
+    "run": (("run", *NETWORK), 80),
+    "sweep": (("sweep", *NETWORK, "--set=b=2,4"), 200),
+    "world": (("world", *NETWORK, "--generator=churn", "--lifetime=20", "--rounds=4"), 150),
+    "tree": (("reference-tree", "--hosts=10,20", "--connections=100"), 16),
 }
+
+#: The KiB of the disk of Spark's scratch folder.
+SCRATCH = 40
 
 
 @pytest.fixture
@@ -38,20 +45,49 @@ def resize(disk: Path, kib: int) -> None:
     subprocess.run(["mount", "-o", f"remount,size={kib}k", str(disk)], check=True)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_full_disk(disk, name):
-    command, kib = COMMANDS[name]
-    program = [sys.executable, "-m", "scribe_spark.cli", *command, *SMALL, f"--out={disk}/x"]
-    resize(disk, kib)
-    done = subprocess.run(program, capture_output=True, text=True, timeout=600)
+def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "scribe_spark.cli", *arguments],
+        env=os.environ | environment, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+
+
+def check_refusal(done: subprocess.CompletedProcess[str], start: str) -> None:
+    """One line, whatever was under way; Spark and its tasks say nothing."""
     *progress, last = done.stderr.splitlines()
     assert done.returncode == 1, done.stderr
-    assert last.startswith(f"scribe-spark: error: out = '{disk}/x")
+    assert last.startswith(f"scribe-spark: error: {start}")
     assert "takes no more (No space left on device); make room there" in last
-    assert not any("ERROR" in line or "Traceback" in line for line in progress)
+    assert last.endswith("then the same command with --resume goes on")
+    assert not any("ERROR" in line or "Traceback" in line for line in progress), done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_outs_disk_is_full(disk, name):
+    command, kib = COMMANDS[name]
+    program = (*command, "--master=local[1]", f"--out={disk}/x")
+    resize(disk, kib)
+    check_refusal(call(*program), f"out = '{disk}/x")
+    told = call("verify", f"{disk}/x")
+    assert told.returncode == 0, told.stderr  # what the manifest names is whole
+    assert told.stdout.endswith("not finished: --resume goes on\n")
     resize(disk, 16_000)
-    done = subprocess.run([*program, "--resume"], capture_output=True, text=True, timeout=600)
+    done = call(*program, "--resume")
     assert done.returncode == 0, done.stderr
-    verify = [sys.executable, "-m", "scribe_spark.cli", "verify", f"{disk}/x"]
-    done = subprocess.run(verify, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
+    told = call("verify", f"{disk}/x")
+    assert told.stdout.endswith("all as written\n"), told.stderr
+
+
+@pytest.mark.parametrize("name", ["run", "sweep", "world"])
+def test_the_disk_of_sparks_scratch_folder_is_full(disk, name, tmp_path):
+    command, _ = COMMANDS[name]
+    program = (*command, "--master=local[1]", f"--out={tmp_path}/x")
+    resize(disk, SCRATCH)
+    check_refusal(call(*program, SPARK_LOCAL_DIRS=str(disk)), f"SPARK_LOCAL_DIRS = '{disk}'")
+    told = call("verify", f"{tmp_path}/x")
+    assert told.stdout.endswith("not finished: --resume goes on\n"), told.stderr
+    resize(disk, 900_000)
+    done = call(*program, "--resume", SPARK_LOCAL_DIRS=str(disk))
+    assert done.returncode == 0, done.stderr
+    told = call("verify", f"{tmp_path}/x")
+    assert told.stdout.endswith("all as written\n"), told.stderr

@@ -117,6 +117,7 @@ def test_every_configuration_is_recorded(golden, flags):
     assert tables == set(recorded.columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tiny"])
 def test_same_results(spark, tmp_path, name):
     recorded = read_recorded(digests.SMALL, digests.MENDED)
@@ -127,7 +128,10 @@ def test_same_results(spark, tmp_path, name):
         assert 0 in joins.column("probes").to_pylist()
 
 
-@pytest.mark.parametrize("name", ["world_access", "world_contact_discovered"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("world_access", marks=pytest.mark.slow), "world_contact_discovered"],
+)
 def test_same_worlds(spark, tmp_path, name):
     recorded = read_recorded(digests.PLAYED, digests.MENDED)
     out = digests.run_config(name, tmp_path, spark, 2)

@@ -128,31 +128,37 @@ def table(out, name) -> pd.DataFrame:
     return pd.read_parquet(out / "tables" / name)
 
 
-def test_a_run_is_the_same_however_many_rounds_a_job_plays(spark, tmp_path, monkeypatch):
+@pytest.mark.slow
+@pytest.mark.usefixtures("undrawn_rounds")
+def test_a_run_is_the_same_however_many_rounds_a_job_plays(simulation, tmp_path, monkeypatch):
     """One job for all; saved after each, and interrupted; rounds that cannot be reported."""
+
+    def play(name: str, told: Stops) -> None:
+        how = Execution(out=str(tmp_path / name), resume=True)
+        run_world(simulation.spark, CONFIG, how, told, simulation)
+
     module = sys.modules[run_world.__module__]
     monkeypatch.setattr(module, "SAVE_EVERY", LONG)
     told = Stops()
-    run_world(spark, CONFIG, Execution(out=str(tmp_path / "one")), told)
+    play("one", told)
     lines = [line for line in told.lines if "live nodes" in line]
     assert [line.split(":")[0] for line in lines] == [f"  round {number}" for number in range(7)]
     monkeypatch.setattr(module, "SAVE_EVERY", 0.0)
-    out = tmp_path / "each"
     for after in ("round 2:", "round 5:"):
         with pytest.raises(KeyboardInterrupt):
-            run_world(spark, CONFIG, Execution(out=str(out), resume=True), Stops(after))
+            play("each", Stops(after))
     told = Stops()
-    run_world(spark, CONFIG, Execution(out=str(out), resume=True), told)
+    play("each", told)
     assert any("goes on with round 5" in line for line in told.lines)
     monkeypatch.setattr(module, "SAVE_EVERY", LONG)
     monkeypatch.setattr(sys.modules["scribe_spark.runtime.task_reports"], "_WELCOME", b"other\n")
     told = Stops()
-    run_world(spark, CONFIG, Execution(out=str(tmp_path / "unheard")), told)
+    play("unheard", told)
     assert [line for line in told.lines if "live nodes" in line]
     for name in ("rounds", "publications", "memberships", "watched_trees"):
         first = table(tmp_path / "one", name)
         assert len(first)
-        assert table(out, name).equals(first)
+        assert table(tmp_path / "each", name).equals(first)
         assert table(tmp_path / "unheard", name).equals(first)
 
 

@@ -317,10 +317,11 @@ def test_what_a_world_leaves(spark, finished):
     assert len(list((finished / "figures").glob("round-*.svg"))) == 8
 
 
+@pytest.mark.usefixtures("undrawn_rounds")
 def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[run_world.__module__], "SAVE_EVERY", 0.0)
     out = tmp_path / "out"
-    for after in ("round 1:", "round 3:", "round 4:"):
+    for after in ("round 1:", "round 4:"):
         with pytest.raises(KeyboardInterrupt):
             play(spark, out, Stops(after), resume=True)
     told = Stops()
