@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from xdist.scheduler import LoadFileScheduling
 
 from scribe_spark.config import Execution
 from scribe_spark.runtime import interrupts
@@ -42,10 +46,33 @@ SLOW = (
 )
 
 
+@functools.cache
+def plays_all_cases(file: Path) -> bool:
+    """Whether a file has tests of all random cases (`worlds`), which are made once a process."""
+    return re.search(r"^(import|from) worlds\b", file.read_text(), re.MULTILINE) is not None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files of tests."""
+    """Order the files of tests: what one worker plays together, then the slowest."""
     places = {name: place for place, name in enumerate(SLOW)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        return not plays_all_cases(item.path), places.get(item.path.stem, len(places))
+
+    items.sort(key=place)
+
+
+class ByFile(LoadFileScheduling):
+    """A file of tests to each worker in turn; all files that share random cases to one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "worlds" if plays_all_cases(ROOT / file) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Return the scheduler of ``--dist loadfile``."""
+    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

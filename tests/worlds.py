@@ -385,6 +385,7 @@ def edges(spark: SparkSession) -> DataFrame:
     return blocks.materialise(blocks.union_tables(grown).repartition("parent"))[0]
 
 
+@functools.cache
 def deliveries(spark: SparkSession, source: str) -> DataFrame:
     """``group, node, hops, delay_us`` of a message that each group's source multicasts.
 

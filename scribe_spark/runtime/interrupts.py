@@ -130,8 +130,7 @@ def in_thread(work: Callable[..., T], *given: Any) -> T:
 
     done: list[T] = []
     failed: list[BaseException] = []
-
-    ended = threading.Event()  # a thread whose join() was interrupted counts as ended
+    ended = threading.Event()
 
     def call() -> None:
         try:
@@ -141,22 +140,24 @@ def in_thread(work: Callable[..., T], *given: Any) -> T:
         finally:
             ended.set()
 
+    came = False
+
     def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
         _note(number)
-        raise KeyboardInterrupt
 
     thread = threading.Thread(target=call, daemon=True, name=getattr(work, "__name__", "work"))
-    try:
-        with _handling(interrupt):
-            thread.start()
-            while not ended.wait(_AGAIN):  # a signal that another thread got wakes nobody
-                pass
-    except KeyboardInterrupt:
+    with _handling(interrupt):
+        thread.start()
+        while not came and not ended.wait(_AGAIN):
+            pass
+    if came:
         last = time.monotonic() + _PATIENCE
-        while not ended.is_set() and time.monotonic() < last:
+        end_processes()
+        while not ended.wait(_ENDING) and time.monotonic() < last:
             end_processes()  # one may be started yet
-            ended.wait(_ENDING)
-        raise
+        raise KeyboardInterrupt
     if failed:
         raise failed[0]
     return done[0]
@@ -181,13 +182,13 @@ def interruptible(spark: Any) -> Iterator[None]:
             _note(number)
         # a call that came back with an error is what we wanted: let the cleaning up be
         unwinding = number == signal.SIGALRM and sys.exc_info()[0] is not None
-        if not unwinding:
-            if not canceller.is_alive():
-                canceller = threading.Thread(target=_cancel, args=(spark,), daemon=True)
-                canceller.start()
-            if not _in_call(frame):
-                raise KeyboardInterrupt
+        if not unwinding and not canceller.is_alive():
+            canceller = threading.Thread(target=_cancel, args=(spark,), daemon=True)
+            canceller.start()
         signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+        # again until we are left: what is raised in a destructor is dropped
+        if not unwinding and not _in_call(frame):
+            raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:

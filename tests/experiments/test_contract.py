@@ -123,6 +123,7 @@ def test_rows_of_the_trees(tables):
     assert (heard["hops"] >= 1).all()
 
 
+@pytest.mark.slow
 def test_every_variant_is_a_tree_and_reaches_every_member_once(grown):
     tables = {name: grown.table(name).toPandas() for name in ("groups", "tree_edges", "deliveries")}
     roots = tables["groups"].set_index("group")["root"]
@@ -146,6 +147,7 @@ def test_every_variant_is_a_tree_and_reaches_every_member_once(grown):
             assert roots[group] not in parent
 
 
+@pytest.mark.slow
 def test_numbers_of_the_variants(grown):
     values = {row["name"]: row["value"] for row in grown.metrics()}
     extra = grown.table("extra_joins").toPandas()

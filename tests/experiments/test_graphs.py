@@ -21,6 +21,7 @@ def rows(frame, *columns: str) -> Counter:
     return Counter(map(tuple, frame.select(*columns).collect()))
 
 
+@pytest.mark.slow
 def test_the_trees_are_the_tree_edges(grown):
     trees = grown.simulation.trees
     found = rows(trees.edges, "src", "dst", "system", "group")
@@ -47,6 +48,7 @@ def test_the_trees_of_systems_that_were_not_saved(spark):
     ]
 
 
+@pytest.mark.slow
 def test_the_overlays_edges_are_leaf_sets_and_the_routing_table(grown):
     overlay = grown.simulation.overlay
     found = [tuple(row) for row in overlay.edges.collect()]
@@ -66,6 +68,7 @@ def test_the_overlays_edges_are_leaf_sets_and_the_routing_table(grown):
         assert (by_place[node, 1], by_place[after, -1]) == (after, node)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["topology", "overlay", "trees"])
 def test_the_page_has_the_columns(grown, graph):
     found = getattr(grown.simulation, graph)
@@ -77,6 +80,7 @@ def test_the_page_has_the_columns(grown, graph):
         assert columns == kinds
 
 
+@pytest.mark.slow
 def test_the_trees_as_a_graphframe(grown, with_graphframes):
     graph = grown.simulation.trees.graphframe()
     tree = graph.filterEdges("system = 'scribe' AND group = 1").dropIsolatedVertices()

@@ -9,8 +9,9 @@ from arriving import Arrivals, arrivals, as_snapshot, grow, oracle_snapshot
 from oracle.living.arrival import arrive
 from oracle.living.compare import differences
 from oracle.living.measures import wrong_leaf_sets
+from seeds import seeds
 
-SEEDS = [*range(60), *(pytest.param(n, marks=pytest.mark.slow) for n in range(60, 120))]
+SEEDS = seeds(range(120), 60)
 BUCKETS = (1, 2, 7)
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts")
 

@@ -9,6 +9,7 @@ from oracle.reference_tree.dht import Dht
 from oracle.reference_tree.host_tree import tree_from_nothing
 from oracle.reference_tree.reconfiguration import reconfigure as reconfigure_plainly
 from oracle.reference_tree.search import find_neighbours
+from seeds import seeds
 
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.reference_tree import ReferenceTree
@@ -21,7 +22,7 @@ from scribe_spark.reference_tree.reconfiguration import (
 from scribe_spark.reference_tree.rings import Rings
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
-SEEDS = [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 300))]
+SEEDS = seeds(range(300), 60)
 
 
 def keysets(case: Case, hosts: list[int], number: dict[int, int]) -> Rings:

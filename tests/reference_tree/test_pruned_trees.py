@@ -7,11 +7,12 @@ import random
 
 import numpy as np
 import pytest
+from seeds import seeds
 
 from scribe_spark.reference_tree.lineages import depths
 from scribe_spark.reference_tree.pruned_trees import PrunedTrees, Subscribers
 
-SEEDS = range(300)
+SEEDS = seeds(range(300), 100)
 
 
 def random_tree(rng: random.Random, hosts: int) -> list[int]:

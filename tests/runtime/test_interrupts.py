@@ -165,6 +165,36 @@ def test_a_second_one_ends_everything_at_once():
     assert (done.returncode, done.stderr) == (130, "the last words\n")
 
 
+#: A session without jobs, and an object that is interrupted while it is deleted.
+DELETED = """
+from types import SimpleNamespace
+context = SimpleNamespace(setLogLevel=print, cancelAllJobs=lambda: None)
+spark = SimpleNamespace(sparkContext=context)
+
+class Deleted:
+    def __del__(self):
+        signal_me(signal.SIGINT)
+        time.sleep(0.1)
+
+try:
+    with interruptible(spark):
+        Deleted()
+        try:
+            time.sleep(30)
+        finally:
+            time.sleep(1)
+            print("cleaned up")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_that_comes_into_a_destructor_is_not_lost():
+    """Python drops what is raised there; and cleaning up is not interrupted again."""
+    done = ended(DELETED)
+    assert done.stdout.splitlines()[-2:] == ["cleaned up", "interrupted"], done.stderr
+
+
 def test_a_thread_gives_back_what_it_made_and_what_it_raised():
     done = ended("""
 print(in_thread(divmod, 7, 2))

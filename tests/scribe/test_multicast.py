@@ -24,7 +24,9 @@ def expected(one: worlds.World, source: str) -> list[tuple]:
     return sorted((group, node, *got) for group, all_ in sent.items() for node, got in all_.items())
 
 
-@pytest.mark.parametrize("source", ["root", "routed", "direct"])
+@pytest.mark.parametrize(
+    "source", ["root", "routed", pytest.param("direct", marks=pytest.mark.slow)]
+)
 def test_deliveries_equal_the_oracle(spark, source):
     found = deliveries(spark, source)
     assert sum(bool(mine) for mine in found.values()) > 150

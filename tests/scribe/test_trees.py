@@ -27,7 +27,11 @@ def edges(spark) -> dict[int, list[tuple]]:
     return worlds.by_seed(map(tuple, table.collect()), 0, 1, 2)
 
 
-@pytest.mark.parametrize("buckets", [1, 2, 7])
+#: One for all nodes, many of few nodes; two in between are slow tests.
+BUCKETS = [1, pytest.param(2, marks=pytest.mark.slow), 7]
+
+
+@pytest.mark.parametrize("buckets", BUCKETS)
 def test_trees_in_process_equal_the_oracle(buckets):
     cases = [one for one in worlds.worlds() if one.case.keys]
     assert len(cases) >= 200
@@ -40,7 +44,7 @@ def test_trees_in_process_equal_the_oracle(buckets):
     assert many > 50
 
 
-@pytest.mark.parametrize("buckets", [1, 2, 7])
+@pytest.mark.parametrize("buckets", BUCKETS)
 def test_deliveries_in_process_equal_the_oracle(buckets):
     """Every member gets the message once, after the hops and the delay of its path."""
     delivered = 0

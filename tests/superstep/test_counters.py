@@ -36,7 +36,7 @@ def test_a_thousand_rounds_at_flat_memory(spark):
 
 
 def test_counters_equal_those_counted_in_python(spark):
-    counters = run_counters(spark, 20, 14)
+    counters = run_counters(spark, 20, 9)
     found = {row["node"]: row["value"] for row in counters.rows().collect()}
-    assert found == counted_in_python(20, 14)
+    assert found == counted_in_python(20, 9)
     counters.release()

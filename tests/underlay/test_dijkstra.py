@@ -60,9 +60,10 @@ def test_order_of_links_and_names_of_routers_do_not_matter():
         )
 
 
-def test_the_seeded_tie_chooses_paths_of_least_weight():
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_the_seeded_tie_chooses_paths_of_least_weight(every):
     other = 0
-    for one in worlds.worlds():
+    for one in worlds.worlds()[::every]:
         case = one.case
         delay_us, pred = worlds.route_matrices(case, "seeded", 1)
         for s in case.routers:
@@ -72,7 +73,7 @@ def test_the_seeded_tie_chooses_paths_of_least_weight():
                 assert sum(case.links[link][1] for link in links) == delay_us[s, v]
         assert np.array_equal(pred, worlds.route_matrices(case, "seeded", 1)[1])
         other += not np.array_equal(pred, worlds.route_matrices(case, "seeded", 2)[1])
-    assert other > 50  # another seed breaks ties another way
+    assert other > 50 / every  # another seed breaks ties another way
 
 
 def test_weights_and_delays_of_any_scale_give_the_same_routes():

@@ -100,13 +100,14 @@ def alike(one: worlds.World) -> worlds.World:
     return worlds.world(replace(one.case, links=dict.fromkeys(one.case.links, (1, 3000))))
 
 
+@pytest.mark.parametrize("every", [6, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("limit", [1, 1024])
-def test_routing_state_is_the_same(monkeypatch, limit):
+def test_routing_state_is_the_same(monkeypatch, limit, every):
     arrays: dict[str, np.ndarray] = {}
     for module in (hops, protocol):
         monkeypatch.setattr(module, "open_array", arrays.__getitem__)
     monkeypatch.setattr(HopKernel, "all_pairs_limit", limit)
-    for one in map(alike, worlds.worlds()[::2]):
+    for one in map(alike, worlds.worlds()[::every]):
         expected = one.knowledge.to_arrow()
         name = f"{limit} {one.base}"
         arrays[f"routers {name}"] = one.kernel.routers

@@ -127,6 +127,7 @@ def test_messages_are_routed_by_what_nodes_know_now(simulation):
         world.release()
 
 
+@pytest.mark.slow
 def test_the_live_nodes_are_an_overlay_of_their_own(simulation):
     """Routes end where those of the world do; Scribe's trees reach every member."""
     config = CONFIG.replace(repair="eager", maintenance_period=2)

@@ -6,6 +6,7 @@ import random
 from itertools import pairwise
 
 import pytest
+from seeds import seeds
 
 from .cases import Case, random_case
 from .dht import Dht
@@ -14,7 +15,7 @@ from .paths import joining_subtree, multicast_edges
 from .search import Rules, find_neighbours
 from .tree import explicit_tree, reference_tree
 
-SEEDS = range(150)
+SEEDS = seeds(range(150), 50)
 
 
 def path_to_root(tree: HostTree, host: int) -> list[int]:

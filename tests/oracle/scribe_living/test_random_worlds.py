@@ -149,6 +149,7 @@ def test_worlds_do_not_depend_on_the_order_of_the_rows_of_events(seed: int) -> N
     assert [differences(a, b) for a, b in pairs] == [[]] * world.rounds
 
 
+@pytest.mark.slow
 def test_worlds_are_of_many_kinds() -> None:
     """The generator has what the other tests are about."""
     worlds = [random_world(seed) for seed in SEEDS]
