@@ -8,8 +8,6 @@ its ... leaf set, and routing table".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +16,7 @@ from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, once_a_bucket
-from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.cell_offers import take_cells, take_rows
 from scribe_spark.pastry.arrivals.exchange import GAINED
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
@@ -30,8 +28,6 @@ __all__ = ["Announce"]
 #: Kinds of messages.  A row of the arrived node's table goes once to each bucket that has nodes of
 #: it, and is for all of them.
 _ANNOUNCEMENT, _ROW = "announcement", "row"
-
-_CELLS = 2**20  # offers made at once
 
 
 @dataclass(frozen=True)
@@ -80,11 +76,10 @@ class Announce(WaveProgram):
         states = self.states(bucket, tables, LEAVES, CELLS)
         came = inbox[_ANNOUNCEMENT]
         index, arrived = came[AT] - states.first, came["arrived"]
-        with ThreadPoolExecutor(1) as pool:  # no leaf set depends on a table
-            filled = pool.submit(self._fill_cells, states, index, arrived, inbox.get(_ROW))
-            take_leaves(states, index, arrived)
-            gained = came[AT][holds_leaf(states, index, arrived)]
-            filled.result()
+        take_leaves(states, index, arrived)
+        gained = came[AT][holds_leaf(states, index, arrived)]
+        # no leaf set depends on a table, nor a table on a leaf set
+        self._fill_cells(states, index, arrived, inbox.get(_ROW))
         tables[GAINED] = {"node": distinct(np.r_[tables[GAINED]["node"], gained])}
 
     def _fill_cells(
@@ -92,30 +87,5 @@ class Announce(WaveProgram):
     ) -> None:
         """Fill cells with nodes that are announced."""
         if rows is not None:
-            for node, position, cell in _told_by_rows(states, rows):
-                take_cells(states, self.given.kernel, node, position, cell)
+            take_rows(states, self.given.kernel, rows["sender"], rows["row"], rows["entries"])
         take_cells(states, self.given.kernel, index, arrived)
-
-
-def _told_by_rows(
-    states: States, rows: Columns
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield what the nodes in rows that have come are told about the others of their row.
-
-    Yields
-    ------
-    index, position, cell : ndarray of int64, shape (m,)
-        Who is told (an index into `States.own`) of whom (a position), and where the latter belongs
-        in the former's table: they share the row's digits and no more.
-    """
-    base = 2**states.b
-    first, last = states.first, states.first + len(states.own)
-    at_once = max(1, _CELLS // base**2)
-    for start in range(0, len(rows[AT]), at_once):
-        some = slice(start, start + at_once)
-        entries, sender = rows["entries"][some], rows["sender"][some]
-        told = (entries >= first) & (entries < last) & (entries != sender[:, None])
-        pairs = told[:, :, None] & (entries >= 0)[:, None, :] & ~np.eye(base, dtype=bool)
-        one, column, of = np.nonzero(pairs)
-        index = entries[one, column].astype(np.int64) - first
-        yield index, entries[one, of].astype(np.int64), rows["row"][some][one] * base + of

@@ -24,7 +24,7 @@ def arrival(given: Arrival, wave: Wave) -> Iterator[Program]:
     """Yield the programs by which a wave arrives in an overlay that has nodes."""
     yield JoinMessages(given, wave)
     yield Announce(given, wave)
-    yield Exchange(given)
+    yield Exchange(given, wave)
     if given.rules.introduce:
         yield Introduce(given, wave)
 

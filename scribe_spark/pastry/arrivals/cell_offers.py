@@ -15,7 +15,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["NOBODY", "cells_of", "scored", "scores", "take_cells"]
+__all__ = ["NOBODY", "cells_of", "scored", "scores", "take_cells", "take_rows"]
 
 _OFFERS = 2**20  # offers looked at together
 _POSITION = 31  # bits of a position, below those of a delay
@@ -58,6 +58,45 @@ def take_cells(
     return changed
 
 
+def take_rows(
+    states: States, kernel: Kernel, sender: np.ndarray, row: np.ndarray, entries: np.ndarray
+) -> None:
+    """Offer the nodes of rows of others' tables to one another; writes `states.cells`.
+
+    Parameters
+    ----------
+    sender, row : ndarray of int64, shape (m,)
+        The owner of each row, a position, and the row's number.
+    entries : ndarray of int32, shape (m, 2**b)
+        The row with its owner in the column of its own digit.  Those of `states.own` take the
+        others, but for the owner: they share the row's digits and no more.
+    """
+    base, first, last = 2**states.b, states.first, states.first + len(states.own)
+    width = states.cells.shape[1] * base
+    # entries to the front, rows with as many of them together
+    count = (entries >= 0).sum(axis=1)
+    by_count = np.argsort(count, kind="stable")
+    columns = np.argsort(entries < 0, axis=1, kind="stable").astype(np.int32)
+    start = 0
+    while start < len(by_count):
+        wide = int(count[by_count[start]]) + 1  # a little wider, so that there are few blocks
+        end = int(np.searchsorted(count[by_count], wide, side="right"))
+        end = min(end, start + max(1, _OFFERS // wide**2))
+        some = by_count[start:end]
+        column = columns[some, :wide]
+        entry = np.take_along_axis(entries[some], column, axis=1)
+        told = (entry >= first) & (entry < last) & (entry != sender[some, None])
+        begin = (entry.astype(np.int64) - first) * width + row[some, None] * base
+        slot = np.where(told, begin, 0)[:, :, None] + column[:, None, :]
+        offer = np.broadcast_to(entry[:, None, :], slot.shape)
+        new = told[:, :, None] & (offer >= 0) & (states.cells.reshape(-1)[slot] != offer)
+        new &= ~np.eye(column.shape[1], dtype=bool)
+        new = np.flatnonzero(new)
+        slot, offer = slot.reshape(-1)[new], offer.reshape(-1)[new].astype(np.int64)
+        _take_nearer(states, kernel, slot, offer)
+        start = end
+
+
 def _take(
     states: States,
     kernel: Kernel,
@@ -66,26 +105,44 @@ def _take(
     cell: np.ndarray | None,
     changed: np.ndarray,
 ) -> None:
-    node = states.own[index]
-    other = position != node
-    index, position, node = index[other], position[other], node[other]
+    other = np.flatnonzero(position != states.own[index])
+    index, position = index[other], position[other]
     cell = cells_of(states, index, position) if cell is None else cell[other]
-    tables = states.cells.reshape(len(states.own), -1)
+    slot = index * (states.cells.shape[1] * states.cells.shape[2]) + cell
+    changed[_take_nearer(states, kernel, slot, position)] = True
+
+
+def _take_nearer(
+    states: States, kernel: Kernel, slot: np.ndarray, position: np.ndarray
+) -> np.ndarray:
+    """Cells take what is nearer than their entry; return the indices of the nodes, many twice.
+
+    Parameters
+    ----------
+    slot : ndarray of int64, shape (m,)
+        The cell that is offered a node, as an index into the flat `States.cells`.
+    position : ndarray of int64, shape (m,)
+        The node.
+    """
+    cells, width = states.cells.reshape(-1), states.cells.shape[1] * states.cells.shape[2]
     # 1. offers that are nearer than what the cell has
-    present = tables[index, cell].astype(np.int64)
-    filled = np.flatnonzero(present >= 0)
-    score = scores(states.known, kernel, node, position)
-    to_beat = np.full(len(score), NOBODY)
-    to_beat[filled] = scores(states.known, kernel, node[filled], present[filled])
-    nearer = score < to_beat
-    index, cell, score = index[nearer], cell[nearer], score[nearer]
+    present = cells[slot].astype(np.int64)
+    new = np.flatnonzero(present != position)
+    slot, position, present = slot[new], position[new], present[new]
+    index = slot // width
+    router, at = states.known.router, states.own[index]
+    here = router[at]
+    score = kernel.delays(here, router[position]) << _POSITION | position
+    filled = np.maximum(present, 0)
+    to_beat = kernel.delays(here, router[filled]) << _POSITION | filled
+    nearer = np.flatnonzero((score < to_beat) | (present < 0))
+    slot, score = slot[nearer], score[nearer]
     # 2. of those for one cell the nearest
-    order = np.lexsort((score, index * tables.shape[1] + cell))
-    index, cell, score = index[order], cell[order], score[order]
-    first = np.ones(len(index), dtype=bool)
-    first[1:] = (index[1:] != index[:-1]) | (cell[1:] != cell[:-1])
-    tables[index[first], cell[first]] = scored(score[first])
-    changed[index] = True
+    order = np.lexsort((score, slot))
+    slot, score = slot[order], score[order]
+    first = np.flatnonzero(np.r_[True, slot[1:] != slot[:-1]][: len(slot)])
+    cells[slot[first]] = scored(score[first])
+    return slot[first] // width
 
 
 def cells_of(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:

@@ -14,10 +14,10 @@ import numpy as np
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, once_a_bucket
-from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
+from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, lacks_leaves, take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.states import live_only
-from scribe_spark.pastry.arrivals.wave import LEAVES, NodeProgram
+from scribe_spark.pastry.arrivals.states import States, live_only
+from scribe_spark.pastry.arrivals.wave import LEAVES, WaveProgram
 
 __all__ = ["GAINED", "Exchange"]
 
@@ -30,7 +30,7 @@ _LEAF_SET, _ANSWER = "leaf set", "answer"
 
 
 @dataclass(frozen=True)
-class Exchange(NodeProgram):
+class Exchange(WaveProgram):
     """Rounds of the exchange, two supersteps each: leaf sets are sent, then they are answered.
 
     A node that is sent a leaf set by one that it has no place for answers with its own: otherwise
@@ -74,8 +74,7 @@ class Exchange(NodeProgram):
         first, last = states.first, states.first + len(states.own)
         at, column = np.nonzero((sets >= first) & (sets < last))
         receiver = sets[at, column].astype(np.int64) - first
-        offered = np.c_[sets, senders.astype(np.int32)]
-        gained = take_leaves(states, receiver, offered[at], only_new=True)
+        gained = self._take_sets(states, receiver, sets, senders, at)
         refused = ~holds_leaf(states, receiver, senders[at])
         asked, asker = receiver[refused], senders[at][refused]
         self.given.observer.count(
@@ -83,6 +82,23 @@ class Exchange(NodeProgram):
         )
         answers = live_only(self.given.is_alive, states.leaves[asked])
         return {GAINED: {AT: gained + first}, _ANSWER: {AT: asker, "leaves": answers}}
+
+    def _take_sets(
+        self,
+        states: States,
+        receiver: np.ndarray,
+        sets: np.ndarray,
+        senders: np.ndarray,
+        at: np.ndarray,
+    ) -> np.ndarray:
+        """Offer leaf sets and their senders to receivers; whose leaf set has changed: indices."""
+        different = distinct(receiver)
+        # most leaf sets are complete already: nothing of what they are sent is for them
+        lacking = np.zeros(len(states.own), dtype=bool)
+        lacking[different] = lacks_leaves(states, different, self.wave.live)
+        some = np.flatnonzero(lacking[receiver])
+        offered = np.c_[sets, senders.astype(np.int32)]
+        return take_leaves(states, receiver[some], offered[at[some]], only_new=True)
 
     def _take_answers(self, bucket: int, tables: Tables, inbox: Inbox) -> np.ndarray:
         """Nodes take the leaf sets that answer theirs; whose leaf set has changed."""

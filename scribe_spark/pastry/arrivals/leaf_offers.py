@@ -10,14 +10,12 @@ JSAC 2002, Section II.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from scribe_spark.core.arrays import distinct, offsets_of
 from scribe_spark.pastry.arrivals.states import NONE, States
 
-__all__ = ["SIDES", "holds_leaf", "places_out", "side_columns", "take_leaves"]
+__all__ = ["SIDES", "holds_leaf", "lacks_leaves", "places_out", "side_columns", "take_leaves"]
 
 LARGER, SMALLER = SIDES = (0, 1)
 
@@ -93,11 +91,8 @@ def _that_enter(
         return distinct(node[row] * size + offer[row, column])
 
     starts = range(0, len(index), at_once)
-    if len(starts) > 1:  # numpy leaves the other core free
-        with ThreadPoolExecutor(2) as pool:
-            pairs = distinct(np.concatenate(list(pool.map(enter, starts))))
-    else:
-        pairs = np.concatenate([np.empty(0, dtype=np.int64), *map(enter, starts)])
+    pairs = np.concatenate([np.empty(0, dtype=np.int64), *map(enter, starts)])
+    pairs = distinct(pairs) if len(starts) > 1 else pairs
     node, offer = np.divmod(pairs, size)
     if only_new:
         new = ~holds_leaf(states, node, offer)
@@ -123,6 +118,29 @@ def _fill_side(
     taken = np.full((len(touched), half), NONE, dtype=np.int32)
     taken[rows, order] = (own + places if side == LARGER else own - places) % size
     states.leaves[touched, columns] = taken
+
+
+def lacks_leaves(states: States, index: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """Return which leaf sets would take some live node if they were offered all: bool.
+
+    Parameters
+    ----------
+    live : ndarray of int64
+        Positions of all live nodes, ascending.
+    """
+    size, own, lacks = len(states.known), states.own[index], np.zeros(len(index), dtype=bool)
+    is_live = np.zeros(size, dtype=bool)
+    is_live[live] = True
+    # live nodes among the first so many of the ring, which is gone round twice
+    before = np.r_[0, np.cumsum(np.r_[is_live, is_live])]
+    for side in SIDES:
+        held = states.leaves[index, side_columns(states, side)]
+        last = held[:, -1]
+        out = np.where(last >= 0, places_out(states, index, last, side), size - 1)
+        first = own + 1 if side == LARGER else own + size - out
+        near = before[first + out] - before[first]
+        lacks |= near > ((held >= 0) & is_live[held]).sum(axis=1)
+    return lacks
 
 
 def holds_leaf(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:

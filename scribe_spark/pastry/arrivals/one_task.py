@@ -7,15 +7,14 @@ JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine import Program, Tables
+from scribe_spark.engine import Program
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_process import play, thread_bounds
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.arrival import arrival, maintenance
 from scribe_spark.pastry.arrivals.messages import Kind
@@ -23,13 +22,7 @@ from scribe_spark.pastry.arrivals.nearby_search import discover
 from scribe_spark.pastry.arrivals.observer import MESSAGES, CountsInTables
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States, is_node
-from scribe_spark.pastry.arrivals.wave import (
-    CELLS,
-    LEAVES,
-    Arrival,
-    Wave,
-    WaveInMemory,
-)
+from scribe_spark.pastry.arrivals.wave import Arrival, Wave, WaveInMemory, states_in_buckets
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["Grown", "grow", "programs"]
@@ -76,20 +69,11 @@ def grow(
         arrival, and whom it asks (a position in `known`), or begins to search with (contact
         ``discovered``).
     bounds : ndarray of int64, shape (B + 1,), optional
-        First positions of buckets; by default there is one.
+        First positions of buckets, each played in a thread; by default as many as pay.
     """
-    bounds = np.array([0, len(known)]) if bounds is None else bounds
+    bounds = thread_bounds(len(known)) if bounds is None else bounds
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
-    # buckets write into their parts of the whole
-    tables = [
-        Tables.of(
-            {
-                LEAVES: {"leaves": states.leaves[first:last]},
-                CELLS: {"cells": states.cells[first:last]},
-            }
-        )
-        for first, last in itertools.pairwise(bounds.tolist())
-    ]
+    tables = states_in_buckets(states, bounds)
     given = Arrival(RingInMemory(known), bounds, rules, kernel, CountsInTables())
     probes = 0
     for number in range(int(wave.max(initial=-1)) + 1):
@@ -101,7 +85,7 @@ def grow(
             probes += len(probed)
         now = WaveInMemory(arriving, rank[arriving], asked, live)
         for program in programs(given, now, number):
-            play(program, tables)
+            play(program, tables, threads=len(tables))
         messages = sum(
             (mine[MESSAGES]["messages"] for mine in tables if MESSAGES in mine),
             start=np.zeros(len(Kind), dtype=np.int64),

@@ -10,6 +10,7 @@ JSAC 2002, Section II.B.
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +32,7 @@ __all__ = [
     "Wave",
     "WaveInMemory",
     "WaveProgram",
+    "states_in_buckets",
 ]
 
 #: Tables of a bucket, a row a node: its leaf set (``leaves``), and its routing table (``cells``),
@@ -154,6 +156,15 @@ class WaveProgram(NodeProgram):
         place = np.full(len(self.given.facts.ring), LATER)
         place[self.wave.arriving] = self.wave.order
         return place
+
+
+def states_in_buckets(states: States, bounds: np.ndarray) -> list[Tables]:
+    """Return the tables of buckets that are parts of the states of all nodes, not copies."""
+    arrays = {LEAVES: states.leaves, CELLS: states.cells}
+    return [
+        Tables.of({name: {_COLUMNS[name]: array[first:last]} for name, array in arrays.items()})
+        for first, last in itertools.pairwise(bounds.tolist())
+    ]
 
 
 _COLUMNS = {LEAVES: "leaves", CELLS: "cells"}

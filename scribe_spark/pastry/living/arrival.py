@@ -66,7 +66,8 @@ def arrive(
     if state.alive.any():
         contact = contacts(state, arriving, number, rules, kernel, tally)
         place = np.argsort(arriving)
-        entering = WaveInMemory(arriving[place], place, contact[place], state.live())
+        live = np.union1d(state.live(), arriving)
+        entering = WaveInMemory(arriving[place], place, contact[place], live)
         join, *others = arrival(player.given, entering)
         # nobody knows the new nodes before their join messages have been answered
         player.play(join)

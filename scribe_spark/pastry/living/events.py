@@ -149,5 +149,6 @@ def recover(
     take_cells(states, kernel, to, new)
     take_leaves(states, to, new)
     told = to[holds_leaf(states, to, new)]
-    Player(state, rules, kernel, tally).exchange_leaf_sets(np.union1d(told, back))
+    player = Player(state, rules, kernel, tally)
+    player.exchange_leaf_sets(np.union1d(told, back), state.live())
     return nodes[~is_back]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from scribe_spark.engine import Program, Tables
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_process import play, thread_bounds
 from scribe_spark.pastry.arrivals.exchange import GAINED, Exchange
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import Between
 from scribe_spark.pastry.arrivals.routes import Found
-from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Arrival
+from scribe_spark.pastry.arrivals.wave import Arrival, WaveInMemory, states_in_buckets
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.tally import Tally
@@ -21,14 +23,14 @@ __all__ = ["Player"]
 
 
 class Player:
-    """The engine in process, on one bucket whose tables are the state of an overlay.
+    """The engine in process, on buckets whose tables are parts of the state of an overlay.
 
     Attributes
     ----------
     given : Arrival
         What all programs have in common.
-    tables : Tables
-        Programs write into the arrays of the state.
+    tables : list of Tables
+        Of each bucket; programs write into the arrays of the state.
     found : Found
         Dead nodes that live ones have met since the last :meth:`take_found`.
     """
@@ -37,20 +39,23 @@ class Player:
         self, state: OverlayState, rules: WorldRules, kernel: Kernel, tally: Tally
     ) -> None:
         states, self._tally = state.states, tally
-        bounds = np.array([0, len(states.known)])
+        self._lock = threading.Lock()
+        bounds = thread_bounds(len(states.known))
         ring = RingInMemory(states.known)
         self.given = Arrival(ring, bounds, rules, kernel, self, state.is_alive)
-        self.tables = Tables.of({LEAVES: {"leaves": states.leaves}, CELLS: {"cells": states.cells}})
+        self.tables = states_in_buckets(states, bounds)
         self.found = Found.nothing()
 
     def play(self, program: Program) -> None:
         """Play a program until nobody sends."""
-        play(program, [self.tables])
+        play(program, self.tables, threads=len(self.tables))
 
-    def exchange_leaf_sets(self, senders: np.ndarray) -> None:
-        """Play the leaf set exchange that some live nodes (positions, each once) begin."""
-        self.tables[GAINED] = {"node": senders}
-        self.play(Exchange(self.given))
+    def exchange_leaf_sets(self, senders: np.ndarray, live: np.ndarray) -> None:
+        """Play the leaf set exchange that some of the live nodes (positions) begin; they ascend."""
+        cuts = np.searchsorted(senders, self.given.bounds[1:-1])
+        for mine, nodes in zip(self.tables, np.split(senders, cuts), strict=True):
+            mine[GAINED] = {"node": nodes}
+        self.play(Exchange(self.given, WaveInMemory.of_nobody(live)))
 
     def take_found(self) -> Found:
         """Return the dead nodes that were met, and forget them."""
@@ -61,8 +66,10 @@ class Player:
         self, tables: Tables, kind: Kind, messages: int, lost: int = 0, *, between: Between
     ) -> None:
         """See `Observer.count`."""
-        self._tally.add(kind.label, messages, lost, between=between)
+        with self._lock:  # buckets are played in threads
+            self._tally.add(kind.label, messages, lost, between=between)
 
     def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
         """See `Observer.meet`."""
-        self.found = self.found.and_also(node, dead)
+        with self._lock:
+            self.found = self.found.and_also(node, dead)
