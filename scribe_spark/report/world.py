@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,9 @@ from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
 from scribe_spark.report.world_panels import GROUP_PANELS, PANELS, TREE_PANELS, Panel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "draw_rounds",
@@ -161,6 +164,17 @@ def round_style(number: int) -> dict[str, Any]:
     return {**curve_style(number), "marker": marker, "markersize": 3}
 
 
+def _place_legend(axes: Axes) -> None:
+    """Give the lines' labels a place without lines: where there is none, above all of them."""
+    legend = axes.legend(frameon=False, fontsize=7)
+    box = legend.get_window_extent()
+    paths = [line.get_path().transformed(line.get_transform()) for line in axes.lines]
+    if any(path.intersects_bbox(box, filled=False) for path in paths):
+        legend.set_loc("upper left")
+        whole, box = axes.get_window_extent(), legend.get_window_extent()
+        axes.set_ylim(0, axes.get_ylim()[1] * whole.height / (box.y0 - whole.y0 - 1))
+
+
 def draw_rounds(
     name: str,
     title: str,
@@ -202,8 +216,7 @@ def draw_rounds(
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=steps, integer=whole, min_n_ticks=1))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short_number(round(v, 9))))
         if legend and len(lines) > 1:
-            # lines that it must cover stay pale below it
-            axes.legend(fontsize=7, facecolor="white", edgecolor="none", framealpha=0.8)
+            _place_legend(axes)
         told = [
             Line(
                 label,
