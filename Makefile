@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCRIBE := $(BIN)/scribe-spark
 
-VARIABLES := NODES GROUPS SEED SEEDS OUT MASTER CONFIG PAPER BENCH ARGS
+VARIABLES := NODES GROUPS SEED SEEDS OUT MASTER CONFIG PAPER EXAMPLE BENCH ARGS
 $(foreach v,$(VARIABLES),$(eval override $(v) := $$(value $(v))))
 $(foreach v,$(VARIABLES),$(eval SCRIBE_$(v) := $$($(v))))
 export $(VARIABLES:%=SCRIBE_%)
@@ -138,8 +138,8 @@ format: $(VENV)/.lint ## Let ruff format and fix
 	$(BIN)/ruff check --fix
 
 .PHONY: docs
-docs: setup ## Write the generated pages of docs/; PAPER=out/paper also the results, BENCH=bench.json the timings
-	@set -f; $(BIN)/python -m tools.write_docs $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(BENCH),--bench $$SCRIBE_BENCH)
+docs: setup ## Write the generated pages of docs/; PAPER=out/paper also the results, EXAMPLE=out/seed2 README's example, BENCH=bench.json the timings
+	@set -f; $(BIN)/python -m tools.write_docs $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(EXAMPLE),--example "$$SCRIBE_EXAMPLE") $(if $(BENCH),--bench $$SCRIBE_BENCH)
 
 .PHONY: wheel
 wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-files, in dist/

@@ -152,3 +152,26 @@ def test_pages_that_are_named_exist():
     there = {page.name for page in ROOT.glob("docs/*.md")}
     missing = {(name, str(path)) for name, path in named if Path(name).name not in there}
     assert not missing
+
+
+def test_the_example_of_readme_is_a_run_s(tmp_path):
+    phases = [{"name": "topology", "seconds": 7.04}, {"name": "trees", "seconds": 12.26}]
+    (tmp_path / "manifest.json").write_text(json.dumps({"seed": 9, "phases": phases}))
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "figure-07-delay-penalty.svg").write_text("<svg/>")
+    made = write_docs.pages(None, [], str(tmp_path))
+    page = made[ROOT / "README.md"]
+    told = page.split("<!-- example: ")[1].split("<!-- end of example -->")[0]
+    assert told.splitlines()[1:] == [
+        "```",
+        "$ scribe-spark run --config data/paper.toml --seed 9 --out out/seed9",
+        "topology: done in 7.0 s",
+        "trees: done in 12.3 s",
+        "out/seed9",
+        "```",
+    ]
+    assert made[ROOT / "docs" / "figure-07-delay-penalty.svg"] == "<svg/>"
+    assert (
+        page.split("<!-- end of example -->")[1]
+        == ((ROOT / "README.md").read_text().split("<!-- end of example -->")[1])
+    )

@@ -1,10 +1,11 @@
 """Write the generated pages of the documentation.
 
-``python -m tools.write_docs [--paper OUT] [--bench FILE ...] [--check]``
+``python -m tools.write_docs [--paper OUT] [--example OUT] [--bench FILE ...] [--check]``
 
 Always: ``docs/tables.md`` from the schemas, ``docs/configuration.md`` from the config's fields.
 With ``--paper``, the folder that ``make paper`` wrote: ``docs/results.md``, and the table of ten
-rows in ``README.md``.  With ``--bench``, files that ``make bench`` wrote: the tables in
+rows in ``README.md``.  With ``--example``, the folder that README's example run wrote: what it
+told, and Figure 7.  With ``--bench``, files that ``make bench`` wrote: the tables in
 ``docs/performance.md``.  With ``--check`` nothing is written; a page that would change is named,
 and the exit code is 1.
 """
@@ -29,6 +30,11 @@ _RESULTS = (
     "<!-- results: written by `make docs PAPER=out/paper` -->\n",
     "<!-- end of results -->\n",
 )
+_EXAMPLE = (
+    "<!-- example: written by `make docs EXAMPLE=out/seed2` -->\n",
+    "<!-- end of example -->\n",
+)
+_FIGURE = "figure-07-delay-penalty.svg"
 _BENCHES = (
     "<!-- benchmarks: written by `make docs BENCH='bench.json ...'` -->\n",
     "<!-- end of benchmarks -->\n",
@@ -188,6 +194,18 @@ def readme_with(text: str, metrics: Sequence[Mapping[str, Any]]) -> str:
     return with_lines(text, _RESULTS, lines)
 
 
+def example_with(text: str, out: str) -> str:
+    """README.md with the command of its example run, and what each phase of it told."""
+    manifest = json.loads(Path(out, "manifest.json").read_text("utf-8"))
+    seed = manifest["seed"]
+    lines = [
+        "```",
+        f"$ scribe-spark run --config data/paper.toml --seed {seed} --out out/seed{seed}",
+    ]
+    lines += [f"{phase['name']}: done in {phase['seconds']:.1f} s" for phase in manifest["phases"]]
+    return with_lines(text, _EXAMPLE, [*lines, f"out/seed{seed}", "```"])
+
+
 def performance_with(text: str, benches: Sequence[Mapping[str, Any]]) -> str:
     """``docs/performance.md`` with its tables of benchmarks."""
     lines = [
@@ -260,17 +278,20 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:.3g}"
 
 
-def pages(paper: str | None, benches: Sequence[str]) -> dict[Path, str]:
+def pages(paper: str | None, benches: Sequence[str], example: str | None = None) -> dict[Path, str]:
     """Every generated page and what it should be."""
     made = {
         ROOT / "docs" / "tables.md": tables_page(),
         ROOT / "docs" / "configuration.md": configuration_page(),
     }
+    readme = ROOT / "README.md"
     if paper is not None:
         metrics = json.loads(Path(paper, "metrics.json").read_text("utf-8"))
-        readme = ROOT / "README.md"
         made[ROOT / "docs" / "results.md"] = results_page(metrics)
         made[readme] = readme_with(readme.read_text("utf-8"), metrics)
+    if example is not None:
+        made[readme] = example_with(made.get(readme) or readme.read_text("utf-8"), example)
+        made[ROOT / "docs" / _FIGURE] = Path(example, "figures", _FIGURE).read_text("utf-8")
     if benches:
         page = ROOT / "docs" / "performance.md"
         found = [json.loads(Path(bench).read_text("utf-8")) for bench in benches]
@@ -281,10 +302,11 @@ def pages(paper: str | None, benches: Sequence[str]) -> dict[Path, str]:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Write the generated pages of the documentation.")
     parser.add_argument("--paper", metavar="OUT", help="folder that `make paper` wrote")
+    parser.add_argument("--example", metavar="OUT", help="folder that README's example wrote")
     parser.add_argument("--bench", nargs="+", default=[], metavar="FILE", help="of `make bench`")
     parser.add_argument("--check", action="store_true", help="write nothing, name what is old")
     given = parser.parse_args(arguments)
-    made = pages(given.paper, given.bench)
+    made = pages(given.paper, given.bench, given.example)
     old = [p for p, text in made.items() if not p.exists() or p.read_text("utf-8") != text]
     for path in old:
         print(("old: " if given.check else "written: ") + str(path.relative_to(ROOT)))
