@@ -51,6 +51,7 @@ class World:
     application: Application | None = None
     results: list[ScribeResult] = field(default_factory=list)
     traffic: Traffic | None = None
+    lan_us: int | None = None
 
     def step(self, number: int, events: list[Event]) -> tuple[Snapshot, Snapshot]:
         """Kernels and oracle play a round; counts that are 0 are left out."""
@@ -85,6 +86,7 @@ class World:
             self.pastry.kernel,
             application=self.application,
             traffic=self.traffic,
+            lan_us=self.lan_us,
         )
 
 

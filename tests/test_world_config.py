@@ -75,6 +75,8 @@ BAD = [
     ("buffer", 4_097, "must be at most 4,096"),
     ("deadline", -1, "must be at least 0"),
     ("link_stress_period", -1, "must be at least 0"),
+    ("measures", "speed", "is no measure of a round; there are delay, link_stress, node_stress"),
+    ("measures", "delay", "is of no group; give groups or members"),
     ("lookups", -1, "must be at least 0"),
     ("lookups", 10**9, "must be at most 100,000,000"),
     ("detection", -1, "must be at least 0"),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from scribe_spark.config.drawn_groups import drawn_or_read, estimated_memberships
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.rounds import MOST_ROUNDS
-from scribe_spark.config.section import Flat, Section, Text
+from scribe_spark.config.section import Flat, Names, Section, Text
 from scribe_spark.errors import InputError
 
 __all__ = ["MOST_WORLD_GROUPS", "ScribeConfig"]
 
 #: Groups of a world are drawn one after the other, on the driver.
 MOST_WORLD_GROUPS = 1_000_000
+
+#: What can be measured of the multicasts of a round.
+ROUND_MEASURES = ("delay", "link_stress", "node_stress")
 
 #: What a table of members says itself: field -> its default where members are drawn.
 _DRAWN: dict[str, Any] = {"count": 0, "zipf_exponent": 1.25}
@@ -122,6 +125,23 @@ class ScribeConfig(Section):
         "every this many rounds; 0: never",
     )
 
+    measures: Names = Field(
+        default=(),
+        description="What is measured of the multicasts of each round as in a run, separated by "
+        "commas: delay (RAD, RMD, RDP), node_stress, link_stress (beside IP multicast and naive "
+        "unicast)",
+    )
+
+    @field_validator("measures")
+    @classmethod
+    def _known_measures(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Each once, in alphabetical order."""
+        for name in names:
+            if name not in ROUND_MEASURES:
+                remedy = f"is no measure of a round; there are {', '.join(ROUND_MEASURES)}"
+                raise InputError("measures", name, remedy)
+        return tuple(sorted(set(names)))
+
     @model_validator(mode="before")
     @classmethod
     def _drawn_or_read(cls, given: dict[str, Any]) -> dict[str, Any]:
@@ -133,8 +153,11 @@ class ScribeConfig(Section):
         if self.child_timeout <= self.refresh:
             remedy = f"must be more than refresh, which is {self.refresh}"
             raise InputError("child_timeout", self.child_timeout, remedy)
-        if self.access is not None and not self.has_groups:
-            raise InputError("access", self.access, "is of no group; give groups or members")
+        for name in ("access", "measures"):
+            value = getattr(self, name)
+            if value and not self.has_groups:
+                text = value if isinstance(value, str) else ",".join(value)
+                raise InputError(name, text, "is of no group; give groups or members")
         return self
 
     @property

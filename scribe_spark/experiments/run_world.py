@@ -47,6 +47,7 @@ from scribe_spark.worlds.group_measures import (
 )
 from scribe_spark.worlds.group_tables import memberships
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
+from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES, system_of
 from scribe_spark.worlds.watched_trees import all_told
 
 __all__ = ["run_world", "saved_places"]
@@ -276,6 +277,8 @@ def saved_places(number: int) -> tuple[str, str]:
 
 def _system(measure: str) -> str:
     """Return the system that a measure is of."""
+    if measure in MULTICAST_MEASURES:
+        return system_of(measure)
     if is_of_groups(measure):
         return SCRIBE
     return SYSTEM if measure in LIVE_TREE_MEASURES else schemas.PASTRY

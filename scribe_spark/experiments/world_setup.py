@@ -39,6 +39,7 @@ from scribe_spark.worlds import (
 )
 from scribe_spark.worlds.access import RIGHTS
 from scribe_spark.worlds.link_stress import LinkStress
+from scribe_spark.worlds.multicast_measures import MulticastMeasures
 from scribe_spark.worlds.watched_trees import watched_groups
 
 __all__ = [
@@ -150,8 +151,10 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     underlay = simulation.underlay
     link_stress = LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers))
     watched = watched_groups(groups, extent.initial)
+    network = underlay.links, len(underlay.routers), underlay.lan_us
     return LiveGroups(
-        *(number, keys_hi, keys_lo, lists, rules, config.world.rounds, link_stress, watched)
+        *(number, keys_hi, keys_lo, lists, rules, config.world.rounds, link_stress, watched),
+        MulticastMeasures(scribe.measures, *network),
     )
 
 

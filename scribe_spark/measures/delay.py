@@ -14,15 +14,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from scribe_spark.measures.distributions import histogram_metrics, values_of
+from scribe_spark.measures.formulas import RDP_BOUNDS, rad, rmd
 from scribe_spark.measures.group_size import group_of_rank_1
 from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, trees
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import baseline
 
 __all__ = ["DELAY", "first_copies", "group_delay", "rdp"]
-
-#: RDP is counted below these bounds.
-_BOUNDS = {"below_2_25": 2.25, "below_4": 4, "below_1": 1}
 
 
 def first_copies(deliveries: DataFrame) -> DataFrame:
@@ -76,13 +74,13 @@ def group_delay(deliveries: DataFrame, groups: DataFrame) -> DataFrame:
         of_baseline("most").alias("base_most"),
         of_baseline("reached").alias("base_reached"),
     ).where(F.col("base_reached").isNotNull())
-    mean = (F.col("total") / F.col("reached")) / (F.col("base_total") / F.col("base_reached"))
+    sums = ("total", "reached", "base_total", "base_reached")
     return both.join(F.broadcast(groups.select("group", "size")), "group", "inner").select(
         "system",
         "group",
         "size",
-        mean.alias("rad"),
-        (F.col("most") / F.col("base_most")).alias("rmd"),
+        rad(*map(F.col, sums)).alias("rad"),
+        rmd(F.col("most"), F.col("base_most")).alias("rmd"),
     )
 
 
@@ -114,7 +112,7 @@ def rdp(deliveries: DataFrame, group: int, systems: list[str]) -> dict[str, dict
     rows = ratios.groupBy("system").agg(
         (F.avg("ratio") / 1e9).alias("mean"),
         (F.percentile("ratio", 0.5) / 1e9).alias("median"),
-        *(share_below(bound).alias(name) for name, bound in _BOUNDS.items()),
+        *(share_below(bound).alias(name) for name, bound in RDP_BOUNDS.items()),
     )
     return {row["system"]: _without(row.asDict(), "system") for row in rows.collect()}
 
@@ -160,7 +158,7 @@ def _rdp_metrics() -> tuple[Metric, ...]:
         _rdp_metric("median", "x", "Median"),
         *(
             _rdp_metric(name, "of members", f"Share below {bound} of the")
-            for name, bound in _BOUNDS.items()
+            for name, bound in RDP_BOUNDS.items()
         ),
     )
 

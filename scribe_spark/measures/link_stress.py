@@ -11,14 +11,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.measures.distributions import values_of
-from scribe_spark.measures.histogram import Histogram
+from scribe_spark.measures.formulas import PACKET_NUMBERS, PacketNumber
 from scribe_spark.measures.measure import (
     Distribution,
     Found,
     Measure,
     Metric,
     RunTables,
-    Size,
     every_system,
 )
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
@@ -80,48 +79,15 @@ def packet_metrics(measure: str, figure: str, what: str, systems) -> tuple[Metri
         Which systems have these metrics.
     """
 
-    def metric(name, unit, definition, value) -> Metric:
+    def metric(name: str, number: PacketNumber) -> Metric:
         def of(found: Found, system: str) -> float | None:
             packets = found.histograms.get((system, measure))
-            return None if packets is None else value(packets, found.size)
+            return None if packets is None else number.of(packets, found.size)
 
-        return Metric(f"{measure}.{name}", unit, figure, definition, of, systems)
+        definition = number.definition.format(what=what)
+        return Metric(f"{measure}.{name}", number.unit, figure, definition, of, systems)
 
-    def per_slot(number):
-        def value(packets: Histogram, size: Size) -> float | None:
-            return number(packets, size.paper_slots) if size.has_slot_for_each_link else None
-
-        return value
-
-    slots = "the paper's link slots: core links and 100 LAN slots a router, in both directions"
-    none = "none where there are fewer slots than links"
-    return (
-        metric(
-            "mean",
-            "per slot",
-            f"Mean {what}, over {slots}; {none}.",
-            per_slot(Histogram.mean),
-        ),
-        metric(
-            "median",
-            "per slot",
-            f"Median {what}, over {slots}; {none}.",
-            per_slot(Histogram.median),
-        ),
-        metric(
-            "mean_existing",
-            "per link",
-            f"Mean {what}, over all directed links, those without a packet included.",
-            lambda packets, size: packets.mean(size.existing_links),
-        ),
-        metric(
-            "median_existing",
-            "per link",
-            f"Median {what}, over all directed links, those without a packet included.",
-            lambda packets, size: packets.median(size.existing_links),
-        ),
-        metric("max", "per link", f"Maximum {what}.", lambda packets, size: packets.max),
-    )
+    return tuple(metric(name, number) for name, number in PACKET_NUMBERS.items())
 
 
 def _messages(found: Found, system: str) -> float | None:

@@ -140,6 +140,44 @@ GROUP_PANELS = (
         {"link_stress.payload.max": "payload", "link_stress.maintenance.max": "maintenance"},
         every_round=False,
     ),
+    Panel(
+        "multicast-delay",
+        "Delay of the round's multicasts, relative to IP multicast",
+        "times",
+        {
+            "scribe.rad.median": "RAD, median",
+            "scribe.rmd.median": "RMD, median",
+            "scribe.rdp.mean": "RDP of the largest group, mean",
+        },
+    ),
+    Panel(
+        "multicast-reached",
+        "Members that the round's multicasts reach",
+        "share",
+        {"scribe.multicasts.reached": "reached"},
+    ),
+    Panel(
+        "node-stress",
+        "Entries of a node's children tables",
+        "entries",
+        {"scribe.children_entries.mean": "mean", "scribe.children_entries.max": "most"},
+    ),
+    *(
+        Panel(
+            f"multicast-links-{end}",
+            f"Packets on a link, {title}: one multicast of each group",
+            "packets",
+            {
+                f"{system}.link_stress.{end}": label
+                for system, label in (
+                    ("scribe", "Scribe"),
+                    ("ip_multicast", "IP multicast"),
+                    ("naive_unicast", "naive unicast"),
+                )
+            },
+        )
+        for end, title in (("mean_existing", "mean"), ("max", "maximum"))
+    ),
 )
 
 #: Of a world that keeps a reference tree.

@@ -71,9 +71,25 @@ class HopKernel(RouterIds):
         for rows, search in searches(graph, a):
             row, link = path_links(search.last_link, a[rows], b[rows])
             np.add.at(totals, link, packets[rows][row])
-        link = np.flatnonzero(totals)
-        sender, receiver = (graph.index[end[link]] for end in (graph.sender, graph.receiver))
-        return sender, receiver, totals[link]
+        return _used(graph, totals)
+
+    def merged_packets(
+        self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        graph = self.graph
+        totals = np.zeros(len(graph.sender), dtype=np.int64)
+        for rows, search in searches(graph, a):
+            of = tree[rows], a[rows], b[rows]
+            np.add.at(totals, merged_links(search.last_link, len(graph.place), *of), 1)
+        return _used(graph, totals)
+
+
+def _used(graph: HopGraph, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the ends of the links that carry packets, as router indices, and how many."""
+    link = np.flatnonzero(totals)
+    sender, receiver = (graph.index[end[link]] for end in (graph.sender, graph.receiver))
+    return sender, receiver, totals[link]
 
 
 @functools.lru_cache(maxsize=1)

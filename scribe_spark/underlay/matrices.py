@@ -70,6 +70,16 @@ class MatrixKernel(RouterIds):
         link = np.flatnonzero(totals)
         return *np.divmod(link, len(pred)), totals[link]
 
+    def merged_packets(
+        self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
+        pred = open_array(self.pred)
+        link, packets = np.unique(
+            merged_links(last_links(pred), len(pred), tree, a, b), return_counts=True
+        )
+        return *np.divmod(link, len(pred)), packets
+
 
 @dataclass(frozen=True)
 class MatrixUnderlay:

@@ -72,6 +72,24 @@ class Kernel(Protocol):
             Router indices of the ends of each link that carries packets, and how many.
         """
 
+    def merged_packets(
+        self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Packets on each directed core link, when the routes of each tree are merged.
+
+        Parameters
+        ----------
+        tree : ndarray of int64, shape (M,)
+            Each link of a tree carries one packet of it.
+        a, b : ndarray of int64, shape (M,)
+            Router indices: from where to where; all rows of a tree begin at one router.
+
+        Returns
+        -------
+        sender, receiver, packets : ndarray of int64, shape (L,)
+            As of :meth:`link_packets`.
+        """
+
 
 class RouterIds:
     """The part of a :class:`Kernel` that translates router ids.

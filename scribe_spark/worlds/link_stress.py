@@ -24,7 +24,14 @@ from scribe_spark.scribe.living.scribe import SCRIBE_KINDS
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.underlay.size import Size
 
-__all__ = ["KINDS", "LINK_STRESS_MEASURES", "LinkStress", "packets_on_every_link"]
+__all__ = [
+    "KINDS",
+    "LINK_STRESS_MEASURES",
+    "LinkStress",
+    "packets_between",
+    "packets_on_every_link",
+    "size_of",
+]
 
 _PAYLOAD = ("MULTICAST", "payload", "retransmission")
 _NEITHER = ("lookup",)
@@ -76,8 +83,7 @@ class LinkStress:
         ``mean_existing`` over all directed links, with the LAN links of all nodes that are alive or
         have died, and ``max``; each of ``link_stress.payload`` and ``link_stress.maintenance``.
         """
-        there = int(np.count_nonzero(overlay.alive | (overlay.died != NEVER)))
-        size = Size(there, self.routers, self.core_links)
+        size = size_of(overlay, self.routers, self.core_links)
         router = overlay.states.known.router
         found: dict[str, float] = {}
         for name, kinds in KINDS.items():
@@ -88,6 +94,12 @@ class LinkStress:
             found[f"{name}.mean_existing"] = total / size.existing_links
             found[f"{name}.max"] = float(max(part.max(initial=0) for part in packets))
         return {f"{_PREFIX}{name}": value for name, value in found.items()}
+
+
+def size_of(overlay: OverlayState, routers: int, core_links: int) -> Size:
+    """Return the size of the network: with the LAN links of all nodes that are or were alive."""
+    there = int(np.count_nonzero(overlay.alive | (overlay.died != NEVER)))
+    return Size(there, routers, core_links)
 
 
 def packets_on_every_link(
@@ -107,7 +119,13 @@ def packets_on_every_link(
     core : ndarray of int64, shape (L,)
         On the links between routers that carry some.
     """
-    sender, to = traffic.between(kinds)
+    return packets_between(*traffic.between(kinds), router, kernel)
+
+
+def packets_between(
+    sender: np.ndarray, to: np.ndarray, router: np.ndarray, kernel: Kernel
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Packets on up-links, down-links and core links, as :func:`packets_on_every_link` has them."""
     away = sender != to
     sender, to = sender[away], to[away]
     up, down = (np.bincount(node, minlength=len(router)) for node in (sender, to))

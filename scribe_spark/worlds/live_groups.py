@@ -33,6 +33,7 @@ from scribe_spark.scribe.living.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import group_measures
 from scribe_spark.worlds.link_stress import LinkStress
+from scribe_spark.worlds.multicast_measures import MulticastMeasures
 from scribe_spark.worlds.watched_trees import told_trees, tree_of
 
 __all__ = ["GroupRound", "LiveGroups", "PlayedGroups"]
@@ -64,7 +65,7 @@ class GroupRound:
     overlay : RoundResult
         Of Pastry.
     measures : dict of str to float
-        Of the groups; see :mod:`.group_measures` and :mod:`.link_stress`.
+        Of the groups; see :mod:`.group_measures`, :mod:`.link_stress`, :mod:`.multicast_measures`.
     publications : pyarrow.Table
         ``round, group, expected, in_time, late, lost, duplicates``: of the publications whose
         deadline is this round, or of all that are left after the last round.
@@ -96,6 +97,8 @@ class LiveGroups:
         In which rounds it is measured.
     watched : ndarray of int64
         Numbers of the groups whose trees are watched.
+    multicasts : MulticastMeasures
+        What is measured of the multicasts of each round.
     """
 
     numbers: np.ndarray
@@ -106,6 +109,7 @@ class LiveGroups:
     rounds: int
     link_stress: LinkStress
     watched: np.ndarray = field(default_factory=whole_numbers)
+    multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
 
     def unpack(self, tables: Mapping[str, pa.Table], known: Ring) -> PlayedGroups:
         """The groups between two rounds; without tables before the first one.
@@ -160,10 +164,12 @@ class LiveGroups:
         of_overlay, result = play_round(
             *(overlay, state, number, of_nodes, of_groups, groups, rules, self.rules, kernel),
             *(lookups, held.application, traffic),
+            self.multicasts.lan_us if self.multicasts.of_ways else None,
         )
         measures = group_measures(state, result)
         if traffic is not None:
             measures |= self.link_stress.measures(traffic, overlay, kernel)
+        measures |= self.multicasts.measures(state, result, overlay, kernel)
         due = [result.publications]
         if number == self.rounds - 1:
             due.append(publications_due(state, number, self.rules.deadline, everything=True))

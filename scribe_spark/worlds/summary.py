@@ -9,6 +9,7 @@ import pandas as pd
 from scribe_spark.worlds.group_measures import GROUP_MEASURES
 from scribe_spark.worlds.group_measures import PREFIX as GROUP_PREFIX
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
+from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 
 __all__ = ["measure_of", "measures_by_round", "summarise", "summary_units", "totals_by_number"]
@@ -16,7 +17,8 @@ __all__ = ["measure_of", "measures_by_round", "summarise", "summary_units", "tot
 #: What follows the name of a measure, where the number is not the mean over the rounds.
 _ENDINGS = (".first", ".last", ".least", ".most")
 
-#: Names of counts begin so: a round without one has 0 of it.  All measures of groups are counts.
+#: Names of counts begin so: a round without one has 0 of it.  All measures of groups are counts,
+#: but those of its multicasts.
 _COUNTS = ("messages.", GROUP_PREFIX)
 
 
@@ -24,7 +26,9 @@ def summary_units() -> dict[str, str]:
     """Every number that :func:`summarise` may make -> its unit."""
     return {
         f"{measure}{ending}": unit
-        for measure, unit in (ROUND_MEASURES | GROUP_MEASURES | LIVE_TREE_MEASURES).items()
+        for measure, unit in (
+            ROUND_MEASURES | GROUP_MEASURES | MULTICAST_MEASURES | LIVE_TREE_MEASURES
+        ).items()
         for ending in ("", *_ENDINGS)
     }
 
@@ -55,6 +59,8 @@ def measures_by_round(rounds: pd.DataFrame) -> pd.DataFrame:
     table = rounds.pivot(index="round", columns="measure", values="value").sort_index()
     # what did not occur in a round is not among its rows
     for name in table:
+        if name in MULTICAST_MEASURES:
+            continue
         if name.startswith(_COUNTS):
             table[name] = table[name].fillna(0.0)
         elif name.startswith("hops."):  # of the delivered lookups, if there are any

@@ -70,6 +70,26 @@ def test_link_packets(both):
         assert [len(part) for part in one.kernel.link_packets(a[:0], b[:0], packets[:0])] == [0] * 3
 
 
+def test_merged_packets(both):
+    kernel = both[0].kernel
+    tree = np.random.default_rng(7).integers(0, 40, 900) * 5
+    b = kernel.index(np.array(drawn(both[0], len(tree), 8)))
+    a = kernel.index(np.array(drawn(both[0], 200, 9)))[tree]  # a source a tree, some the same
+    _, pred, _ = both[1].kernel.open()
+    expected: dict[tuple[int, int], set[int]] = {}
+    for of, source, here in zip(tree.tolist(), a.tolist(), b.tolist(), strict=True):
+        while here != source:
+            before = int(pred[source, here])
+            expected.setdefault((before, here), set()).add(of)
+            here = before
+    assert max(map(len, expected.values())) > 5
+    for one in both:
+        sender, receiver, found = one.kernel.merged_packets(tree, a, b)
+        links = zip(sender, receiver, strict=True)
+        assert dict(zip(links, found, strict=True)) == {k: len(v) for k, v in expected.items()}
+        assert [len(part) for part in one.kernel.merged_packets(tree[:0], a[:0], b[:0])] == [0] * 3
+
+
 def test_path_delay(spark, both):
     rng = np.random.default_rng(5)
     given = [(n, drawn(both[0], rng.integers(1, 6), n)) for n in range(80)]

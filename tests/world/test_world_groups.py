@@ -33,6 +33,7 @@ from scribe_spark.scribe.living.round import play_round
 from scribe_spark.scribe.living.state import CAUSES, ScribeState
 from scribe_spark.worlds.group_measures import GROUP_MEASURES, group_measures, is_of_groups
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
+from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
@@ -40,6 +41,7 @@ CONFIG = WorldConfig(
     **NETWORK, nodes=80, leaf_set=8, groups=6, replicas=3, rounds=9, lookups=20, deadline=4,
     generator="mass-failure+root-failure+publications", share=0.2, event_round=2,
     delivery="reliable", publish_source="member", link_stress_period=3,
+    measures=("delay", "link_stress", "node_stress"),
 )  # fmt: skip
 
 
@@ -139,6 +141,26 @@ def link_by_link(traffic: Traffic, overlay: OverlayState, simulation: Simulation
         found[f"link_stress.{name}.mean_existing"] = total / links[0]
         found[f"link_stress.{name}.max"] = max(packets.values())
     return found
+
+
+def test_the_first_round_is_measured_as_a_run(spark, tmp_path):
+    """Perfect tables, nobody comes or goes, a publication a group: the very numbers of a run."""
+    same = {**NETWORK, "nodes": 90, "leaf_set": 8, "groups": 7, "seed": 3}
+    world = WorldConfig(
+        **same, replicas=3, rounds=1, lookups=0, generator="publications", publish_source="any",
+        measures="link_stress,delay,node_stress",
+    )  # fmt: skip
+    with experiments.run(spark, RunConfig(**same), Execution(out=str(tmp_path))) as done:
+        metrics = {metric["name"]: metric["value"] for metric in done.metrics()}
+    with Simulation(spark, network_of(world)) as simulation:
+        played = experiments.make_world(simulation, world)
+        measured = played.step()
+        played.release()
+    found = {name: measured[name] for name in measured.keys() & MULTICAST_MEASURES.keys()}
+    assert found.pop("scribe.multicasts") == 7
+    assert found.pop("scribe.multicasts.reached") == 1
+    assert len(found) > 30
+    assert found == {name: pytest.approx(metrics[name], rel=1e-12) for name in found}
 
 
 def _ordered(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:

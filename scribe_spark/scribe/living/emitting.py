@@ -86,17 +86,25 @@ def _call_join_handler(
 
 
 def _parcels(
-    scribe: Scribe, place: np.ndarray, emitted: Emitted, original: np.ndarray | None = None
+    scribe: Scribe, place: np.ndarray, emitted: Emitted, came: Parcels | None = None
 ) -> Parcels:
-    """What nodes send to children, as `Emitted` names it."""
+    """What nodes send to children, as `Emitted` names it.
+
+    Parameters
+    ----------
+    came : Parcels, optional
+        The message that has come to each node of `place`.
+    """
     new = scribe.messages.add(emitted.messages, emitted.contents)
     call, child, which = (
         emitted.parcels[name].to_numpy(dtype=np.int64) for name in ("call", "child", "message")
     )
-    message = np.r_[new, -1][which]
-    if original is not None:
-        message = np.where(which < 0, original[call], message)
-    return Parcels.of(message, *scribe.split(place[call]), child)
+    message, ends = np.r_[new, -1][which], scribe.split(place[call])
+    if came is None:
+        return Parcels.of(message, *ends, child)
+    message = np.where(which < 0, came.message[call], message)
+    delay_us = came.delay_us[call] + (scribe.delay(ends[1], child) if scribe.timed else 0)
+    return Parcels(message, *ends, child, came.hops[call] + 1, delay_us)
 
 
 def _deliver(scribe: Scribe, application: Application, parcels: Parcels, kind: str) -> Parcels:
@@ -116,13 +124,15 @@ def _deliver(scribe: Scribe, application: Application, parcels: Parcels, kind: s
     if kind == "payload":
         place = scribe.key(parcels.group, parcels.sender)
         scribe.paid.append(scribe.key(place, parcels.node)[away])
+        if scribe.timed:
+            _note_payloads(scribe, parcels.take(np.flatnonzero(away)))
     parcels = _in_order(scribe, parcels.take(alive))
     # 2. who takes them
     takes, _ = accepted(scribe, parcels)
     refused, parcels = parcels.take(~takes), parcels.take(takes)
     # 3. messages of one node one after the other
-    place, message = scribe.key(parcels.group, parcels.node), parcels.message
-    sent = [_handle(scribe, application, place[turn], message[turn]) for turn in turns(place)]
+    place = scribe.key(parcels.group, parcels.node)
+    sent = [_handle(scribe, application, parcels.take(turn)) for turn in turns(place)]
     drop_children(scribe, refused)
     return Parcels.join(parcels.take(np.arange(0)), *sent)
 
@@ -134,10 +144,17 @@ def _in_order(scribe: Scribe, parcels: Parcels) -> Parcels:
     return parcels.take(np.lexsort((lengths[of], number[of], place)))
 
 
-def _handle(
-    scribe: Scribe, application: Application, place: np.ndarray, message: np.ndarray
-) -> Parcels:
+def _note_payloads(scribe: Scribe, parcels: Parcels) -> None:
+    """Remember who has sent which publications to whom."""
+    inside = scribe.messages.contents(parcels.message)
+    of, publication = (inside[name].to_numpy() for name in ("call", "publication"))
+    ends = parcels.sender[of], parcels.node[of]
+    scribe.payloads.append((parcels.group[of], publication, *ends))
+
+
+def _handle(scribe: Scribe, application: Application, came: Parcels) -> Parcels:
     """Figure 4, lines 5 to 8, at nodes that got one message each."""
+    place, message = scribe.key(came.group, came.node), came.message
     calls = calls_of(scribe, place)
     messages, contents = scribe.messages.table(message), scribe.messages.contents(message)
     group, node = scribe.split(place)
@@ -146,12 +163,13 @@ def _handle(
     # (5, 6) for all children: send(msg, node), as forwardHandler wants it
     emitted = application.forward_handler(calls, messages, contents)
     keep_values(scribe, place, emitted.values)
-    parcels = _parcels(scribe, place, emitted, message)
+    parcels = _parcels(scribe, place, emitted, came)
     # (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
     users = application.message_handler(calls, messages, contents)
     call, publication = (users[name].to_numpy(dtype=np.int64) for name in ("call", "publication"))
     member = scribe.state.entries.member[scribe.state.entries.find(place)][call]
     call, publication = call[member], publication[member]
-    scribe.deliveries.add(group[call], publication, node[call])
+    ways = came.hops[call], came.delay_us[call]
+    scribe.deliveries.add(group[call], publication, node[call], *ways)
     still = _are_children(scribe, parcels.group, parcels.sender, parcels.node)
     return parcels.take(still)

@@ -70,7 +70,7 @@ def disseminate(scribe: Scribe, parcels: Parcels) -> None:
     """
     while len(parcels):
         got, parcels, refused = receive_payloads(scribe, parcels)
-        scribe.deliveries.add(got.group, got.message, got.node)
+        scribe.deliveries.add(got.group, got.message, got.node, got.hops, got.delay_us)
         drop_children(scribe, refused)
 
 
@@ -92,6 +92,9 @@ def receive_payloads(scribe: Scribe, parcels: Parcels) -> tuple[Parcels, Parcels
     if not scribe.settled:
         scribe.paid.append(children.key[edge])
     child = children.key[edge] % scribe.state.size
+    if scribe.timed and not scribe.settled:
+        ends = parcels.node[which], child
+        scribe.payloads.append((parcels.group[which], parcels.message[which], *ends))
     arrives = scribe.send("payload", parcels.node[which], child)
     which, child = which[arrives], child[arrives]
     sent = parcels.take(which)

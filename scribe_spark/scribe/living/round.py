@@ -63,6 +63,11 @@ class ScribeResult:
         Publications of the round, and those that were kept before it, and what became of them.
     deliveries : (ndarray of int64, ndarray of int64, ndarray of int64)
         Group, publication, node; in the order in which they came.
+    ways : (ndarray of int64, ndarray of int64)
+        Hops and delay (microseconds) of each delivery, from the root; the delay where payloads
+        are timed.
+    payloads : list of (ndarray, ndarray, ndarray, ndarray)
+        Group, publication, sender and receiver of the payloads, where they are timed.
     ages : ndarray of int64
         Of each delivery the rounds since the publication was sent; 0: in the same round.
     out_of_order : ndarray of bool
@@ -91,6 +96,8 @@ class ScribeResult:
     at_root: Joins
     sent: sources.Sent
     deliveries: tuple[np.ndarray, np.ndarray, np.ndarray]
+    ways: tuple[np.ndarray, np.ndarray]
+    payloads: list[tuple[np.ndarray, ...]]
     ages: np.ndarray
     out_of_order: np.ndarray
     refused: dict[str, int]
@@ -126,6 +133,7 @@ def play_round(
     lookups: Lookups | int = 0,
     application: Application | None = None,
     traffic: Traffic | None = None,
+    lan_us: int | None = None,
 ) -> tuple[pastry.RoundResult, ScribeResult]:
     """Play one round; writes into `overlay` and `state`.
 
@@ -141,6 +149,8 @@ def play_round(
         On Scribe's upcalls; without one delivery is best effort.
     traffic : Traffic, optional
         Where senders and receivers of all messages are remembered.
+    lan_us : int, optional
+        Delay of a node's LAN link, each way; where it is given, payloads are timed.
 
     Raises
     ------
@@ -148,7 +158,11 @@ def play_round(
         For an event that cannot be, or if no node is left.
     """
     tally = Tally(MESSAGE_KINDS + SCRIBE_KINDS, traffic)
-    scribe = Scribe(overlay, world, kernel, groups, rules, state, number, application, tally)
+    scribe = Scribe(
+        *(overlay, world, kernel, groups, rules, state, number, application, tally),
+        timed=lan_us is not None,
+        lan_us=lan_us or 0,
+    )
     leaves, was_alive = overlay.states.leaves.copy(), overlay.alive.copy()
     state.entries.extra[:] = NOTHING  # JOINs of this round alone are asked about
     # 1. events
@@ -230,6 +244,8 @@ def _look(
         at_root=Joins.join(Joins(), *scribe.at_root),
         sent=sent,
         deliveries=deliveries,
+        ways=scribe.deliveries.ways(),
+        payloads=scribe.payloads,
         ages=scribe.number - (deliveries[1] >> SOURCE_BITS),
         out_of_order=wrong,
         refused={kind: count for kind, count in sorted(scribe.refused.items()) if count},

@@ -162,6 +162,8 @@ class Scribe:
         no JOIN can come to a node twice or close a cycle, and nobody asks.
     timed : bool
         Whether payloads carry the delay of their way.
+    payloads : list of (ndarray, ndarray, ndarray, ndarray)
+        Group, publication, sender and receiver of each payload of a round; where `timed`.
     lan_us : int
         Delay of a node's LAN link, each way.
     answers : list of Answers
@@ -193,6 +195,7 @@ class Scribe:
     rule: Rule | None = None
     settled: bool = False
     timed: bool = False
+    payloads: list[tuple[np.ndarray, ...]] = field(default_factory=list)
     lan_us: int = 0
     answers: list[Answers] = field(default_factory=list)
 

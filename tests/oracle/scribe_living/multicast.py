@@ -56,6 +56,7 @@ def arrives(
         return True
     if kind == "payload":
         scribe.paid.add((group, sender, node))
+        scribe.carried += [(one, sender, node) for one in message.publications]
     times = max(1, len(message.publications))
     return all([scribe.overlay.send(kind, sender, node) for _ in range(times)])
 

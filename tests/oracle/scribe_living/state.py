@@ -121,6 +121,9 @@ class Scribe:
     died: list[Publication] = field(default_factory=list)  # kept ones, with their sources
     deliveries: list[tuple[Publication, int]] = field(default_factory=list)  # in order
     duplicates: Counter[Publication] = field(default_factory=Counter)
+    taken: list[tuple[Publication, int]] = field(default_factory=list)  # by which root, in order
+    carried: list[tuple[Publication, int, int]] = field(default_factory=list)
+    # payloads: publication, sender, receiver; lost ones too
 
     @property
     def round(self) -> int:

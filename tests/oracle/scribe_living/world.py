@@ -90,6 +90,7 @@ class Run:
         counts, sides = Counter(overlay.counts), pastry.leaf_sets(overlay)
         scribe.joins, scribe.deliveries = [], []
         scribe.at_root, scribe.repairing = [], set()
+        scribe.taken, scribe.carried = [], []
         scribe.refused, scribe.duplicates, scribe.died = Counter(), Counter(), []
         group_events = self.play_events(list(events))  # (1)
         pastry.mend(overlay)  # (2)
@@ -194,6 +195,7 @@ class Run:
         phase.close()
         multicast.settle(scribe)
         sources.keep(scribe, sent)
+        scribe.taken = [(one.publication, one.root) for one in sent if one.fate == "sent"]
         multicast.disseminate(scribe, multicast.number(sent))
         roots.replicate_changed(scribe)
         sources.acknowledge(scribe, sent)

@@ -1,0 +1,124 @@
+"""The formulas of Section IV, for the columns of a run and the arrays of a world's round alike.
+
+References
+----------
+JSAC 2002, Section IV.B (RAD, RMD, RDP), IV.C (node stress), IV.D (link stress).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scribe_spark.measures.histogram import Histogram
+from scribe_spark.underlay.size import Size
+
+__all__ = [
+    "PACKET_NUMBERS",
+    "RDP_BOUNDS",
+    "PacketNumber",
+    "histogram_of",
+    "rad",
+    "rdp_numbers",
+    "rmd",
+]
+
+#: RDP is counted below these bounds.
+RDP_BOUNDS = {"below_2_25": 2.25, "below_4": 4, "below_1": 1}
+
+
+def rad(total: Any, reached: Any, base_total: Any, base_reached: Any) -> Any:
+    """Return the ratio of the mean delays of a group: Columns or arrays.
+
+    Parameters
+    ----------
+    total, reached
+        Sum of the delays of the members, and how many there are of them.
+    base_total, base_reached
+        The same by IP multicast.
+    """
+    return (total / reached) / (base_total / base_reached)
+
+
+def rmd(most: Any, base_most: Any) -> Any:
+    """Return the ratio of the greatest delays of a group: Columns or arrays."""
+    return most / base_most
+
+
+def rdp_numbers(delay_us: np.ndarray, base_us: np.ndarray) -> dict[str, float]:
+    """Return mean, median and shares below the bounds of the members' RDP.
+
+    Parameters
+    ----------
+    delay_us, base_us : ndarray of int64, shape (m,)
+        Delay of each member, and that by IP multicast; m > 0.
+    """
+    # as a share of 1e9: whole numbers, so that the mean does not depend on the order of rows
+    ratio = np.rint(delay_us / base_us * 10**9).astype(np.int64)
+    found = {"mean": ratio.sum() / len(ratio) / 1e9, "median": float(np.median(ratio)) / 1e9}
+    below = {
+        name: np.count_nonzero(ratio < int(bound * 10**9)) / len(ratio)
+        for name, bound in RDP_BOUNDS.items()
+    }
+    return {name: float(value) for name, value in (found | below).items()}
+
+
+def histogram_of(values: np.ndarray) -> Histogram:
+    """Return how many of some values there are of each."""
+    return Histogram(*np.unique(np.asarray(values, dtype=float), return_counts=True))
+
+
+@dataclass(frozen=True)
+class PacketNumber:
+    """A number of the packets on directed links.
+
+    Attributes
+    ----------
+    unit : str
+    definition : str
+        ``{what}`` stands for what the packets are.
+    of : callable
+        (packets of the links that have some, size of the network) -> the number, or None.
+    """
+
+    unit: str
+    definition: str
+    of: Callable[[Histogram, Size], float | None]
+
+
+def _per_slot(
+    number: Callable[[Histogram, int], float | None],
+) -> Callable[[Histogram, Size], float | None]:
+    def of(packets: Histogram, size: Size) -> float | None:
+        return number(packets, size.paper_slots) if size.has_slot_for_each_link else None
+
+    return of
+
+
+_SLOTS = "the paper's link slots: core links and 100 LAN slots a router, in both directions"
+_NONE = "none where there are fewer slots than links"
+_REAL = "over all directed links, those without a packet included"
+
+#: Name -> number of the packets on links.
+PACKET_NUMBERS: dict[str, PacketNumber] = {
+    "mean": PacketNumber(
+        "per slot", f"Mean {{what}}, over {_SLOTS}; {_NONE}.", _per_slot(Histogram.mean)
+    ),
+    "median": PacketNumber(
+        "per slot", f"Median {{what}}, over {_SLOTS}; {_NONE}.", _per_slot(Histogram.median)
+    ),
+    "mean_existing": PacketNumber(
+        "per link",
+        f"Mean {{what}}, {_REAL}.",
+        lambda packets, size: packets.mean(size.existing_links),
+    ),
+    "median_existing": PacketNumber(
+        "per link",
+        f"Median {{what}}, {_REAL}.",
+        lambda packets, size: packets.median(size.existing_links),
+    ),
+    "max": PacketNumber("per link", "Maximum {what}.", lambda packets, size: packets.max),
+}

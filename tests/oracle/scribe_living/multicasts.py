@@ -1,0 +1,131 @@
+"""Delay, node stress and link stress of a round's multicasts, one message after the other.
+
+The definitions are S25 to S27 of docs/rules.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from statistics import mean, median
+
+from .upcalls import Publication
+from .world import Run
+
+#: (a, b) -> delay between two nodes
+Delay = Callable[[int, int], int]
+#: (a, b) -> the links of the unicast route between two nodes' routers
+Links = Callable[[int, int], Iterable[Hashable]]
+
+
+def multicasts(run: Run) -> dict[int, tuple[Publication, int]]:
+    """Of each group that had one: the first publication of the last round that a root took."""
+    first: dict[int, tuple[Publication, int]] = {}
+    for publication, root in run.scribe.taken:
+        first.setdefault(publication[1], (publication, root))
+    return first
+
+
+def other_members(run: Run, group: int, root: int) -> list[int]:
+    """All members but the root."""
+    nodes = run.seen[-1].members.get(group, frozenset())
+    return [node for node in nodes if node != root]
+
+
+def way(run: Run, group: int, node: int) -> list[int]:
+    """The nodes from a member up to the root."""
+    nodes = [node]
+    while (parent := run.scribe.entries[group][nodes[-1]].parent) is not None:
+        nodes.append(parent)
+    return nodes
+
+
+def delay_measures(run: Run, delay: Delay) -> dict[str, float]:
+    """After a round."""
+    sent, reached = multicasts(run), defaultdict(list)
+    for publication, node in run.seen[-1].ordered:
+        group = publication[1]
+        if group in sent and sent[group][0] == publication and node != sent[group][1]:
+            reached[group].append(node)
+    members = sum(len(other_members(run, group, root)) for group, (_, root) in sent.items())
+    found = {"scribe.multicasts": len(sent)}
+    if members:
+        found["scribe.multicasts.reached"] = sum(map(len, reached.values())) / members
+    if not reached:
+        return found
+    rads, rmds, hops = [], [], []
+    rdps: dict[int, list[float]] = {}
+    for group, nodes in reached.items():
+        root, ours, ip = sent[group][1], [], []
+        for node in nodes:
+            path = way(run, group, node)
+            assert path[-1] == root
+            hops.append(len(path) - 1)
+            ours.append(sum(delay(a, b) for a, b in zip(path[1:], path, strict=False)))
+            ip.append(delay(root, node))
+        rads.append(mean(ours) / mean(ip))
+        rmds.append(max(ours) / max(ip))
+        rdps[group] = [a / b for a, b in zip(ours, ip, strict=True)]
+    found |= {"scribe.rad.median": median(rads), "scribe.rad.max": max(rads)}
+    found |= {"scribe.rmd.median": median(rmds), "scribe.rmd.max": max(rmds)}
+    found |= {"scribe.depth.mean": mean(hops), "scribe.depth.max": max(hops)}
+    sizes = {group: len(nodes) for group, nodes in run.seen[-1].members.items()}
+    largest = min(sizes, key=lambda group: (-sizes[group], group))
+    if largest in rdps:
+        mine = rdps[largest]
+        found |= {"scribe.rdp.mean": mean(mine), "scribe.rdp.median": median(mine)}
+        for name, bound in {"below_1": 1, "below_2_25": 2.25, "below_4": 4}.items():
+            found[f"scribe.rdp.{name}"] = mean(ratio < bound for ratio in mine)
+    return found
+
+
+def node_stress_measures(run: Run) -> dict[str, float]:
+    """After a round."""
+    tables, entries = Counter(), Counter()
+    for _, node, entry in run.scribe.all_entries():
+        tables[node] += bool(entry.children)
+        entries[node] += len(entry.children)
+    found = {}
+    for name, counts in {"children_tables": tables, "children_entries": entries}.items():
+        values = [counts[node] for node in run.scribe.overlay.live]
+        ends = {"mean": mean(values), "median": median(values), "max": max(values)}
+        found |= {f"scribe.{name}.{end}": value for end, value in ends.items()}
+    return found
+
+
+def packets(run: Run, links: Links) -> dict[str, Counter[Hashable]]:
+    """System -> packets on each link."""
+    sent = multicasts(run)
+    found: dict[str, Counter[Hashable]] = {
+        name: Counter() for name in ("scribe", "naive_unicast", "ip_multicast")
+    }
+    for publication, sender, to in run.scribe.carried:
+        if sent.get(publication[1], (None,))[0] == publication:
+            found["scribe"].update(route(sender, to, links))
+    for group, (_, root) in sent.items():
+        routes = [route(root, node, links) for node in other_members(run, group, root)]
+        for one in routes:
+            found["naive_unicast"].update(one)
+        found["ip_multicast"].update({link for one in routes for link in one})
+    return found
+
+
+def route(a: int, b: int, links: Links) -> list[Hashable]:
+    """All links that a message uses, the LAN's too."""
+    return [("up", a), *links(a, b), ("down", b)]
+
+
+def link_stress_measures(run: Run, links: Links, existing: int, slots: int) -> dict[str, float]:
+    """After a round; of a network with so many links, and slots by the paper's count."""
+    if not multicasts(run):
+        return {}
+    found = {}
+    for system, on_links in packets(run, links).items():
+        values = sorted(on_links.values())
+        found[f"{system}.messages"] = sum(values)
+        found[f"{system}.link_stress.max"] = max(values, default=None)
+        for end, all_links in (("", slots), ("_existing", existing)):
+            everywhere = [0] * (all_links - len(values)) + values
+            found[f"{system}.link_stress.mean{end}"] = mean(everywhere)
+            found[f"{system}.link_stress.median{end}"] = median(everywhere)
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,67 @@
+"""The measures of a round's multicasts against the oracle, on random worlds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from living_groups import world_of
+from oracle.scribe_living.cases import random_world
+from oracle.scribe_living.multicasts import (
+    delay_measures,
+    link_stress_measures,
+    node_stress_measures,
+)
+from test_link_stress import network, on_routers
+
+from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES, MulticastMeasures
+
+LAN_US = 700
+CASES = [(0, True), (8, True), (1, False), (2, False), (3, False), (5, False)]
+
+
+@pytest.mark.parametrize(("seed", "reliable"), CASES)
+def test_measures_are_those_of_the_oracle(seed, reliable, monkeypatch) -> None:
+    case = random_world(seed)
+    world = world_of(case if reliable else replace(case, buffer=None))
+    world.lan_us, node = LAN_US, world.overlay.states.known.node
+    routes, kernel, core_links = network(seed + 20, monkeypatch)
+    routers = len(routes.pred)
+    drawn = np.random.default_rng(seed).integers(0, routers, len(node))
+    router = dict(zip(node.tolist(), drawn.tolist(), strict=True))
+    oracle = world.run.scribe.overlay
+    names = ("delay", "node_stress"), ("link_stress",)
+    by_delay, by_links = (MulticastMeasures(n, core_links, routers, LAN_US) for n in names)
+    seen: Counter[str] = Counter()
+    for number in range(case.rounds):
+        world.step(number, [event for event in case.events if event[0] == number])
+        of = world.state, world.results[-1]
+        found = by_delay.measures(*of, world.overlay, world.pastry.kernel)
+        expected = delay_measures(world.run, lambda a, b: oracle.delay(a, b) + 2 * LAN_US)
+        expected |= node_stress_measures(world.run)
+        assert found == pytest.approx(expected, rel=1e-8)
+        placed = on_routers(world.overlay, drawn)
+        there = int(np.count_nonzero(placed.alive | (placed.died >= 0)))
+        expected = link_stress_measures(
+            world.run,
+            lambda a, b: routes.path_links(router[a], router[b]),
+            core_links + 2 * there,
+            core_links + 200 * routers,
+        )
+        on_links = by_links.measures(*of, placed, kernel)
+        assert on_links == pytest.approx(expected, rel=1e-12)
+        seen.update((found | on_links).keys())
+    assert seen.keys() == MULTICAST_MEASURES.keys()
+    assert seen["scribe.rdp.mean"] > 3
+    assert seen["scribe.link_stress.max"] > 3
+
+
+def test_nothing_is_measured_unless_it_is_asked_for(monkeypatch) -> None:
+    world = world_of(random_world(1))
+    world.step(0, [event for event in world.case.events if event[0] == 0])
+    of = world.state, world.results[-1], world.overlay, world.pastry.kernel
+    assert MulticastMeasures().measures(*of) == {}
+    assert world.results[-1].payloads == []
+    assert MulticastMeasures(("node_stress",)).measures(*of)["scribe.children_entries.max"] > 0
