@@ -29,7 +29,7 @@ from scribe_spark.scribe.living.groups import OPERATIONS, Groups
 from scribe_spark.scribe.living.measures import publications_due
 from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.round import ScribeResult, play_round
-from scribe_spark.scribe.living.rules import ScribeRules
+from scribe_spark.scribe.living.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.living.sources import FATES
 from scribe_spark.scribe.living.state import CAUSES, ScribeState
 from scribe_spark.scribe.living.upcalls import Application
@@ -128,6 +128,7 @@ def _world(case: Case, run: Run) -> World:
         deadline=settings.deadline,
         reliable=case.buffer is not None,
         buffer=case.buffer or 1,
+        remover=None if settings.limit is None else RemoverRules(settings.limit, *settings.shed),
     )
     state = ScribeState.empty(len(known), len(groups))
     application = None if case.buffer is None else Reliable(case.buffer, len(known))
@@ -255,6 +256,7 @@ def as_snapshot(world: World, pastry: RoundResult, result: ScribeResult) -> Snap
             (group[at], node[source]) for at, source in _rows(result.at_root, "group", "source")
         ),
         repairing=sorted(node[at] for at in result.repairing.tolist()),
+        overloaded=sorted(node[at] for at in result.overloaded.tolist()),
         overlay=seen,
     )
 

@@ -76,6 +76,8 @@ class World:
         if purpose == "round maintenance":
             number, node, row = key
             return int(_row_bits(seed, purpose, number, row, nodes)[node])
+        if purpose == "shed":
+            return int(draws.bits_np(seed, purpose, *key).view(np.int64))
         raise AssertionError(purpose)
 
     def play_oracle(self, number: int, lookups: list[tuple[int, int]]) -> Snapshot:

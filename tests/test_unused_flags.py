@@ -24,6 +24,7 @@ OF_WORLDS = ALWAYS | {
     *("growth", "contact", "rows", "announce", "introduce", "maintenance"),
     # the config refuses these itself
     *("reference_tree", "reference_children", "reference_assignment", "access"),
+    *("measures", "variants"),
 }
 #: The config refuses those of the network itself.
 OF_REFERENCE_TREES = ALWAYS | {"hosts", "children", "assignment", "scaling", "dht"}
@@ -68,6 +69,7 @@ UNUSED = [
     ("world", "--groups 4 --membership 9", "--generator group-churn"),
     ("world", "--groups 4 --publish-rate 2", "--generator publications"),
     ("world", "--replicas 3", "--groups 4"),
+    ("world", "--groups 4 --limit 5", "--variants bottleneck"),
     ("world", "--members x.csv --buffer 9", "--delivery reliable"),
     ("world", "--groups 4 --group-size 5 --zipf-exponent 2", None),
     ("sweep", "--set b=2,4 --limit 5", "--set variants=plain,bottleneck"),

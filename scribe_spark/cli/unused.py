@@ -98,19 +98,21 @@ _ARRIVALS = _Use(
 )
 
 
-def _has_variant(name: str) -> Callable[[RunConfig], bool]:
+def _has_variant(name: str) -> Callable[[Any], bool]:
     """Whether trees are built by a variant, or by one that was registered and may do as it does."""
     others = {"bottleneck", "collapse", "lazy", "reference_tree"} - {name}
     return lambda config: bool(set(config.trees.variants) - others)
 
 
+_REMOVER = _Use(
+    ("limit", "capacities", "shed_group", "shed_child", "shed_table"),
+    _has_variant("bottleneck"),
+    "is of the bottleneck remover; give --variants bottleneck, too",
+)
+
 _OF_RUNS = (
     _ARRIVALS,
-    _Use(
-        ("limit", "capacities", "shed_group", "shed_child", "shed_table"),
-        _has_variant("bottleneck"),
-        "is of the bottleneck remover; give --variants bottleneck, too",
-    ),
+    _REMOVER,
     _Use(
         ("reference_children", "reference_assignment"),
         _has_variant("reference_tree"),
@@ -148,6 +150,7 @@ def _generates(names: Collection[str]) -> Callable[[WorldConfig], bool]:
 
 
 _OF_WORLDS = (
+    _REMOVER,
     *(
         _Use(fields, _generates(names), f"is of --generator {' or '.join(names)}; give it, too")
         for fields, names in _PARAMETERS.items()

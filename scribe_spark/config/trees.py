@@ -9,7 +9,13 @@ from pydantic import Field, field_validator
 
 from scribe_spark.config.section import Names, Section, Text
 
-__all__ = ["MOST_CHILDREN", "MOST_REFERENCE_CHILDREN", "PLAIN", "TreesConfig"]
+__all__ = [
+    "MOST_CHILDREN",
+    "MOST_REFERENCE_CHILDREN",
+    "PLAIN",
+    "LiveTreesConfig",
+    "TreesConfig",
+]
 
 #: The name of Scribe's own trees, which every run has.
 PLAIN = "plain"
@@ -21,14 +27,13 @@ MOST_REFERENCE_CHILDREN = 2**20
 MOST_CHILDREN = 2**63 - 1
 
 
-class TreesConfig(Section):
-    """The trees that are built beside Scribe's own, and the child that an overloaded node drops."""
+class LiveTreesConfig(Section):
+    """Variants of the trees of a world, and the child that an overloaded node drops."""
 
     variants: Names = Field(
         default=(),
-        description="Trees built beside Scribe's own, separated by commas: bottleneck (Section "
-        "IV.E), collapse, lazy (Section IV.F), reference_tree (Costa and Frey's one tree over all "
-        "nodes), or a registered one; none, or plain, by default",
+        description="Worlds: what is done to Scribe's trees in each round: bottleneck (Section "
+        "IV.E); none, or plain, by default",
     )
     limit: int = Field(
         default=64,
@@ -52,6 +57,26 @@ class TreesConfig(Section):
         "it was at the round's start (then two may choose each other, and the cycle rule refuses "
         "one)",
     )
+
+    @field_validator("variants")
+    @classmethod
+    def _in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Each variant once, in alphabetical order; ``plain`` adds none.
+
+        Which names there are is for the registry to say (`systems.check_variants`).
+        """
+        return tuple(sorted({*names} - {PLAIN}))
+
+
+class TreesConfig(LiveTreesConfig):
+    """The trees that are built beside Scribe's own, and the child that an overloaded node drops."""
+
+    variants: Names = Field(
+        default=(),
+        description="Trees built beside Scribe's own, separated by commas: bottleneck (Section "
+        "IV.E), collapse, lazy (Section IV.F), reference_tree (Costa and Frey's one tree over all "
+        "nodes), or a registered one; none, or plain, by default",
+    )
     reference_children: int = Field(
         default=2,
         ge=2,
@@ -63,12 +88,3 @@ class TreesConfig(Section):
         description="Reference tree: which keys a node has, those nearest to its nodeId (pastry) "
         "or those after its predecessor (chord)",
     )
-
-    @field_validator("variants")
-    @classmethod
-    def _in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Each variant once, in alphabetical order; ``plain`` adds none.
-
-        Which names there are is for the registry to say (`systems.check_variants`).
-        """
-        return tuple(sorted({*names} - {PLAIN}))

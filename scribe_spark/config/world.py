@@ -14,7 +14,7 @@ from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.topology import TopologyConfig
-from scribe_spark.config.trees import TreesConfig
+from scribe_spark.config.trees import LiveTreesConfig
 from scribe_spark.errors import InputError
 
 __all__ = ["MOST_WORLD_MEMBERSHIPS", "WorldConfig"]
@@ -23,8 +23,15 @@ __all__ = ["MOST_WORLD_MEMBERSHIPS", "WorldConfig"]
 MOST_WORLD_MEMBERSHIPS = 50_000_000
 
 
-#: Of the section ``trees`` of runs, what worlds have, too.
-_KEPT = LiveTreeConfig.flat_names().values()
+#: The variant that worlds have, and why they have none of the others that runs have.
+_BOTTLENECK = "bottleneck"
+_NOT_IN_WORLDS = {
+    "collapse": "is of runs: it takes nodes out of trees that are complete, and no tree of a world "
+    "ever is",
+    "lazy": "is of runs: it orders the JOINs of trees that are made at once, and members of a "
+    "world come when they come",
+    "reference_tree": "is of runs; give --reference-tree, which keeps it over the live nodes",
+}
 
 
 class WorldConfig(NetworkConfig):
@@ -48,18 +55,15 @@ class WorldConfig(NetworkConfig):
         "world": RoundsConfig,
         "reference_tree": LiveTreeConfig,
         "scribe": ScribeConfig,
+        "trees": LiveTreesConfig,
         "overlay": OverlayConfig,
         "topology": TopologyConfig,
     }
-    elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("trees", *(name for name in TreesConfig.flat_names().values() if name not in _KEPT)),
-        "is of runs: variants change trees that are complete, and no tree of a world ever is; "
-        "leave it out",
-    )
 
     world: RoundsConfig = RoundsConfig()
     reference_tree: LiveTreeConfig = LiveTreeConfig()
     scribe: ScribeConfig = ScribeConfig()
+    trees: LiveTreesConfig = LiveTreesConfig()
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
         super().__init__(**given)
@@ -76,6 +80,16 @@ class WorldConfig(NetworkConfig):
         if self.overlay.contact == "latest":
             remedy = "is of runs: a world does not remember when its nodes arrived; give nearest"
             raise InputError("contact", "latest", remedy)
+        return self
+
+    @model_validator(mode="after")
+    def _variants_can_be(self) -> WorldConfig:
+        for name in self.trees.variants:
+            if name != _BOTTLENECK:
+                unknown = f"is no variant of a world's trees; there is {_BOTTLENECK}"
+                raise InputError("variants", name, _NOT_IN_WORLDS.get(name, unknown))
+            if not self.scribe.has_groups:
+                raise InputError("variants", name, "is of no group; give groups or members")
         return self
 
     @model_validator(mode="after")

@@ -25,7 +25,8 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.registry import arrival_rules, check_overlay
-from scribe_spark.scribe.living.rules import ScribeRules
+from scribe_spark.scribe import check_capacities, read_capacities
+from scribe_spark.scribe.living.rules import RemoverRules, ScribeRules
 from scribe_spark.topology import check_routable, load, needs_spark
 from scribe_spark.worlds import (
     LiveGroups,
@@ -138,6 +139,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
         deadline=scribe.deadline,
         reliable=scribe.delivery == "reliable",
         buffer=scribe.buffer,
+        remover=_remover_of(simulation, config),
     )
     lists = {
         right: (
@@ -156,6 +158,18 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
         *(number, keys_hi, keys_lo, lists, rules, config.world.rounds, link_stress, watched),
         MulticastMeasures(scribe.measures, *network),
     )
+
+
+def _remover_of(simulation: Simulation, config: WorldConfig) -> RemoverRules | None:
+    """The rules of the bottleneck remover; None where nodes have no limits."""
+    trees, limits = config.trees, None
+    if not trees.variants:
+        return None
+    if trees.capacities is not None:
+        given = read_capacities(simulation.spark, trees.capacities, config.overlay.nodes)
+        rows = given.toArrow().sort_by("node")
+        limits = rows.column("limit").to_numpy()
+    return RemoverRules(trees.limit, trees.shed_group, trees.shed_child, trees.shed_table, limits)
 
 
 # --- refusals
@@ -179,6 +193,9 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     if not needs_spark(config.topology.kind):
         check_routable(load(network_of(config)), config.topology.tie)
     check_world(config)
+    capacities = config.trees.capacities
+    if capacities is not None and is_local(capacities):
+        check_capacities(capacities, config.overlay.nodes)
 
 
 def previous_world(
@@ -206,6 +223,7 @@ def world_inputs(config: WorldConfig) -> dict[str, str]:
         "events": config.world.events,
         "members": config.scribe.members,
         "access": config.scribe.access,
+        "capacities": config.trees.capacities,
     }
     return {
         field: file_digest(local_path(path))

@@ -142,7 +142,7 @@ GROUP_PANELS = (
     ),
     Panel(
         "multicast-delay",
-        "Delay of the round's multicasts, relative to IP multicast",
+        "Delay of multicasts, relative to IP multicast",
         "times",
         {
             "scribe.rad.median": "RAD, median",
@@ -152,13 +152,13 @@ GROUP_PANELS = (
     ),
     Panel(
         "multicast-reached",
-        "Members that the round's multicasts reach",
+        "Members that multicasts reach",
         "share",
         {"scribe.multicasts.reached": "reached"},
     ),
     Panel(
         "node-stress",
-        "Entries of a node's children tables",
+        "Entries of children tables, per node",
         "entries",
         {"scribe.children_entries.mean": "mean", "scribe.children_entries.max": "most"},
     ),

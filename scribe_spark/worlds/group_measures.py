@@ -60,6 +60,7 @@ GROUP_MEASURES: dict[str, str] = (
             ("joins.at_root", "JOINs"),
             *((f"refused.{kind}", "messages") for kind in _REFUSED),
             ("failures", "nodes"),
+            ("overloaded", "nodes"),
             ("repair.nodes", "nodes"),
             ("repaired", "failures"),
             *((f"repaired.{rounds}", "failures") for rounds in range(_MOST_ROUNDS)),
@@ -87,7 +88,9 @@ def is_of_groups(measure: str) -> bool:
     return measure.startswith(PREFIX) or measure in GROUP_MEASURES
 
 
-def group_measures(state: ScribeState, result: ScribeResult) -> dict[str, float]:
+def group_measures(
+    state: ScribeState, result: ScribeResult, has_limits: bool = False
+) -> dict[str, float]:
     """Measure -> value, after a round.
 
     ``members`` of all groups, ``forwarders`` (in a tree, not member, not root), ``children``
@@ -95,7 +98,8 @@ def group_measures(state: ScribeState, result: ScribeResult) -> dict[str, float]
     parent and has it as a child); ``groups.created`` and ``groups.lost`` (of whose state no live
     node had a copy); ``joins`` that were sent, ``joins.CAUSE``, and ``joins.at_root``, those that
     roots answered; ``refused.KIND``; ``failures``, nodes that died (failed or left) and had
-    children; ``repair.nodes`` that took part in JOINs after a failure of a parent or root;
+    children; ``overloaded``, nodes above their limit of children, if they have limits;
+    ``repair.nodes`` that took part in JOINs after a failure of a parent or root;
     ``repaired``, the failures after which a root reaches all children of the failed node again
     since this round, and ``repaired.N``, those of them that took N rounds; ``deliveries.late`` of
     publications of earlier rounds, ``deliveries.late.N`` of those sent N rounds before, and
@@ -119,6 +123,7 @@ def group_measures(state: ScribeState, result: ScribeResult) -> dict[str, float]
         "joins.at_root": len(result.at_root),
         **{f"refused.{kind}": count for kind, count in result.refused.items()},
         "failures": len(result.failures),
+        **({"overloaded": len(result.overloaded)} if has_limits else {}),
         "repair.nodes": len(result.repairing),
         "repaired": len(result.repaired.rounds),
         **_by_rounds("repaired", result.repaired.rounds),

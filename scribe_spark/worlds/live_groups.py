@@ -166,7 +166,7 @@ class LiveGroups:
             *(lookups, held.application, traffic),
             self.multicasts.lan_us if self.multicasts.of_ways else None,
         )
-        measures = group_measures(state, result)
+        measures = group_measures(state, result, self.rules.remover is not None)
         if traffic is not None:
             measures |= self.link_stress.measures(traffic, overlay, kernel)
         measures |= self.multicasts.measures(state, result, overlay, kernel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .pastry import Overlay, nearness, shared_prefix
@@ -217,6 +217,7 @@ def drops_of(
     shed_child: str,
     shed_table: str,
     draws: Draw | None,
+    stays: Collection[tuple[int, int]] = (),
 ) -> list[Drop]:
     """Return what a node drops in a round, in order, given its tables (group -> children).
 
@@ -228,13 +229,19 @@ def drops_of(
 
     The child is sent the children left in the table without it ("remaining": some of them may be
     dropped after it), or all that were there when the round began, without it ("whole").
+
+    In worlds the children in ``stays``, (group, child), are not dropped (rule S28).
     """
+
+    def free(group: int) -> set[int]:
+        return {child for child in left[group] if (group, child) not in stays}
+
     left = {group: set(children) for group, children in tables.items()}
 
     def group_rank(group: int) -> tuple[int, int]:
         if shed_group == "largest":
             return (-len(left[group]), group)
-        child = min(child_rank(group, child) for child in left[group])[1]
+        child = min(child_rank(group, child) for child in free(group))[1]
         return (drawn(draws, "shed", group, node, child), group)
 
     def child_rank(group: int, child: int) -> tuple[int, int]:
@@ -245,11 +252,11 @@ def drops_of(
 
     drops = []
     while load(left) > limit:
-        droppable = [group for group in left if len(left[group]) >= 2]
+        droppable = [group for group in left if len(left[group]) >= 2 and free(group)]
         if not droppable:
             break
         _, group = min(group_rank(group) for group in droppable)
-        _, child = min(child_rank(group, child) for child in left[group])
+        _, child = min(child_rank(group, child) for child in free(group))
         left[group].remove(child)
         table = left[group] if shed_table == "remaining" else tables[group] - {child}
         drops.append(Drop(group, node, child, frozenset(table)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,9 @@ from living_groups import (
     repair_results,
     world_of,
 )
+from oracle.bottleneck import SHED_CHILD, SHED_GROUP, SHED_TABLE
 from oracle.living.compare import differences as overlay_differences
+from oracle.scribe_living.cases import World as Case
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import PARTS, differences
 from oracle.scribe_living.measures import (
@@ -75,6 +79,40 @@ def test_state_and_messages_are_the_oracles_after_every_round(seed: int) -> None
 @pytest.mark.parametrize("seed", QUICK)
 def test_best_effort_is_the_oracles_after_every_round(seed: int) -> None:
     check(world_of(replace(random_world(seed), buffer=None)))
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(12), *[pytest.param(n, marks=pytest.mark.slow) for n in range(12, 120)]]
+)
+def test_the_bottleneck_remover_is_the_oracles_after_every_round(seed: int) -> None:
+    check(world_of(with_limit(seed)))
+
+
+def with_limit(seed: int) -> Case:
+    """A random world whose nodes have a limit of children; every third with reliable delivery."""
+    case, pick = random_world(seed), random.Random(f"limit {seed}")
+    shed = tuple(map(pick.choice, (SHED_GROUP, SHED_CHILD, SHED_TABLE)))
+    limited = replace(case.settings, limit=pick.choice([1, 2, 2, 3, 4]), shed=shed)
+    return replace(case, settings=limited, buffer=None if seed % 3 else case.buffer)
+
+
+def test_the_worlds_with_limits_have_all_that_can_happen_to_a_dropped_child() -> None:
+    """A child is told or is dead, its siblings too; it is refused, waits, and is dropped again."""
+    counts: Counter[str] = Counter()
+    for seed in range(12):
+        world = world_of(with_limit(seed))
+        for number in range(world.case.rounds):
+            seen = world.run.step(number, [e for e in world.case.events if e[0] == number])
+            counts.update(
+                {kind: n for kind, n in seen.counts.items() if "shed" in kind or "probe" in kind}
+            )
+            counts["overloaded"] += len(seen.overloaded)
+            counts["waits"] += sum(cause == "shed" for *_, cause in seen.entries)
+        counts[f"{world.case.settings.shed[2]} {world.case.buffer is None}"] += 1
+    assert all(counts[kind] for kind in ("shed", "lost shed", "delay probe", "lost delay probe"))
+    assert counts["overloaded"]
+    assert counts["waits"]
+    assert all(counts[f"{table} {best}"] for table in SHED_TABLE for best in (True, False))
 
 
 def check(world: World) -> None:

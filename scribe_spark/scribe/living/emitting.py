@@ -48,6 +48,7 @@ def settle(scribe: Scribe) -> None:
     joins = Joins.join(*[one for _, one in added])
     own = (joins.source == at) & scribe.is_root(joins.group, at)  # a new root's JOIN to itself
     still = own | _are_children(scribe, joins.group, at, joins.source)
+    still &= _is_last(scribe, joins, at)
     parcels, at, joins = _call_join_handler(scribe, application, at[still], joins.take(still))
     while len(parcels) or len(joins):
         on = _deliver(scribe, application, parcels, "retransmission")
@@ -55,6 +56,15 @@ def settle(scribe: Scribe) -> None:
         still &= _are_children(scribe, joins.group, at, joins.source)
         parcels, at, joins = _call_join_handler(scribe, application, at[still], joins.take(still))
         parcels = Parcels.join(parcels, on)
+
+
+def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
+    """Which JOINs are the last of their source to a node: one may have been dropped between."""
+    edge = scribe.key(scribe.key(joins.group, at), joins.source)
+    _, last = np.unique(edge[::-1], return_index=True)
+    found = np.zeros(len(edge), dtype=bool)
+    found[len(edge) - 1 - last] = True
+    return found
 
 
 def _are_children(

@@ -23,7 +23,14 @@ from scribe_spark.scribe.living.roots import become_root
 from scribe_spark.scribe.living.scribe import Joins, Scribe
 from scribe_spark.scribe.living.state import FAILED, cause
 
-__all__ = ["Requests", "first_joins", "receive_joins", "send_joins"]
+__all__ = [
+    "Requests",
+    "first_joins",
+    "forwarded",
+    "note_joins",
+    "receive_joins",
+    "send_joins",
+]
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,12 @@ class Requests:
         """JOINs at their sources."""
         path = joins.source[:, None][:, : 0 if scribe.settled else 1]
         return cls(joins, joins.source, path, repairs)
+
+    @classmethod
+    def sent_to(cls, joins: Joins, at: np.ndarray) -> Requests:
+        """JOINs that were sent to nodes, not routed."""
+        path = np.column_stack([joins.source, at])
+        return cls(joins, at, path, np.zeros(len(at), dtype=bool))
 
     def take(self, index: np.ndarray) -> Requests:
         """Some of them."""
@@ -84,26 +97,31 @@ def send_joins(scribe: Scribe) -> None:
 
 def first_joins(scribe: Scribe) -> Requests:
     """Every waiting node sends a JOIN; return those that go on."""
+    joins = note_joins(scribe, scribe.state.entries.waiting())
+    # all JOINs take a hop; some are delivered where they began
+    repairs = np.isin(joins.cause, FAILED)
+    scribe.repairing.append(joins.source[repairs])
+    moving, delivered = _onward(scribe, Requests.of(scribe, joins, repairs))
+    place = scribe.key(joins.group[delivered], joins.source[delivered])
+    knows = scribe.state.copies.has(place)
+    scribe.refused["no group"] += int((~knows).sum())
+    become_root(scribe, place[knows])
+    return moving
+
+
+def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
+    """Nodes that have no parent, by rows of `Entries`, make JOINs, which they remember.
+
+    Who has sent one before lets faultHandler add to it.
+    """
     entries = scribe.state.entries
-    rows = entries.waiting()
-    group, node = scribe.split(entries.key[rows])
-    joins = Joins.of(group, node, scribe.number, entries.cause[rows])
-    # 1. who has sent one before lets faultHandler add to it
+    joins = Joins.of(*scribe.split(entries.key[rows]), scribe.number, entries.cause[rows])
     tried = np.flatnonzero(entries.tried[rows])
     extra = joins.extra.copy()
     extra[tried] = call_fault_handler(scribe, joins.take(tried)).extra
     joins = joins.with_extra(extra)
     _note(scribe, joins)
-    # 2. all JOINs take a hop; some are delivered where they began
-    repairs = np.isin(joins.cause, FAILED)
-    scribe.repairing.append(joins.source[repairs])
-    moving, delivered = _onward(scribe, Requests.of(scribe, joins, repairs))
-    group, node = group[delivered], node[delivered]
-    place = scribe.key(group, node)
-    knows = scribe.state.copies.has(place)
-    scribe.refused["no group"] += int((~knows).sum())
-    become_root(scribe, place[knows])
-    return moving
+    return joins
 
 
 def _note(scribe: Scribe, joins: Joins) -> None:
@@ -135,6 +153,11 @@ def _onward(scribe: Scribe, routed: Requests) -> tuple[Requests, np.ndarray]:
     path = np.concatenate([routed.path[index], onward[index, None]], axis=1)
     went = routed.take(index)
     return Requests(went.joins, onward[index], path, went.repairs), delivered
+
+
+def forwarded(scribe: Scribe, moving: Requests) -> Requests:
+    """JOINs that are not answered where they are take a hop; return those that go on."""
+    return _onward(scribe, moving)[0]
 
 
 def receive_joins(scribe: Scribe, moving: Requests) -> Requests:

@@ -19,6 +19,7 @@ from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.living.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.living.traffic import Traffic
 from scribe_spark.scribe.living import chains, creating, joining, leaving, roots, sources, upkeep
+from scribe_spark.scribe.living.bottleneck import overloaded, remove_bottlenecks
 from scribe_spark.scribe.living.duplicates import SOURCE_BITS, keep_got
 from scribe_spark.scribe.living.emitting import disseminate_with_upcalls, settle
 from scribe_spark.scribe.living.events import GroupEvents, play_group_events
@@ -85,6 +86,8 @@ class ScribeResult:
         Nodes that died, all of whose children are reached again.
     failures : ndarray of int64
         Nodes that died (failed or left) and were the parents of others in at least one tree.
+    overloaded : ndarray of int64
+        Nodes above their limit of children at the end of the round, where nodes have limits.
     repairing : ndarray of int64
         Nodes that a JOIN that repairs was at, its source too: they have sent it, passed it on or
         answered it.  A JOIN of a node that such a JOIN made a forwarder repairs, too.
@@ -106,6 +109,7 @@ class ScribeResult:
     publications: PublicationResults
     repaired: Repaired
     failures: np.ndarray
+    overloaded: np.ndarray
     repairing: np.ndarray
 
 
@@ -198,6 +202,7 @@ def _maintain(
     leaving.leave_up(scribe)
     made = creating.create_groups(scribe, *creates)
     joining.send_joins(scribe)
+    remove_bottlenecks(scribe)
     chains.break_cycles(scribe)
     turn_strangers_away(scribe)
     scribe.close_phase()
@@ -254,5 +259,6 @@ def _look(
         publications=publications_due(scribe.state, scribe.number, scribe.rules.deadline),
         repaired=repaired(scribe, orphans),
         failures=scribe.failures,
+        overloaded=overloaded(scribe),
         repairing=np.unique(np.concatenate([scribe.failures[:0], *scribe.repairing])),
     )

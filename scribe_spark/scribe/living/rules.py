@@ -4,7 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ScribeRules"]
+import numpy as np
+
+__all__ = ["RemoverRules", "ScribeRules"]
+
+
+@dataclass(frozen=True)
+class RemoverRules:
+    """When a node is overloaded, and what it drops then (docs/variants.md).
+
+    Attributes
+    ----------
+    limit : int
+        A node with more children than this, over all groups, is overloaded.
+    group, child, table : str
+        What is dropped from, which child, and what that is sent: `config.TreesConfig.shed_group`,
+        ``shed_child``, ``shed_table``.
+    capacities : ndarray of int64, optional
+        Every node's own limit, by the node's number.
+    """
+
+    limit: int = 64
+    group: str = "largest"
+    child: str = "farthest"
+    table: str = "remaining"
+    capacities: np.ndarray | None = None
+
+    def limits(self, number: np.ndarray) -> np.ndarray:
+        """Return the limits of nodes, given by their numbers."""
+        if self.capacities is None:
+            return np.full(len(number), self.limit)
+        return self.capacities[number]
 
 
 @dataclass(frozen=True)
@@ -27,6 +57,8 @@ class ScribeRules:
         Whether delivery is reliable and ordered; else best effort.
     buffer : int
         Reliable delivery: how many messages a node keeps.
+    remover : RemoverRules, optional
+        Of the bottleneck remover, where nodes have limits of children.
     """
 
     k: int = 5
@@ -36,3 +68,4 @@ class ScribeRules:
     deadline: int = 5
     reliable: bool = False
     buffer: int = 64
+    remover: RemoverRules | None = None

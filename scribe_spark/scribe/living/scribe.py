@@ -25,7 +25,8 @@ from scribe_spark.underlay.protocol import Kernel
 __all__ = ["SCRIBE_KINDS", "Answers", "Joins", "Rule", "Scribe"]
 
 #: The kinds of messages of Scribe.  ``payload`` and ``retransmission`` are MULTICASTs on edges of
-#: trees, ``MULTICAST`` those from sources to roots.
+#: trees, ``MULTICAST`` those from sources to roots; ``shed``
+#: tells a child that its parent drops it, and ``delay probe`` is its measurement of a delay.
 SCRIBE_KINDS = (
     "CREATE",
     "JOIN",
@@ -41,6 +42,8 @@ SCRIBE_KINDS = (
     "replica goodbye",
     "acknowledgement",
     "drop child",
+    "shed",
+    "delay probe",
 )
 
 

@@ -47,6 +47,7 @@ CAUSES = (
     "hand-over",
     "cycle",
     "ask",
+    "shed",
 )
 
 

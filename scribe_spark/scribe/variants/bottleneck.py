@@ -10,10 +10,7 @@ JSAC 2002, Section IV.E.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +19,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, superstep
-from scribe_spark.core.arrays import offsets_of
 from scribe_spark.runtime.blocks import materialise, read_partition
+from scribe_spark.scribe.living.bottleneck import (
+    Drops,
+    choose_drops,
+    choose_siblings,
+    refusals,
+)
+from scribe_spark.scribe.living.rules import RemoverRules
 from scribe_spark.scribe.variants.context import EDGE, Variant, VariantContext
-from scribe_spark.scribe.variants.cycle_rule import Refusals, rejoin
+from scribe_spark.scribe.variants.cycle_rule import rejoin
 from scribe_spark.superstep import Round, Step, Table
 
 if TYPE_CHECKING:  # not on executors
@@ -131,55 +134,25 @@ def _drop(context: VariantContext, edges: DataFrame) -> DataFrame:
     mine = edges.join(over, "parent", "inner")
     draw = draws.bits(context.seed, "shed", "group", "parent", "child")
     kernel, lan_us = context.overlay.underlay.kernel, context.overlay.underlay.lan_us
-    rules = _Rules.of(context.rules)
+    rules = _rules_of(context.rules)
 
     def shed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
         if rows is not None:
             columns = _columns(rows)
-            drops = _choose(columns, rules)
-            if drops.child:
+            drops = choose_drops(columns, rules)
+            if len(drops):
                 yield _join_siblings(columns, drops, kernel, lan_us)
 
     return mine.withColumn("draw", draw).mapInArrow(shed, _CHANGE)
 
 
+def _rules_of(config: TreesConfig) -> RemoverRules:
+    """The rules as executors know them: they do not have the config's library."""
+    return RemoverRules(config.limit, config.shed_group, config.shed_child, config.shed_table)
+
+
 # --- a round, at its nodes
-
-
-@dataclass(frozen=True)
-class _Rules:
-    """The rules of shedding, as executors know them: they do not have the config's library.
-
-    Attributes
-    ----------
-    group, child, table : str
-        `TreesConfig.shed_group`, ``shed_child``, ``shed_table``.
-    """
-
-    group: str
-    child: str
-    table: str
-
-    @classmethod
-    def of(cls, config: TreesConfig) -> _Rules:
-        return cls(config.shed_group, config.shed_child, config.shed_table)
-
-
-@dataclass(frozen=True)
-class _Drops:
-    """Children dropped, in order within a node, and the siblings that each was sent.
-
-    Attributes
-    ----------
-    child : list of int
-        Row of each dropped child.
-    sent : list of ndarray
-        Rows of the table that it was sent, without itself, by node.
-    """
-
-    child: list[int]
-    sent: list[np.ndarray]
 
 
 def _columns(edges: pa.Table) -> dict[str, np.ndarray]:
@@ -187,80 +160,25 @@ def _columns(edges: pa.Table) -> dict[str, np.ndarray]:
 
 
 def _join_siblings(
-    columns: dict[str, np.ndarray], drops: _Drops, kernel: Any, lan_us: int
+    columns: dict[str, np.ndarray], drops: Drops, kernel: Any, lan_us: int
 ) -> pa.RecordBatch:
     """Let each dropped child that has received the table choose its new parent."""
-    child = np.repeat(np.array(drops.child, dtype=np.int64), [len(s) for s in drops.sent])
-    sibling = np.concatenate(drops.sent)
+    asking, sibling = drops.asking, drops.sibling
     # (i) it measures the delay between itself and other nodes in the table; (ii) the total delay
     router = kernel.index(columns["child_router"])
-    probed = kernel.delays(router[child], router[sibling]) + 2 * lan_us
+    probed = kernel.delays(router[drops.child[asking]], router[sibling]) + 2 * lan_us
     total = probed + columns["delay_us"][sibling]
     # (iii) a join message to the node that provides the smallest combined delay
-    starts = offsets_of(np.array([len(s) for s in drops.sent]))
-    best = [at + int(np.argmin(total[at:end])) for at, end in itertools.pairwise(starts)]
+    best = choose_siblings(asking, total)
     return _deltas(columns, drops, sibling[best], probed[best])
 
 
-def _choose(columns: dict[str, np.ndarray], rules: _Rules) -> _Drops:
-    """Choose what each overloaded node drops, one child after the other."""
-    delay, draw = columns["delay_us"], columns["draw"]
-    rank = {"farthest": -delay, "nearest": delay, "random": draw}[rules.child]
-    # children of a table in the order in which they would be dropped
-    order = np.lexsort((columns["child"], rank, columns["group"], columns["parent"]))
-    parent, group = columns["parent"][order], columns["group"][order]
-    new_table = np.r_[True, (parent[1:] != parent[:-1]) | (group[1:] != group[:-1])]
-    starts = np.flatnonzero(new_table)
-    tables = np.split(order, starts[1:])
-    drops = _Drops([], [])
-    nodes = np.flatnonzero(np.r_[True, parent[starts][1:] != parent[starts][:-1]])
-    for first, end in zip(nodes, np.r_[nodes[1:], len(starts)], strict=True):
-        _drop_at_node(tables[first:end], columns, draw, rules, drops)
-    return drops
-
-
-def _drop_at_node(
-    tables: list[np.ndarray],
-    columns: dict[str, np.ndarray],
-    draw: np.ndarray,
-    rules: _Rules,
-    drops: _Drops,
-) -> None:
-    """Drop children of one node, whose `tables` are in order of group, until it is at its limit."""
-    excess = sum(map(len, tables)) - int(columns["limit"][tables[0][0]])
-    dropped = [0] * len(tables)
-
-    def urgency(table: int) -> tuple[int, int]:
-        at = tables[table]
-        left = len(at) - dropped[table]
-        by_draw = rules.group == "random"
-        return (int(draw[at[dropped[table]]]) if by_draw else -left, table)
-
-    queue = [urgency(t) for t, rows in enumerate(tables) if len(rows) > 1]
-    heapq.heapify(queue)
-    for _ in range(excess):
-        if not queue:  # nothing but tables of one child
-            return
-        _, table = heapq.heappop(queue)
-        rows, done = tables[table], dropped[table]
-        left = rows[done + 1 :] if rules.table == "remaining" else np.delete(rows, done)
-        drops.child.append(int(rows[done]))
-        drops.sent.append(left[np.argsort(columns["child"][left])])
-        dropped[table] += 1
-        if len(rows) - dropped[table] > 1:
-            heapq.heappush(queue, urgency(table))
-
-
 def _deltas(
-    columns: dict[str, np.ndarray], drops: _Drops, to: np.ndarray, delay_us: np.ndarray
+    columns: dict[str, np.ndarray], drops: Drops, to: np.ndarray, delay_us: np.ndarray
 ) -> pa.RecordBatch:
     """Each drop as two rows: out of the parent's table, into that of the sibling `to`."""
-    out = np.array(drops.child, dtype=np.int64)
-    probes = np.array([len(sent) for sent in drops.sent], dtype=np.int64)
-    # a table's JOINs are answered in the order in which its children were dropped
-    loops = Refusals()
-    pairs = zip(out.tolist(), to.tolist(), strict=True)
-    refused = np.array([loops.refuses(child, sibling) for child, sibling in pairs], dtype=bool)
+    out, probes = drops.child, np.diff(drops.offsets)
+    refused = refusals(out, to)
     sent = {
         "group": columns["group"][out],
         "parent": columns["child"][to],

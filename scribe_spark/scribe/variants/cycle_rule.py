@@ -9,7 +9,6 @@ rejects the join and informs the joining node that it should join using a random
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pandas as pd
 from pyspark.sql import DataFrame
@@ -18,40 +17,15 @@ from pyspark.sql import functions as F
 from scribe_spark.pastry.randomised import randomised
 from scribe_spark.pastry.trace import trace
 from scribe_spark.runtime.blocks import materialise, union_tables
+from scribe_spark.scribe.living.bottleneck import ancestors
 from scribe_spark.scribe.variants.context import EDGE, VariantContext, bigints
 from scribe_spark.superstep import Finished
 
-__all__ = ["Refusals", "ancestors", "rejoin"]
+__all__ = ["rejoin"]
 
 #: All nodes that a child can route by may be descendants of the child.  After this many randomised
 #: routes it sends its JOIN to the root, which it knows from the path that it has received.
 ATTEMPTS = 8
-
-
-class Refusals:
-    """The JOINs that the children of one table have sent each other, answered in order.
-
-    All of them had the same parent, so a path from there to the root holds none of them: a loop can
-    only run among themselves.
-    """
-
-    def __init__(self) -> None:
-        self._parent: dict[int, int] = {}
-
-    def refuses(self, child: int, sibling: int) -> bool:
-        """Whether `sibling` refuses the JOIN of `child`; if not, it is its parent from now on."""
-        if child in ancestors(self._parent, sibling):
-            return True
-        self._parent[child] = sibling
-        return False
-
-
-def ancestors(parents: dict[int, int], node: int) -> Iterator[int]:
-    """A node and those above it, as far as `parents` tells."""
-    at: int | None = node
-    while at is not None:
-        yield at
-        at = parents.get(at)
 
 
 def rejoin(

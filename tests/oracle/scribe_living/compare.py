@@ -24,6 +24,7 @@ PARTS = (
     "counts",
     "at_root",
     "repairing",
+    "overloaded",
 )
 
 

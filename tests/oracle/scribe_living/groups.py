@@ -69,6 +69,8 @@ class Settings:
     child_timeout: int = 4
     replicas: int = 5  # k, the root among them
     deadline: int = 5  # rounds after which an undelivered publication counts as lost
+    limit: int | None = None  # of children, over all groups; None: no bottleneck remover
+    shed: tuple[str, str, str] = ("largest", "farthest", "remaining")  # group, child, table
 
     def check(self, leaf_set_size: int) -> None:
         """Refuse what contradicts itself (rule S23)."""

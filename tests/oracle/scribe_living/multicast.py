@@ -81,6 +81,8 @@ def settle(scribe: Scribe) -> None:
         if is_own(scribe, node, join) or is_child(scribe, node, join)
     ]
     scribe.added = []
+    # a child that was dropped and came back: its last JOIN counts
+    added = list({(node, join.group, join.source): (node, join) for node, join in added}.values())
     parcels, asks = call_join_handlers(scribe, added)
     while parcels or asks:
         on = deliver_all(scribe, parcels, "retransmission")

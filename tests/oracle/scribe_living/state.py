@@ -21,6 +21,7 @@ CAUSES = (
     "refused",
     "hand-over",
     "cycle",
+    "shed",
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..living import world as pastry
-from . import creating, joining, leaving, multicast, roots, sources, upkeep
+from . import bottleneck, creating, joining, leaving, multicast, roots, sources, upkeep
 from .phase import Phase
 from .state import Scribe
 from .upcalls import Publication
@@ -49,6 +49,7 @@ class Snapshot:
     at_root: list[tuple[int, int]] = field(default_factory=list)
     # group, node: JOINs answered by a root
     repairing: list[int] = field(default_factory=list)
+    overloaded: list[int] = field(default_factory=list)
     members: dict[int, frozenset[int]] = field(default_factory=dict)
     overlay: pastry.Snapshot | None = None
 
@@ -180,6 +181,7 @@ class Run:
         made = creating.create_groups(scribe, phase, creates)
         self.created |= {group for group, _ in made}
         joining.send_joins(scribe, phase)
+        bottleneck.remove_bottlenecks(scribe, phase)
         joining.break_cycles(scribe)
         joining.turn_strangers_away(scribe, phase)
         phase.close()
@@ -253,6 +255,7 @@ class Run:
             counts=dict(sorted(counts.items())),
             at_root=sorted(scribe.at_root),
             repairing=sorted(scribe.repairing),
+            overloaded=bottleneck.overloaded(scribe),
             members={group: frozenset(nodes) for group, nodes in members.items()},
         )
 
