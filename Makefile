@@ -77,6 +77,11 @@ groups-results: setup ## Measure Scribe under failures, churn and crowds, and wr
 	@$(BIN)/python -m tools.groups_results out/groups
 	@$(BIN)/python -m tools.groups_results out/groups --page docs/groups_results.md
 
+.PHONY: rad-under-churn
+rad-under-churn: setup ## RAD, RMD and node stress by rounds of churn, with and without the bottleneck remover: figure and table of docs/living.md
+	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn
+	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn --page
+
 .PHONY: reference-tree
 reference-tree: setup ## Costa and Frey's tree over a DHT: Figures 3 and 4; ARGS="--scaling 1000,1000000" for large ones
 	@set -f; $(SCRIBE) reference-tree $(foreach v,SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ..bottleneck import remove_bottlenecks
 from ..living.draws import keyed_draw
 from ..living.overlay import Overlay, Rules
 from ..living.perfect import enter_perfect
@@ -16,14 +17,14 @@ from .world import Event, Run
 SEEDS = [seed for seed in range(120) if (case := random_case(seed)).keys and len(case.ids) > 1]
 
 
-def living(case: Case) -> Run:
+def living(case: Case, limit: int | None = None) -> Run:
     """The case's perfect overlay, and its groups."""
     static = case.overlay(case.routes())
     rules = Rules(b=case.b, l=case.leaf_set_size)
     overlay = Overlay(case.ids, static.proximity, keyed_draw(case.seed), rules)
     enter_perfect(overlay, case.ids)
     groups = {group: Group(key) for group, key in case.keys.items()}
-    return Run(Scribe(overlay, groups, Settings(replicas=1)))
+    return Run(Scribe(overlay, groups, Settings(replicas=1, limit=limit)))
 
 
 def edges(run: Run) -> set[tuple[int, int, int]]:
@@ -46,6 +47,32 @@ def test_trees_are_the_static_runs(seed: int) -> None:
     for seen in run.seen[1:]:
         assert seen.joins == []
         assert seen.children != [] or static.edges() == set()
+
+
+def test_the_bottleneck_remover_makes_the_trees_of_a_run() -> None:
+    """Where nobody comes or goes, once is enough: later rounds drop nobody."""
+    dropped = 0
+    for seed in SEEDS[::3]:
+        case = random_case(seed)
+        if len(case.ids) - 1 == case.leaf_set_size:
+            continue
+        static = StaticScribe(case.overlay(case.routes()), case.keys)
+        static.join_all(case.joins())
+        limit = 2 + seed % 3
+        removal = remove_bottlenecks(
+            static.edges(), static.overlay.proximity, dict.fromkeys(case.ids, limit)
+        )
+        run = living(case, limit)
+        events: list[Event] = [(0, min(case.ids), "create", group) for group in case.keys]
+        events += [(0, member, "join", group) for group, member in case.joins()]
+        first, second = run.play(events, 2)
+        assert edges(run) == removal.edges
+        assert first.overloaded == second.overloaded == sorted(removal.overloaded)
+        assert first.counts.get("shed", 0) == len(removal.joins)
+        assert first.counts.get("delay probe", 0) == sum(join.probes for join in removal.joins)
+        assert not second.counts.get("shed")
+        dropped += len(removal.joins)
+    assert dropped > 50
 
 
 @pytest.mark.parametrize("seed", SEEDS[::6])
