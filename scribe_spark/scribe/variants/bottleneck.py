@@ -34,7 +34,7 @@ from scribe_spark.superstep import Round, Step, Table
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import TreesConfig
 
-__all__ = ["remove_bottlenecks"]
+__all__ = ["remove_bottlenecks", "rules_of"]
 
 _CHILDREN = "children"
 _TIMED = [*EDGE, "delay_us"]
@@ -134,7 +134,7 @@ def _drop(context: VariantContext, edges: DataFrame) -> DataFrame:
     mine = edges.join(over, "parent", "inner")
     draw = draws.bits(context.seed, "shed", "group", "parent", "child")
     kernel, lan_us = context.overlay.underlay.kernel, context.overlay.underlay.lan_us
-    rules = _rules_of(context.rules)
+    rules = rules_of(context.rules)
 
     def shed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
@@ -147,7 +147,7 @@ def _drop(context: VariantContext, edges: DataFrame) -> DataFrame:
     return mine.withColumn("draw", draw).mapInArrow(shed, _CHANGE)
 
 
-def _rules_of(config: TreesConfig) -> RemoverRules:
+def rules_of(config: TreesConfig) -> RemoverRules:
     """The rules as executors know them: they do not have the config's library."""
     return RemoverRules(config.limit, config.shed_group, config.shed_child, config.shed_table)
 
