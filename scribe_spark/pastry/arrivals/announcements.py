@@ -18,6 +18,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, once_a_bucket
 from scribe_spark.pastry.arrivals.cell_offers import take_cells, take_rows
 from scribe_spark.pastry.arrivals.exchange import GAINED
+from scribe_spark.pastry.arrivals.join_messages import take_answers
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import States
@@ -43,7 +44,7 @@ class Announce(WaveProgram):
 
     def _announce(self, bucket: int, tables: Tables) -> Outbox:
         """Tell each node in leaf set or routing table, once; nodes of a row about the others."""
-        states = self.states(bucket, tables)
+        states = take_answers(self, bucket, tables)
         arrived = self.wave.arriving[self.mine(bucket)]
         tables[GAINED] = {"node": arrived}
         index = arrived - states.first

@@ -24,7 +24,7 @@ from scribe_spark.pastry.arrivals.routes import hop
 from scribe_spark.pastry.arrivals.states import States, live_only
 from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, WaveProgram
 
-__all__ = ["ROUTES", "JoinMessages", "entries_of_rows"]
+__all__ = ["ROUTES", "JoinMessages", "entries_of_rows", "take_answers"]
 
 #: The table of who has answered join messages: the arriving node ``at``, the ``node`` on its route,
 #: and the ``first`` and the ``last`` of the rows that it supplies.
@@ -34,10 +34,19 @@ ROUTES = "routes"
 #: row that none of them has supplied in ``row``.
 _JOIN, _ANSWER, _ROWS, _LEAF_SET = "join", "answer", "rows", "leaf set"
 
+#: Tables of what arriving nodes have been sent: entries of rows, and leaf sets.
+_ENTRIES, _LEAF_SETS = "entries", "leaf sets of last nodes"
+
+#: The table that each kind of answer is kept in until all have come.
+_KEPT = {_ANSWER: ROUTES, _ROWS: _ENTRIES, _LEAF_SET: _LEAF_SETS}
+
 
 @dataclass(frozen=True)
 class JoinMessages(WaveProgram):
-    """Nodes ask their contacts, which route the message to the arriving node's own nodeId."""
+    """Nodes ask their contacts, which route the message to the arriving node's own nodeId.
+
+    What nodes know does not change: answers wait for :func:`take_answers`.
+    """
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
@@ -46,8 +55,10 @@ class JoinMessages(WaveProgram):
         outbox: Outbox = {}
         if _JOIN in inbox:
             outbox = self._visit(bucket, tables, inbox[_JOIN])
-        if _ANSWER in inbox or _LEAF_SET in inbox:
-            self._learn(bucket, tables, inbox)
+        for kind, name in _KEPT.items():
+            if kind in inbox:
+                before = [tables[name]] if name in tables else []
+                tables[name] = concatenate([*before, inbox[kind]])
         return outbox
 
     def _ask(self, bucket: int, tables: Tables) -> Outbox:
@@ -112,25 +123,26 @@ class JoinMessages(WaveProgram):
             _LEAF_SET: {AT: ended["arriving"], "leaves": around},
         }
 
-    def _learn(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
-        """Arriving nodes take what they are sent, and remember who has answered."""
-        states = self.states(bucket, tables, LEAVES, CELLS)
-        first = states.first
-        to, offered = [], []
-        for kind, column in ((_ANSWER, "node"), (_ROWS, "entry")):
-            if kind in inbox:
-                to.append(inbox[kind][AT])
-                offered.append(inbox[kind][column])
-        if _LEAF_SET in inbox:
-            sets = inbox[_LEAF_SET]
-            take_leaves(states, sets[AT] - first, sets["leaves"])
-            one, leaf = _flattened(np.arange(len(sets[AT])), sets["leaves"])
-            to.append(sets[AT][one])
-            offered.append(leaf)
-        take_cells(states, self.given.kernel, np.concatenate(to) - first, np.concatenate(offered))
-        if self.given.rules.introduce and _ANSWER in inbox:
-            before = [tables[ROUTES]] if ROUTES in tables else []
-            tables[ROUTES] = concatenate([*before, inbox[_ANSWER]])
+
+def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
+    """Let arriving nodes take what they have been sent; return what the bucket's nodes know now."""
+    states = program.states(bucket, tables, LEAVES, CELLS)
+    if _LEAF_SETS not in tables:  # nobody arrives in this bucket
+        return states
+    sets, answers = tables[_LEAF_SETS], tables[ROUTES]
+    take_leaves(states, sets[AT] - states.first, sets["leaves"])
+    one, leaf = _flattened(np.arange(len(sets[AT])), sets["leaves"])
+    to, offered = [sets[AT][one], answers[AT]], [leaf, answers["node"]]
+    if _ENTRIES in tables:
+        to.append(tables[_ENTRIES][AT])
+        offered.append(tables[_ENTRIES]["entry"])
+        del tables[_ENTRIES]
+    index = np.concatenate(to) - states.first
+    take_cells(states, program.given.kernel, index, np.concatenate(offered))
+    del tables[_LEAF_SETS]
+    if not program.given.rules.introduce:
+        del tables[ROUTES]
+    return states
 
 
 def entries_of_rows(
