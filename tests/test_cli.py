@@ -126,7 +126,7 @@ BAD = {
     'sweep --set topology="a': "topology = '\"a': must be values separated by commas",
     "sweep --sett b=2": "flag = '--sett': is unknown; did you mean '--set'?",
     "world --set repar=lazy,none": "sweep field = 'repar': is unknown; did you mean 'repair'?",
-    "world --set shed_child=nearest,random": "sweep field = 'shed_child': is unknown",
+    "world --set write_knowledge=true,false": "sweep field = 'write_knowledge': is unknown",
     "world --set repair=lazy,later": "repair = 'later': must be one of lazy, none, eager",
     "world --set repair=lazy,none,lazy": "repair = 'lazy': is swept twice; leave one of them out",
     "world --set share=0.1 --set world.share=0.2": "set = 'world.share=0.2': sweeps share again",

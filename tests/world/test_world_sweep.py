@@ -231,10 +231,10 @@ def test_a_sweep_in_a_file_reads_back(call, tmp_path, capsys):
     [
         ({"repair": "lazy"}, "repair = 'lazy': must be a list in [sweep]"),
         ({"repair": ["lazy", "later"]}, "repair = 'later': must be one of lazy, none, eager"),
-        ({"shed_child": ["nearest"]}, "shed_child = ['nearest']: is of runs"),
+        ({"variants": ["lazy"]}, "variants = 'lazy': is of runs"),
         ({"shed": ["nearest"]}, "sweep field = 'shed': is unknown"),
         ({"b": [2], "show": ["lookups.hop"]}, "show = 'lookups.hop': is unknown; did you mean 'lo"),
-        ({"b": [2], "show": ["scribe.rad.median"]}, "show = 'scribe.rad.median': is unknown"),
+        ({"b": [2], "show": ["pastry.routes.max"]}, "show = 'pastry.routes.max': is unknown"),
         ({"b": [2], "show": "x"}, "show = 'x': must be a list of metrics, such as [\"lookups.hops"),
     ],
 )
