@@ -167,6 +167,8 @@ def _ident(case: random.Random, bits: int) -> int:
 def grow(case: Arrivals, buckets: int = 1) -> Iterator[Grown]:
     """Yield the overlay after each wave of a case, by the engine in process."""
     wave, rank = case.wave[case.known.node], case.rank[case.known.node]
+    if case.rules.contact == "discovered":
+        buckets = 1  # a search reads what any node knows
     # bounds that are not those of prefixes: arrivals take any
     bounds = np.linspace(0, len(case.known), buckets + 1).astype(np.int64)
     return one_task.grow(

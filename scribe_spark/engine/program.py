@@ -28,6 +28,7 @@ __all__ = [
     "Program",
     "Tables",
     "bucket_of",
+    "check_buckets",
     "deliver",
     "merge_inbox",
     "once_a_bucket",
@@ -88,6 +89,9 @@ def _given(columns: Columns) -> Columns:
 class Program(Protocol):
     """Steps that are played until a superstep in which nobody sends.
 
+    A program whose steps read what nodes of other buckets know has an attribute `one_bucket`, which
+    is True: see :func:`check_buckets`.
+
     Attributes
     ----------
     bounds : ndarray of int64, shape (B + 1,)
@@ -103,6 +107,20 @@ class Program(Protocol):
         The result must not depend on the order of the messages of a kind.
         """
         ...
+
+
+def check_buckets(program: Program) -> None:
+    """Refuse a program that cannot be played on its buckets.
+
+    Raises
+    ------
+    ValueError
+        It reads what all nodes know, and there is more than one bucket.
+    """
+    buckets = len(program.bounds) - 1
+    if buckets > 1 and getattr(program, "one_bucket", False):
+        name = type(program).__name__
+        raise ValueError(f"buckets = {buckets}: {name} reads what all nodes know; 1 would do")
 
 
 def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:

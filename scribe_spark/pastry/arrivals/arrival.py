@@ -15,6 +15,7 @@ from scribe_spark.pastry.arrivals.exchange import Exchange
 from scribe_spark.pastry.arrivals.introductions import Introduce
 from scribe_spark.pastry.arrivals.join_messages import JoinMessages
 from scribe_spark.pastry.arrivals.maintenance import AskRows, TakeRows
+from scribe_spark.pastry.arrivals.nearby_search import Discover
 from scribe_spark.pastry.arrivals.wave import Arrival, Wave
 
 __all__ = ["arrival", "maintenance"]
@@ -22,6 +23,8 @@ __all__ = ["arrival", "maintenance"]
 
 def arrival(given: Arrival, wave: Wave) -> Iterator[Program]:
     """Yield the programs by which a wave arrives in an overlay that has nodes."""
+    if given.rules.contact == "discovered":
+        yield Discover(given, wave)
     yield JoinMessages(given, wave)
     yield Announce(given, wave)
     yield Exchange(given, wave)

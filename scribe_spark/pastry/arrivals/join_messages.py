@@ -20,6 +20,7 @@ from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.arrivals.nearby_search import CONTACTS
 from scribe_spark.pastry.arrivals.routes import hop
 from scribe_spark.pastry.arrivals.states import States, live_only
 from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, WaveProgram
@@ -65,6 +66,9 @@ class JoinMessages(WaveProgram):
         """Nodes of the wave ask their contacts."""
         mine = self.mine(bucket)
         arriving, contact = self.wave.arriving[mine], self.wave.contact[mine]
+        if CONTACTS in tables:
+            contact = tables[CONTACTS]["contact"]
+            del tables[CONTACTS]
         self.given.observer.count(
             tables, Kind.JOIN, len(arriving), between=lambda: (arriving, contact)
         )

@@ -8,15 +8,48 @@ JSAC 2002, Section II.B: "a nearby Pastry node A (according to the proximity met
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.core.arrays import distinct
+from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.pastry.arrivals.cell_offers import NOBODY, scored, scores
+from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.arrivals.wave import WaveProgram
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["discover"]
+__all__ = ["CONTACTS", "Discover"]
+
+#: The table of the contacts that were found: ``contact``, a row for each node of the wave.
+CONTACTS = "contacts"
+
+
+@dataclass(frozen=True)
+class Discover(WaveProgram):
+    """Arriving nodes search for near contacts, from the nodes that the wave gives as contacts.
+
+    A search asks any node for its leaf set and rows of its table, dozens of times: supersteps for
+    that would cost more than all others of a wave.
+    """
+
+    @property
+    def one_bucket(self) -> bool:
+        """See `engine.Program`."""
+        return True
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        states, is_alive = self.states(bucket, tables), self.given.is_alive
+        arriving, start = self.wave.arriving, self.wave.contact
+        contact, probing, probed = discover(states, is_alive, arriving, start, self.given.kernel)
+        lost = len(probed) - int(np.count_nonzero(is_alive(probed)))
+        self.given.observer.count(
+            tables, Kind.PROBE, len(probed), lost, between=lambda: (arriving[probing], probed)
+        )
+        tables[CONTACTS] = {"contact": contact}
+        return {}
 
 
 def discover(

@@ -18,14 +18,13 @@ from scribe_spark.engine.in_process import play, thread_bounds
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.arrival import arrival, maintenance
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.nearby_search import discover
 from scribe_spark.pastry.arrivals.observer import MESSAGES, CountsInTables
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.arrivals.states import States, is_node
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.wave import Arrival, Wave, WaveInMemory, states_in_buckets
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Grown", "grow", "programs"]
+__all__ = ["Grown", "arrival_bounds", "grow", "programs"]
 
 
 @dataclass(frozen=True)
@@ -71,27 +70,28 @@ def grow(
     bounds : ndarray of int64, shape (B + 1,), optional
         First positions of buckets, each played in a thread; by default as many as pay.
     """
-    bounds = thread_bounds(len(known)) if bounds is None else bounds
+    if bounds is None:
+        bounds = arrival_bounds(len(known), rules)
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     tables = states_in_buckets(states, bounds)
     given = Arrival(RingInMemory(known), bounds, rules, kernel, CountsInTables())
-    probes = 0
     for number in range(int(wave.max(initial=-1)) + 1):
         arriving = np.flatnonzero(wave == number)
         live = np.flatnonzero((wave >= 0) & (wave <= number))
-        asked = contact[arriving]
-        if number and rules.contact == "discovered":
-            asked, probed, _ = discover(states, is_node, arriving, asked, kernel)
-            probes += len(probed)
-        now = WaveInMemory(arriving, rank[arriving], asked, live)
+        now = WaveInMemory(arriving, rank[arriving], contact[arriving], live)
         for program in programs(given, now, number):
             play(program, tables, threads=len(tables))
         messages = sum(
             (mine[MESSAGES]["messages"] for mine in tables if MESSAGES in mine),
             start=np.zeros(len(Kind), dtype=np.int64),
         )
-        messages[Kind.PROBE] += probes
         yield Grown(number, states, live, messages)
+
+
+def arrival_bounds(nodes: int, rules: ArrivalRules) -> np.ndarray:
+    """Return bounds of buckets for arrivals in one process: int64."""
+    one = rules.contact == "discovered"  # see `Discover`
+    return np.array([0, nodes]) if one else thread_bounds(nodes)
 
 
 def programs(given: Arrival, wave: Wave, number: int) -> Iterator[Program]:

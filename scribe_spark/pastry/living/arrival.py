@@ -11,6 +11,7 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.pastry.arrivals.arrival import arrival
+from scribe_spark.pastry.arrivals.join_messages import JoinMessages
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.arrivals.wave import WaveInMemory
 from scribe_spark.pastry.arrivals.waves import wave_size
@@ -64,17 +65,15 @@ def arrive(
     states, player = state.states, Player(state, rules, kernel, tally)
     states.leaves[arriving], states.cells[arriving] = NONE, NONE
     if state.alive.any():
-        contact = contacts(state, arriving, number, rules, kernel, tally)
+        contact = contacts(state, arriving, number, rules, kernel)
         place = np.argsort(arriving)
         live = np.union1d(state.live(), arriving)
         entering = WaveInMemory(arriving[place], place, contact[place], live)
-        join, *others = arrival(player.given, entering)
-        # nobody knows the new nodes before their join messages have been answered
-        player.play(join)
-        drop_and_repair(state, player.take_found(), rules, kernel, tally)
-        state.enter(arriving)
-        for program in others:
+        for program in arrival(player.given, entering):
             player.play(program)
+            if isinstance(program, JoinMessages):  # from now on others hear of the new nodes
+                drop_and_repair(state, player.take_found(), rules, kernel, tally)
+                state.enter(arriving)
     else:
         state.enter(arriving)
     for time in range(rules.maintenance):

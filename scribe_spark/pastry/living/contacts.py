@@ -11,10 +11,8 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.pastry.arrivals.contacts import nearest_nodes
-from scribe_spark.pastry.arrivals.nearby_search import discover
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
-from scribe_spark.pastry.living.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["contacts"]
@@ -26,9 +24,8 @@ def contacts(
     number: int,
     rules: WorldRules,
     kernel: Kernel,
-    tally: Tally,
 ) -> np.ndarray:
-    """The contact of each arriving node, by the rule in force; probes are counted.
+    """Whom each node asks first, or begins to search with, by the rule in force.
 
     Parameters
     ----------
@@ -47,9 +44,4 @@ def contacts(
         # (positions ascend with nodeIds: of equally near ones the smallest)
         return nearest_nodes(known, live, known.router[arriving], kernel)
     bits = draws.stream_at(rules.seed, "contact", number, known.node[arriving])
-    drawn = live[(bits % np.uint64(len(live))).astype(np.int64)]
-    if rules.contact == "random":
-        return drawn
-    found, probing, probed = discover(state.states, state.is_alive, arriving, drawn, kernel)
-    tally.send("probe", state.alive[probed], arriving[probing], probed)
-    return found
+    return live[(bits % np.uint64(len(live))).astype(np.int64)]

@@ -8,10 +8,11 @@ import numpy as np
 
 from scribe_spark.engine import Program, Tables
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play, thread_bounds
+from scribe_spark.engine.in_process import play
 from scribe_spark.pastry.arrivals.exchange import GAINED, Exchange
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import Between
+from scribe_spark.pastry.arrivals.one_task import arrival_bounds
 from scribe_spark.pastry.arrivals.routes import Found
 from scribe_spark.pastry.arrivals.wave import Arrival, WaveInMemory, states_in_buckets
 from scribe_spark.pastry.living.overlay_state import OverlayState
@@ -40,7 +41,7 @@ class Player:
     ) -> None:
         states, self._tally = state.states, tally
         self._lock = threading.Lock()
-        bounds = thread_bounds(len(states.known))
+        bounds = arrival_bounds(len(states.known), rules)
         ring = RingInMemory(states.known)
         self.given = Arrival(ring, bounds, rules, kernel, self, state.is_alive)
         self.tables = states_in_buckets(states, bounds)
