@@ -1,4 +1,4 @@
-"""Where the nodes of an overlay are: on the ring, in buckets, and these in partitions of Spark.
+"""The places of the nodes of an overlay: on the ring, in buckets, and these in Spark's partitions.
 
 A bucket is an interval of the ring, so that leaf sets and the last hops of a route stay in it but
 at its ends.

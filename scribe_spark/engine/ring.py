@@ -53,7 +53,7 @@ class Ring:
         return self.take(self.by_rank)
 
     def positions(self, node: np.ndarray) -> np.ndarray:
-        """Where nodes are, given by their numbers; each has to be there, once: int64."""
+        """Return the positions of nodes given by number; each has to be there, once: int64."""
         order = np.argsort(self.node)
         return order[np.searchsorted(self.node[order], node)]
 

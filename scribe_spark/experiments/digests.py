@@ -1,4 +1,4 @@
-"""What is recorded of a table when it is written, and how a later check finds that it is unchanged.
+"""Digests of tables: recorded when a table is written, compared when it is checked.
 
 A table's record has two parts.  Its *content* (``rows``, ``columns``, ``digest``) is equal for
 equal rows, whatever their order, the partitions and the files: runs are compared by it.  Its

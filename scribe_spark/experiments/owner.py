@@ -1,4 +1,4 @@
-"""Whose a folder is: which command has left it, by its manifest, and what that command puts there.
+"""Find the command that has left a folder, by its manifest, and what that command puts there.
 
 A command goes on with, replaces and deletes only what is its own.
 """
@@ -63,7 +63,7 @@ OWNERS = (RUN, SWEEP, WORLD, WORLD_SWEEP, REFERENCE_TREE, PAPER)
 
 
 def owner_of(manifest: Any) -> Owner | None:
-    """Whose manifest it is; None where it is nobody's of these.
+    """Return the command whose manifest it is; None where it is nobody's of these.
 
     Each has a list of its own of what is done; a sweep has a run's, which stays empty, and its
     points.

@@ -92,7 +92,7 @@ def tables_of_knowledge(knowledge: DataFrame, ring: BucketRing, b: int, leaf_set
 def _messages(
     knowledge: Knowledge, facts: Facts, bounds: np.ndarray, b: int
 ) -> Iterator[pa.RecordBatch]:
-    """What nodes know as messages to them: their leaf sets, and an entry a message."""
+    """Yield what nodes know as messages to them: their leaf sets, and an entry a message."""
     known = knowledge.known
     position = facts.positions(known.node)
     at, sets, tables = position[knowledge.own], knowledge.leaf_sets, knowledge.routing_tables

@@ -45,7 +45,7 @@ class Mark:
         return all(name in published for name in self.metrics)
 
     def value(self, published: Mapping[str, float]) -> float:
-        """Where its line is."""
+        """Return the height of its line."""
         return float(published[self.metrics[0]])
 
     def text(self, published: Mapping[str, float]) -> str:

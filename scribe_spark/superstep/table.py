@@ -142,7 +142,7 @@ class Table:
         return untouched.unionByName(newest).where(~F.col(REMOVED)).select(columns)
 
     def _newest(self, rows: DataFrame) -> DataFrame:
-        """Of several rows of a key the one of the latest round."""
+        """Return the row of the latest round of each key."""
         # a column at a time: Spark sorts to aggregate structs, and hashes to aggregate numbers
         latest = [F.max_by(name, _VERSION).alias(name) for name in (*self.values, REMOVED)]
         version = F.max(_VERSION).alias(_VERSION)

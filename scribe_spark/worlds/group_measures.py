@@ -1,4 +1,4 @@
-"""What is measured of the groups of a world after a round.
+"""Measures of the groups of a world after a round.
 
 References
 ----------

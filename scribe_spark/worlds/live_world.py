@@ -130,5 +130,5 @@ class Protocols:
 
 
 def unpack_overlay(nodes: pa.Table, rules: WorldRules, kernel: Kernel) -> OverlayState:
-    """What is in the table of nodes of a packed world."""
+    """Return the overlay in the table of nodes of a packed world."""
     return from_rows(read_state(nodes, rules.leaf_set, kernel), rules.b)

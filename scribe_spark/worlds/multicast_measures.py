@@ -124,7 +124,7 @@ class _Sent:
 
 @dataclass(frozen=True)
 class MulticastMeasures:
-    """Which of these measures a world has, and what its network is.
+    """The measures that a world has, and its network.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class MulticastMeasures:
 
 
 def _deliveries(result: ScribeResult, sent: _Sent) -> tuple[np.ndarray, ...]:
-    """Of the multicasts: which one, node, hops, delay; but those of roots to themselves."""
+    """Return multicast, node, hops, delay of deliveries; but those of roots to themselves."""
     group, publication, node = result.deliveries
     of = sent.find(group, publication)
     mine = np.flatnonzero(of >= 0)

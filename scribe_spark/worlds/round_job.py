@@ -143,7 +143,7 @@ class _Events:
 
 
 def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Kernel) -> DataFrame:
-    """Where messages end, by what nodes know now: `schemas.LOOKUPS`, in one partition; lazy.
+    """Route messages by what nodes know now: `schemas.LOOKUPS`, in one partition; lazy.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def live_overlay(
 
 
 def _overlay(packed: pa.Table, rules: WorldRules, kernel: Kernel) -> OverlayState:
-    """What is in the table of nodes."""
+    """Return the overlay in the table of nodes."""
     return unpack_overlay(unpack(packed)[NODES], rules, kernel)
 
 

@@ -1,4 +1,4 @@
-"""What is measured of an overlay after a round.
+"""Measures of an overlay after a round.
 
 References
 ----------
@@ -124,7 +124,7 @@ def round_measures(
 
 
 def right_leaf_sets(state: OverlayState) -> int:
-    """How many live nodes have exactly the leaf set of the ring of live nodes."""
+    """Return how many live nodes have exactly the leaf set of the ring of live nodes."""
     live, states = state.live(), state.states
     return int(same_leaves(states.leaves[live], ring_leaves(live, states.half)).sum())
 
@@ -132,7 +132,7 @@ def right_leaf_sets(state: OverlayState) -> int:
 def cell_delays(
     state: OverlayState, nodes: np.ndarray, kernel: Kernel
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of the live entries of some nodes: how far each is, and how far the nearest live node is.
+    """Return how far each live entry of some nodes is, and how far the nearest live node is.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class Tree:
 
     @property
     def inner(self) -> np.ndarray:
-        """Which nodes are the parents of others: bool, shape (n,)."""
+        """Return the nodes that are parents of others: bool, shape (n,)."""
         return np.isin(self.node, self.parent)
 
     def take(self, which: np.ndarray) -> Tree:
@@ -97,7 +97,7 @@ def told_trees(
     groups: Groups,
     overlay: OverlayState,
 ) -> pa.Table:
-    """What is told of the watched trees after a round: `schemas.WATCHED_TREES`.
+    """Return the rows of the watched trees after a round: `schemas.WATCHED_TREES`.
 
     Parameters
     ----------

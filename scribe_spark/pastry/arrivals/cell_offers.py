@@ -146,7 +146,7 @@ def _take_nearer(
 
 
 def cells_of(states: States, index: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Where nodes belong in the tables of others, ``row * 2**b + col``: int64."""
+    """Return the cells of others' tables that nodes belong in, ``row * 2**b + col``: int64."""
     node, other, b = states.known.take(states.own[index]), states.known.take(position), states.b
     row = ids.shared_digits_np(node.hi, node.lo, other.hi, other.lo, b)
     return row * 2**b + ids.digit_at_np(other.hi, other.lo, row, b)

@@ -1,4 +1,4 @@
-"""Which nodes are numerically closest to a key, in 128-bit arithmetic on uint64 halves.
+"""Numerical closeness of nodes to keys, in 128-bit arithmetic on uint64 halves.
 
 "Closer" is: less distant on the ring; of two as distant the smaller nodeId.
 

@@ -18,7 +18,7 @@ __all__ = ["nearest_nodes", "planned_contacts", "random_contacts"]
 def planned_contacts(
     contact: str, known: Ring, wave: np.ndarray, rank: np.ndarray, drawn: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Whom each node asks first, or begins to search with (contact ``discovered``).
+    """Return whom each node asks first, or begins to search with (contact ``discovered``).
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _nearest_contacts(
 def nearest_nodes(
     known: Ring, members: np.ndarray, routers: np.ndarray, kernel: Kernel
 ) -> np.ndarray:
-    """Of some nodes (positions) the nearest to each router, as positions.
+    """Return the nearest of some nodes to each router: positions.
 
     Of equally near ones it is the first of `members`.
     """

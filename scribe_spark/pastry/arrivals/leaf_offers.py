@@ -31,7 +31,7 @@ def side_columns(states: States, side: int) -> slice:
 def places_out(
     states: States, index: np.ndarray, position: np.ndarray, side: int | np.ndarray
 ) -> np.ndarray:
-    """How many places of `known` a position lies out from each node on a side; 0 for itself."""
+    """Return how many places of `known` a position lies out from a node on a side; 0 for itself."""
     larger = np.asarray(side) == LARGER
     return np.where(larger, position - states.own[index], states.own[index] - position) % len(
         states.known

@@ -59,7 +59,7 @@ def discover(
     start: np.ndarray,
     kernel: Kernel,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the searches of all arriving nodes end, and whom each of them has probed.
+    """Return the nodes that the searches of all arriving nodes end at, and all that were probed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is counted of the messages that arrivals send, and the dead nodes that these meet."""
+"""Counts of the messages that arrivals send, and the dead nodes that these meet."""
 
 from __future__ import annotations
 

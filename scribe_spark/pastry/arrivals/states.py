@@ -113,7 +113,7 @@ class States:
         return leaves
 
     def to_knowledge(self, index: np.ndarray, kernel: Kernel) -> Knowledge:
-        """What some of the nodes know, as routing needs it."""
+        """Return what some of the nodes know, as routing needs it."""
         known, own = self.known, self.own[index]
         leaves, covers = self.distinct_leaves(index), self.covers_ring(index)
         # clockwise, from the farthest smaller leaf to the farthest larger one
@@ -143,6 +143,6 @@ def live_only(is_alive: IsAlive, positions: np.ndarray) -> np.ndarray:
 
 
 def table_rows(known: Ring, b: int) -> int:
-    """How many rows the tables of nodes can have that know no others: one at least."""
+    """Return how many rows tables of nodes can have that know no others: one at least."""
     shared = ids.shared_digits_np(known.hi[1:], known.lo[1:], known.hi[:-1], known.lo[:-1], b)
     return 1 + int(shared.max(initial=0))

@@ -30,7 +30,7 @@ def wave_size(before: int, growth: float) -> int:
 
 
 def wave_ends(nodes: int, growth: float) -> np.ndarray:
-    """How many nodes there are after each wave: int64, ascending, from 1 to `nodes`."""
+    """Return how many nodes there are after each wave: int64, ascending, from 1 to `nodes`."""
     ends = [min(1, nodes)]
     while ends[-1] < nodes:
         ends.append(min(nodes, ends[-1] + wave_size(ends[-1], growth)))

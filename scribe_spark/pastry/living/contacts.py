@@ -25,7 +25,7 @@ def contacts(
     rules: WorldRules,
     kernel: Kernel,
 ) -> np.ndarray:
-    """Whom each node asks first, or begins to search with, by the rule in force.
+    """Return whom each node asks first, or begins to search with, by the rule in force.
 
     Parameters
     ----------

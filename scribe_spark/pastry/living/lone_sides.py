@@ -70,7 +70,7 @@ class LoneSides:
         return self._fill(node, side, held, [])
 
     def _offers(self, node: int, side: int, asked: int, place: int) -> list[int]:
-        """What the node takes of the leaf set of the one it asked."""
+        """Return what the node takes of the leaf set of the one it asked."""
         leaves = self.leaves[asked].tolist()
         if place >= self.half:  # of the other side
             return [leaf for leaf in leaves if leaf >= 0 and leaf != node]

@@ -87,7 +87,7 @@ def look_up(
 
 
 def try_routes(state: OverlayState, lookups: Lookups) -> LookupResults:
-    """Where lookups would end now; nothing changes and nothing is counted.
+    """Route lookups as they would go now; nothing changes and nothing is counted.
 
     One from a dead node goes nowhere: it is not delivered.
     """

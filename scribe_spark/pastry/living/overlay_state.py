@@ -58,7 +58,7 @@ class OverlayState:
         return (positions >= 0) & self.alive[positions]
 
     def known_dead(self, number: int) -> np.ndarray:
-        """Whose leaf set knows of its death in a round: bool, shape (K,)."""
+        """Return the nodes whose leaf set knows of their death in a round: bool, shape (K,)."""
         return (self.died >= 0) & (self.died + self.wait <= number)
 
     def exit(self, nodes: np.ndarray, number: int, wait: int) -> None:

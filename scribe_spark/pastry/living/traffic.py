@@ -1,4 +1,4 @@
-"""Who has sent messages to whom in a round, by kind: for what networks under the overlay carry."""
+"""Senders and receivers of the messages of a round, by kind: what the underlay carries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Traffic:
             self._ends[kind].append((sender.astype(np.int32), to.astype(np.int32)))
 
     def kinds(self) -> list[str]:
-        """Of which there were messages, in alphabetical order."""
+        """Return the kinds of which there were messages, in alphabetical order."""
         return sorted(self._ends)
 
     def between(self, kinds: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:

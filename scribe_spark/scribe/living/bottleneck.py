@@ -60,7 +60,7 @@ class Drops:
 
     @property
     def asking(self) -> np.ndarray:
-        """Which drop each sibling was sent to: an index of `child`."""
+        """Return the drop that each sibling was sent to: an index of `child`."""
         return row_numbers(self.offsets)
 
 

@@ -18,7 +18,7 @@ __all__ = ["break_cycles", "on_chain", "under_root"]
 
 
 def on_chain(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Which sources are on the way from nodes, by rows of `Entries`, up to the root: indices.
+    """Return the sources that are on the way from nodes (rows of `Entries`) to the root: indices.
 
     The way is a node, its parent, and so on, as far as live nodes of the tree are met; a row that
     is NONE has none.
@@ -70,7 +70,7 @@ def _parents(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
 
 
 def break_cycles(scribe: Scribe) -> None:
-    """Of each cycle of parents the node nearest to the groupId leaves its parent.
+    """Break cycles of parents: the node of each that is nearest to the groupId leaves its parent.
 
     Only JOINs answered in the same superstep could make one, so ways begin at who joined now.
     """

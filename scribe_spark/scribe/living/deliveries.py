@@ -1,4 +1,4 @@
-"""What users of members got in a round."""
+"""Deliveries of a round to the users of members."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def settle(scribe: Scribe) -> None:
 
 
 def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
-    """Which JOINs are the last of their source to a node: one may have been dropped between."""
+    """Return the last JOINs of their sources to a node: one may have been dropped between."""
     edge = scribe.key(scribe.key(joins.group, at), joins.source)
     _, last = np.unique(edge[::-1], return_index=True)
     found = np.zeros(len(edge), dtype=bool)

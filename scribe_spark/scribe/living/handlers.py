@@ -19,7 +19,7 @@ __all__ = ["calls_of", "call_fault_handler", "keep_used_values", "keep_values"]
 
 
 def calls_of(scribe: Scribe, place: np.ndarray) -> Calls:
-    """What an application sees of nodes of trees.
+    """The part of nodes of trees that an application sees.
 
     Parameters
     ----------

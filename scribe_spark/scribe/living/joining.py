@@ -73,7 +73,7 @@ class Requests:
 
     @staticmethod
     def join(*parts: Requests) -> Requests:
-        """Those of several."""
+        """Return the rows of several together."""
         return Requests.from_columns(concatenate([part.to_columns() for part in parts]))
 
     def to_columns(self) -> dict[str, np.ndarray]:

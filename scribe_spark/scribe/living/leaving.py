@@ -73,7 +73,7 @@ def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
 
 @dataclass(frozen=True)
 class Gone:
-    """What dead nodes had: rows of the three tables."""
+    """Return what dead nodes had: rows of the three tables."""
 
     entries: Entries
     children: Children

@@ -230,7 +230,7 @@ def _forget(state: ScribeState, due: np.ndarray) -> None:
 
 
 def repaired(scribe: Scribe, orphans: np.ndarray) -> Repaired:
-    """Whose children are all reached by a root again; they are forgotten.
+    """Forget failed nodes whose children are all reached by a root again; return them.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ class MessageStore:
         return pd.DataFrame(columns)
 
     def contents(self, index: np.ndarray) -> pd.DataFrame:
-        """What is in messages: ``call, number, publication``; a call is a place in `index`."""
+        """Return what messages hold: ``call, number, publication``; a call is one of `index`."""
         call, at = expand(self.offsets[index], self.offsets[index + 1])
         return pd.DataFrame(
             {"call": call, "number": self.numbers[at], "publication": self.publications[at]}

@@ -54,7 +54,7 @@ class Parcels:
 
     @staticmethod
     def join(*parts: Parcels) -> Parcels:
-        """Those of several."""
+        """Return the rows of several together."""
         return Parcels(
             *[np.concatenate([getattr(one, f.name) for one in parts]) for f in fields(Parcels)]
         )

@@ -1,4 +1,4 @@
-"""Which nodes are nearest to groupIds, as nodes see it by their leaf sets."""
+"""Nodes nearest to groupIds, as nodes see it by their leaf sets."""
 
 from __future__ import annotations
 

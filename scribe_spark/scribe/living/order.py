@@ -33,7 +33,7 @@ __all__ = ["out_of_order"]
 def out_of_order(
     scribe: Scribe, sent: Sent, got: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """Which deliveries of a round came too late to be in order; writes what later rounds need.
+    """Return the deliveries of a round that came out of order; writes what later rounds need.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _forget_resent(scribe: Scribe) -> None:
 
 
 def _forget_former_members(scribe: Scribe) -> None:
-    """Who has quit or died, and who has joined in this round, begins anew."""
+    """Begin anew for members that have quit or died, and for those that joined in this round."""
     lacking, entries = scribe.state.lacking, scribe.state.entries
     row = entries.find(lacking.key)
     stays = row >= 0

@@ -181,7 +181,7 @@ def root_is_gone(scribe: Scribe) -> np.ndarray:
 
 
 def drop_far_copies(scribe: Scribe, passed_on: np.ndarray) -> None:
-    """Who knows k nodes nearer to the groupId than itself drops its copy, once that is safe.
+    """Drop the copies of nodes that know k nodes nearer to the groupId, once that is safe.
 
     It says so to the root that it names, and keeps the copy if nobody answers: that root has died,
     and may have handed over to none of them.  If that root is gone from its leaf set, it keeps the

@@ -90,7 +90,7 @@ class Joins:
 
     @staticmethod
     def join(*parts: Joins) -> Joins:
-        """Those of several."""
+        """Return the rows of several together."""
         return Joins(
             *[np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Joins)]
         )

@@ -58,7 +58,7 @@ class Sent:
         return Sent(*[getattr(self, one.name)[index] for one in fields(self)])
 
     def taken(self) -> Sent:
-        """Those that roots have taken."""
+        """Return the messages that roots have taken."""
         return self.take(self.fate == _SENT)
 
 
@@ -100,7 +100,7 @@ def _under_way(
 
 
 def _send_to_addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Where the messages are after the addresses were tried: at the sources if these are dead."""
+    """Try addresses of roots; return where messages are then: at the sources of dead ones."""
     addresses = scribe.state.addresses
     row = addresses.find(scribe.key(group, source))
     at = source.copy()
