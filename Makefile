@@ -107,6 +107,10 @@ test: setup $(VENV)/.test ## Run the tests (ARGS= goes to pytest)
 test-slow: setup $(VENV)/.test ## Run the tests that take minutes each: kills, 1,000 rounds, no tricks
 	@set -f; $(BIN)/python -m pytest -m slow --dist load $(args)
 
+.PHONY: faults
+faults: setup $(VENV)/.test ## Put faults into kernels, one after the other, and see tests fail (ARGS= words of some faults' names)
+	@set -f; $(BIN)/python -m tools.try_faults $(args)
+
 .PHONY: test-cluster
 test-cluster: java wheel $(VENV)/.cluster .cluster/ready ## Test HDFS, S3 and a cluster without a shared disk: fetches 1.4 GB
 	@set -f; $(BIN)/python -m pytest -n 0 tests/cluster $(args)

@@ -1,0 +1,142 @@
+"""Put faults into kernels, one after the other, and see tests fail.
+
+Usage: ``python -m tools.try_faults [WORD ...]``: all faults, or those with a word in their
+names.  The package and its tests are copied into a
+temporary folder, where one line is changed; exit code 1 if a fault slips through.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["FAULTS", "Fault", "main"]
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ARRIVALS = "tests/pastry/test_arrivals_one_task.py"
+WORLD = "tests/pastry/test_living_round.py"
+TREES = "tests/scribe/test_trees.py"
+GROUPS = "tests/scribe_living/test_scribe_round.py"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One line of the package, what it is changed to, and a file of tests that shall notice."""
+
+    file: str
+    right: str
+    wrong: str
+    tests: str
+
+
+FAULTS = {
+    "a tie": Fault(
+        "pastry/arrivals/cell_offers.py",
+        "nearer = np.flatnonzero((score < to_beat)",
+        "nearer = np.flatnonzero((score >> _POSITION < to_beat >> _POSITION)",
+        ARRIVALS,
+    ),
+    "a hop to a dead node": Fault(
+        "pastry/arrivals/routes.py", "usable = is_alive(entry)", "usable = entry >= 0", WORLD
+    ),
+    "a digit": Fault(
+        "pastry/arrivals/routes.py",
+        "column = ids.digit_at_np(keys.hi, keys.lo, row, b)",
+        "column = ids.digit_at_np(keys.hi, keys.lo, np.maximum(row - 1, 0), b)",
+        ARRIVALS,
+    ),
+    "a lost message": Fault(
+        "engine/program.py",
+        "for rows in np.split(order, cuts):",
+        "for rows in np.split(order, cuts)[:3]:",
+        TREES,
+    ),
+    "an off-by-one in l/2": Fault(
+        "pastry/arrivals/leaf_offers.py", "near = order < half", "near = order < half - 1", ARRIVALS
+    ),
+    "a stale parent": Fault(
+        "scribe/living/leaving.py",
+        "scribe.state.entries.parent[rows] = -1",
+        "scribe.state.entries.parent[rows] += 0",
+        GROUPS,
+    ),
+    "a missed replica": Fault(
+        "scribe/living/replicas.py",
+        "for turn in turns(scribe.key(letters.group, letters.to)):",
+        "for turn in turns(scribe.key(letters.group, letters.to))[:1]:",
+        GROUPS,
+    ),
+    "a wrong root": Fault(
+        "pastry/arrivals/routes.py",
+        "keys.take(near), around, around >= 0\n    )\n    met",
+        "keys.take(near), around, around != at[near, None]\n    )\n    met",
+        TREES,
+    ),
+    "a dropped duplicate": Fault(
+        "pastry/arrivals/announcements.py",
+        "pairs = distinct(row * size + everybody[row, column])",
+        "pairs = np.sort(row * size + everybody[row, column])",
+        ARRIVALS,
+    ),
+    "an unsorted merge": Fault(
+        "core/arrays.py", "order = np.argsort(keys)\n", "order = np.arange(len(keys))\n", TREES
+    ),
+    "a leaf set that is taken for complete": Fault(
+        "pastry/arrivals/leaf_offers.py",
+        "lacks |= near > ((held >= 0)",
+        "lacks |= near > 1 + ((held >= 0)",
+        ARRIVALS,
+    ),
+    "a row that misses a bucket": Fault(
+        "engine/program.py",
+        "for first, last in itertools.pairwise(bounds.tolist()):\n        greatest",
+        "for first, last in itertools.pairwise(bounds.tolist()[:-1]):\n        greatest",
+        ARRIVALS,
+    ),
+}
+
+
+def main(words: list[str]) -> int:
+    """Try faults; say what notices each."""
+    names = [name for name in FAULTS if not words or any(word in name.split() for word in words)]
+    slipped = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for part in ("scribe_spark", "tests", "tools", "benchmarks", "data", "jobs"):
+            shutil.copytree(ROOT / part, Path(folder, part))
+        for file in ("setup.cfg", "pyproject.toml", "pytest.ini"):
+            if (ROOT / file).exists():
+                shutil.copy(ROOT / file, folder)
+        for name in names:
+            noticed = _try(FAULTS[name], folder)
+            slipped += noticed is None
+            print(f"{name}: {noticed or 'SLIPS THROUGH'}", flush=True)
+    return int(slipped > 0)
+
+
+def _try(fault: Fault, folder: str) -> str | None:
+    """Return the first test that fails with a fault; None if none does."""
+    path = Path(folder, "scribe_spark", fault.file)
+    right = path.read_text()
+    path.write_text(right.replace(fault.right, fault.wrong))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", fault.tests]
+    try:
+        told = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": folder},
+        )  # fmt: skip
+    finally:
+        path.write_text(right)
+    if told.returncode == 0:
+        return None
+    lines = [line for line in told.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return lines[0] if lines else told.stdout[-200:] + told.stderr[-200:]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
