@@ -34,7 +34,7 @@ from scribe_spark.engine.packing import Columns, count_rows, pack, unpack
 from scribe_spark.engine.program import Program, Tables, check_buckets, deliver, merge_inbox
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import describe_jobs, materialise_and_read, release
-from scribe_spark.runtime.master import is_local
+from scribe_spark.runtime.master import is_local_master
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.tricks import enabled
 
@@ -76,7 +76,7 @@ class Layout:
         self.spark, self.buckets = spark, buckets
         self.partitions = min(partitions, buckets)
         self.folder: str | None = None
-        if enabled("mapped_tables") and is_local(str(spark.sparkContext.master)):
+        if enabled("mapped_tables") and is_local_master(str(spark.sparkContext.master)):
             self.folder = str(scratch_folder())
 
     def place(self, frame: DataFrame) -> DataFrame:

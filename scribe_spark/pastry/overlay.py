@@ -25,7 +25,7 @@ from scribe_spark.pastry.bucket_tables import KNOWN, states_of, tables_of_knowle
 from scribe_spark.pastry.nodes import node_vertices
 from scribe_spark.pastry.overlay_graph import overlay_edges
 from scribe_spark.pastry.perfect_tables import perfect_tables
-from scribe_spark.pastry.prefix_summaries import prefix_digits
+from scribe_spark.pastry.prefix_summaries import bucket_digits
 from scribe_spark.pastry.routing_table import routing_table, table_entries
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.graph_frame import GraphTables
@@ -166,4 +166,4 @@ class PastryOverlay(Overlay, GraphTables):
 
 def _digits(nodes: DataFrame, underlay: Underlay, b: int) -> int:
     cores = nodes.sparkSession.sparkContext.defaultParallelism
-    return prefix_digits(b, nodes.count(), len(underlay.routers), cores)
+    return bucket_digits(b, nodes.count(), len(underlay.routers), cores)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["BUCKET_SUMMARY", "Summaries", "prefix_digits", "summarise_bucket"]
+__all__ = ["BUCKET_SUMMARY", "Summaries", "bucket_digits", "summarise_bucket"]
 
 #: Of one prefix, as a number: for each router, in order, the position of its nearest node (INT),
 #: and how far that is (BIGINT, microseconds; empty where p is 1).
@@ -29,7 +29,7 @@ _MOST_NODES = 2**16
 _FEWEST_NODES = 2**9
 
 
-def prefix_digits(b: int, nodes: int, routers: int, cores: int) -> int:
+def bucket_digits(b: int, nodes: int, routers: int, cores: int) -> int:
     """How many digits p the nodes of one bucket share.
 
     As few as make four buckets a core and keep buckets below :data:`_MOST_NODES`, while they are

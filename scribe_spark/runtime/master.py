@@ -8,7 +8,7 @@ import socket
 
 from scribe_spark.errors import InputError
 
-__all__ = ["check_master", "is_local", "on_this_machine", "reach_master"]
+__all__ = ["check_master", "is_local_master", "on_this_machine", "reach_master"]
 
 _REMEDY = "use local[*], local[4], spark://HOST:PORT, yarn or k8s://URL"
 
@@ -36,14 +36,14 @@ _MOST = {
 PATIENCE = 5.0
 
 
-def is_local(master: str) -> bool:
+def is_local_master(master: str) -> bool:
     """Whether the executors are threads of the driver's JVM."""
     return _LOCAL.fullmatch(master) is not None
 
 
 def on_this_machine(master: str) -> bool:
     """Whether the executors run on the driver's machine, as threads or as processes."""
-    return is_local(master) or _LOCAL_CLUSTER.fullmatch(master) is not None
+    return is_local_master(master) or _LOCAL_CLUSTER.fullmatch(master) is not None
 
 
 def check_master(master: str) -> None:

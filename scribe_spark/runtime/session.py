@@ -25,7 +25,7 @@ from scribe_spark.runtime.environment import (
 from scribe_spark.runtime.graphframes_jar import jars
 from scribe_spark.runtime.java_options import java_options, log_option
 from scribe_spark.runtime.jvm import java_letters
-from scribe_spark.runtime.master import check_master, is_local, on_this_machine, reach_master
+from scribe_spark.runtime.master import check_master, is_local_master, on_this_machine, reach_master
 from scribe_spark.runtime.memory import SMALL, heap_mib, young_mib
 from scribe_spark.runtime.settings import default_partitions, sql_settings
 from scribe_spark.runtime.tricks import check_tricks, enabled
@@ -90,7 +90,7 @@ def session(
             setattr(spark._jvm, name, getattr(spark._jvm, name))
     if execution is not None:
         _refuse_other_letters(spark, execution.out)
-    if is_local(master):
+    if is_local_master(master):
         provide_scratch_directory(spark.sparkContext)
     partitions = execution.partitions if execution else None
     for name, value in sql_settings(partitions or default_partitions(spark, nodes)).items():
@@ -115,7 +115,7 @@ def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str,
         # able to tell where in the program an error comes from: a fifth of a small superstep
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
-    if is_local(master):
+    if is_local_master(master):
         settings |= {
             "spark.shuffle.compress": "false",
             # a task that waits for the host of its HDFS block would wait for ever: nobody offers
@@ -143,7 +143,7 @@ def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str,
         "spark.driver.extraJavaOptions": java_options(heap, young_mib(heap, nodes), estimated_work),
     }
     # elsewhere the package may come with the job, after the daemon starts
-    if is_local(master) and enabled("python_daemon"):
+    if is_local_master(master) and enabled("python_daemon"):
         settings["spark.python.daemon.module"] = "scribe_spark.runtime.daemon"
     if together := _jars():
         settings["spark.jars"] = ",".join(together)

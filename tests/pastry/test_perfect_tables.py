@@ -114,7 +114,7 @@ def test_both_ways_to_fill_a_table_agree_on_many_classes(monkeypatch):
 def test_there_are_more_buckets_than_first_digits_where_that_helps(
     b, nodes, routers, cores, digits
 ):
-    assert prefix_summaries.prefix_digits(b, nodes, routers, cores) == digits
+    assert prefix_summaries.bucket_digits(b, nodes, routers, cores) == digits
 
 
 # --- through Spark --------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from scribe_spark.errors import InputError
-from scribe_spark.runtime.master import check_master, is_local, on_this_machine, reach_master
+from scribe_spark.runtime.master import check_master, is_local_master, on_this_machine, reach_master
 
 GOOD = [
     "local",
@@ -68,8 +68,8 @@ def test_yarn_needs_its_settings(monkeypatch):
 
 
 def test_where_executors_are():
-    assert is_local("local[2]")
-    assert not is_local("local-cluster[2,1,1024]")
+    assert is_local_master("local[2]")
+    assert not is_local_master("local-cluster[2,1,1024]")
     assert on_this_machine("local-cluster[2,1,1024]")
     assert not on_this_machine("spark://host:7077")
 

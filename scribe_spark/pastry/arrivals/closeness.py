@@ -17,7 +17,7 @@ from scribe_spark.core import u128 as ids
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import NONE
 
-__all__ = ["Distances", "Keys", "clockwise", "distances", "le", "roots"]
+__all__ = ["Distances", "Keys", "clockwise", "distances", "not_above", "roots"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def clockwise(a_hi, a_lo, b_hi, b_lo) -> tuple[np.ndarray, np.ndarray]:
     return b_hi - a_hi - (b_lo < a_lo).astype(np.uint64), b_lo - a_lo
 
 
-def le(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def not_above(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """a <= b, row by row."""
     return ~ids.lt_np(*b, *a)
 

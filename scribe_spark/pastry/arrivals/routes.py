@@ -17,7 +17,7 @@ import numpy as np
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.closeness import Distances, Keys, clockwise, distances, le
+from scribe_spark.pastry.arrivals.closeness import Distances, Keys, clockwise, distances, not_above
 from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
 
 __all__ = ["Found", "Met", "Routes", "hop", "route"]
@@ -181,8 +181,8 @@ def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
     larger, smaller = (known.take(leaf) for leaf in states.farthest(index))
     after = clockwise(node.hi, node.lo, keys.hi, keys.lo)
     before = clockwise(keys.hi, keys.lo, node.hi, node.lo)
-    inside = le(after, clockwise(node.hi, node.lo, larger.hi, larger.lo))
-    inside |= le(before, clockwise(smaller.hi, smaller.lo, node.hi, node.lo))
+    inside = not_above(after, clockwise(node.hi, node.lo, larger.hi, larger.lo))
+    inside |= not_above(before, clockwise(smaller.hi, smaller.lo, node.hi, node.lo))
     alone = (states.leaves[index][:, [0, states.half]] < 0).all(axis=1)
     return inside | alone
 
