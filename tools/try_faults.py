@@ -68,8 +68,8 @@ FAULTS = {
     ),
     "a missed replica": Fault(
         "scribe/living/replicas.py",
-        "for turn in turns(scribe.key(letters.group, letters.to)):",
-        "for turn in turns(scribe.key(letters.group, letters.to))[:1]:",
+        "[:, : scribe.rules.k - 1]\n        at, column",
+        "[:, : scribe.rules.k - 2]\n        at, column",
         GROUPS,
     ),
     "a wrong root": Fault(
