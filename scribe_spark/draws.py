@@ -14,6 +14,8 @@ import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from scribe_spark.core.row_hash import SEED, hash_bytes, hash_longs
+
 __all__ = [
     "below",
     "bits",
@@ -37,15 +39,12 @@ def bits_np(seed: int, purpose: str, *rows: np.ndarray | int) -> np.ndarray:
 
     Parameters
     ----------
-    purpose : str
-        At most 31 bytes.
     rows : ndarray of int64, or int
     """
-    state = _hash_whole(_hash_text(purpose.encode()), seed)
-    found = np.array(state, dtype=np.uint64)
     with np.errstate(over="ignore"):
-        for row in rows:
-            found = _hash_wholes(found, np.asarray(row, dtype=np.int64).view(np.uint64))
+        found = hash_bytes(purpose.encode(), np.array(SEED, dtype=np.uint64))
+        for row in (seed, *rows):
+            found = hash_longs(np.asarray(row, dtype=np.int64).view(np.uint64), found)
     return found
 
 
@@ -120,74 +119,6 @@ def distinct_below(n: int, size: int, seed: int, purpose: str, row: int) -> np.n
         values, first = np.unique(drawn, return_index=True)
         kept = values[np.argsort(first, kind="stable")]
     return np.sort(kept[:size])
-
-
-# --- XXH64 as Spark's function ``xxhash64`` uses it: a value's hash is the next one's seed
-
-_PRIMES = (
-    0x9E3779B185EBCA87,
-    0xC2B2AE3D27D4EB4F,
-    0x165667B19E3779F9,
-    0x85EBCA77C2B2AE63,
-    0x27D4EB2F165667C5,
-)
-_LOW_64 = 2**64 - 1
-_SPARK_SEED = 42
-
-
-def _turn(word: int, by: int) -> int:
-    return (word << by | word >> (64 - by)) & _LOW_64
-
-
-def _hash_text(text: bytes) -> int:
-    one, two, three, _, five = _PRIMES
-    if len(text) > 31:
-        raise ValueError(f"a purpose has at most 31 bytes: {text!r}")
-    state = _SPARK_SEED + five + len(text)
-    rest = text
-    while len(rest) >= 8:
-        word = int.from_bytes(rest[:8], "little")
-        state = _mix_word(state, word)
-        rest = rest[8:]
-    if len(rest) >= 4:
-        state = (state ^ int.from_bytes(rest[:4], "little") * one) & _LOW_64
-        state = (_turn(state, 23) * two + three) & _LOW_64
-        rest = rest[4:]
-    for byte in rest:
-        state = (state ^ byte * five) & _LOW_64
-        state = _turn(state, 11) * one & _LOW_64
-    return _finish(state)
-
-
-def _hash_whole(state: int, value: int) -> int:
-    return _finish(_mix_word(state + _PRIMES[4] + 8, value & _LOW_64))
-
-
-def _mix_word(state: int, word: int) -> int:
-    one, two, _, four, _ = _PRIMES
-    mixed = _turn(word * two & _LOW_64, 31) * one & _LOW_64
-    return (_turn((state & _LOW_64) ^ mixed, 27) * one + four) & _LOW_64
-
-
-def _finish(state: int) -> int:
-    _, two, three, _, _ = _PRIMES
-    state = (state ^ state >> 33) * two & _LOW_64
-    state = (state ^ state >> 29) * three & _LOW_64
-    return state ^ state >> 32
-
-
-def _hash_wholes(state: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """As :func:`_hash_whole`, for arrays of uint64."""
-    one, two, three, four, five = map(np.uint64, _PRIMES)
-    mixed = _turn_np(values * two, 31) * one
-    state = _turn_np((state + (five + np.uint64(8))) ^ mixed, 27) * one + four
-    state = (state ^ state >> np.uint64(33)) * two
-    state = (state ^ state >> np.uint64(29)) * three
-    return state ^ state >> np.uint64(32)
-
-
-def _turn_np(words: np.ndarray, by: int) -> np.ndarray:
-    return words << np.uint64(by) | words >> np.uint64(64 - by)
 
 
 _EMPTY = np.empty(0, dtype=np.int64)

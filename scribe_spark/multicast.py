@@ -8,6 +8,8 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 
+from scribe_spark.runtime.batches import Batches, Table
+
 __all__ = ["Multicast"]
 
 
@@ -22,10 +24,10 @@ class Multicast:
     ----------
     system : str
         ``scribe``, ``ip_multicast``, ``naive_unicast``, ...
-    tree_edges : DataFrame
+    tree_edges : DataFrame or Batches
         ``group, parent, child, parent_router, child_router`` (BIGINT): one row per copy that a node
         sends to a node.  Other columns do not matter.
-    delivered : DataFrame or callable
+    delivered : DataFrame, Batches or callable
         ``group, node, hops, delay_us``: one row per member that is not the source.  Where it takes
         supersteps to know them, a function that makes the table: a run calls it while the tree
         edges are being written.
@@ -38,12 +40,14 @@ class Multicast:
     """
 
     system: str
-    tree_edges: DataFrame
-    delivered: DataFrame | Callable[[], DataFrame]
+    tree_edges: Table
+    delivered: Table | Callable[[], Table]
     merged: bool = False
     repeats: bool = False
 
     @cached_property
-    def deliveries(self) -> DataFrame:
+    def deliveries(self) -> Table:
         """The table of `delivered`; made when it is asked for first."""
-        return self.delivered if isinstance(self.delivered, DataFrame) else self.delivered()
+        if isinstance(self.delivered, DataFrame | Batches):
+            return self.delivered
+        return self.delivered()

@@ -112,7 +112,7 @@ class System:
 
 
 def _scribe(stages: Any) -> Multicast:
-    return stages.multicast("scribe", stages.children)
+    return stages.multicast("scribe", stages.scribe_edges)
 
 
 def _remove_bottlenecks(context: VariantContext) -> Variant:

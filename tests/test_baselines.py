@@ -13,7 +13,7 @@ from scribe_spark import baselines
 def star(spark):
     table = baselines.unicasts(
         worlds.groups(spark), worlds.members(spark), worlds.underlay(spark)
-    ).persist()
+    ).frame.persist()
     yield table
     table.unpersist()
 
@@ -39,8 +39,9 @@ def test_both_hand_over_one_hop_to_every_member_but_the_source(star, merged):
     assert system.system == ("ip_multicast" if merged else "naive_unicast")
     assert system.merged is merged
     assert system.tree_edges is star
-    assert system.deliveries.columns == ["group", "node", "hops", "delay_us"]
-    found = worlds.by_seed(map(tuple, system.deliveries.collect()), 0, 1)
+    deliveries = system.deliveries.frame
+    assert deliveries.columns == ["group", "node", "hops", "delay_us"]
+    found = worlds.by_seed(map(tuple, deliveries.collect()), 0, 1)
     for one in worlds.worlds():
         expected = sorted(
             (group, node, *got)

@@ -399,7 +399,7 @@ def deliveries(spark: SparkSession, source: str) -> DataFrame:
         mine = edges(spark).join(some.select("group"), "group", "left_semi")
         trees = scribe.plant_trees(overlay(spark, b), some, members(spark, b), mine)
         delivered, tables = scribe.multicast(trees, some, source)
-        made.append(blocks.materialise(delivered)[0])
+        made.append(blocks.materialise(delivered.frame)[0])
         tables.release()
         trees.release()
     return blocks.union_tables(made)

@@ -8,20 +8,19 @@ unicast routes from the source to each recipient").
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-
 from scribe_spark.baselines.unicasts import deliveries_of
 from scribe_spark.multicast import Multicast
+from scribe_spark.runtime.batches import Table
 
 __all__ = ["ip_multicast"]
 
 
-def ip_multicast(star: DataFrame) -> Multicast:
+def ip_multicast(star: Table) -> Multicast:
     """Routers duplicate packets: the routes are merged, and end nodes keep no children.
 
     Parameters
     ----------
-    star : DataFrame
+    star : DataFrame or Batches
         From :func:`~scribe_spark.baselines.unicasts.unicasts`.
     """
     return Multicast("ip_multicast", star, deliveries_of(star), merged=True)

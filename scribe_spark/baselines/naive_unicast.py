@@ -7,20 +7,19 @@ JSAC 2002, Section IV.D (naive multicast).
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-
 from scribe_spark.baselines.unicasts import deliveries_of
 from scribe_spark.multicast import Multicast
+from scribe_spark.runtime.batches import Table
 
 __all__ = ["naive_unicast"]
 
 
-def naive_unicast(star: DataFrame) -> Multicast:
+def naive_unicast(star: Table) -> Multicast:
     """The source sends a packet of its own to every member.
 
     Parameters
     ----------
-    star : DataFrame
+    star : DataFrame or Batches
         From :func:`~scribe_spark.baselines.unicasts.unicasts`.
     """
     return Multicast("naive_unicast", star, deliveries_of(star))

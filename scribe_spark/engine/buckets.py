@@ -20,9 +20,10 @@ from scribe_spark.engine.on_spark import ROWS, Layout, pack_row, read_rows
 from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.engine.ring import Ring
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["BucketRing", "typed"]
+__all__ = ["BucketRing", "read_typed", "typed"]
 
 _NODES_AT_ONCE = 2**16
 
@@ -64,7 +65,7 @@ class BucketRing:
 
     def messages(
         self,
-        frame: DataFrame,
+        table: Table,
         kind: str,
         node: str,
         columns: Callable[[Facts, pa.RecordBatch], Columns],
@@ -87,7 +88,7 @@ class BucketRing:
                 for to, name, packed in deliver(bounds, outbox):
                     yield pack_row(to, 0, False, name, packed)
 
-        return frame.mapInArrow(run, ROWS)
+        return Batches.of(table).then(run, ROWS).frame
 
     def rows(
         self,
@@ -132,7 +133,16 @@ def typed(
     columns: Callable[[int, dict[str, np.ndarray]], Iterable[pa.RecordBatch]],
     schema: StructType | str,
 ) -> DataFrame:
-    """Return tables of buckets as typed rows; lazy.
+    """Return tables of buckets as typed rows; lazy (:func:`read_typed`)."""
+    return read_typed(rows, columns, schema).frame
+
+
+def read_typed(
+    rows: DataFrame,
+    columns: Callable[[int, dict[str, np.ndarray]], Iterable[pa.RecordBatch]],
+    schema: StructType | str,
+) -> Batches:
+    """Return tables of buckets as typed rows, for further kernels; lazy.
 
     Parameters
     ----------
@@ -148,4 +158,4 @@ def typed(
             if count_rows(table):
                 yield from columns(row.bucket, table)
 
-    return rows.mapInArrow(run, schema)
+    return Batches.made(rows, run, schema)

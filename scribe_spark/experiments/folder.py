@@ -6,8 +6,9 @@ Texts go through `runtime.filesystem`, tables through Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Self
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -22,6 +23,8 @@ from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import Owner, others_contents, owner_of, read_manifest
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.report import Report
+from scribe_spark.runtime.arrow_writer import can_write, shares_disk, write_parquet
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.filesystem import CorruptFileError, LocalFiles, open_files
 from scribe_spark.runtime.full_disk import full_disk
 
@@ -241,7 +244,7 @@ class Folder(StoredFolder):
 
     # --- tables
 
-    def write_table(self, name: str, frame: DataFrame) -> dict[str, Any]:
+    def write_table(self, name: str, table: Table) -> dict[str, Any]:
         """Write a table as Parquet; its record (`digests`), the content's part taken on the way.
 
         Raises
@@ -249,25 +252,46 @@ class Folder(StoredFolder):
         ValueError
             Its columns are not those that `schemas` has for it.
         """
-        schemas.check_columns(name, frame.schema)
-        return self._write(self._table(name), frame)
+        schemas.check_columns(name, table.schema)
+        return self._write(self._table(name), Batches.of(table))
 
-    def _write(self, url: str, frame: DataFrame) -> dict[str, Any]:
-        seen = Observation()
-        watched = digests.watch_content(frame, seen)
-        watched.write.mode("overwrite").parquet(url)
+    def _write(self, url: str, table: Batches) -> dict[str, Any]:
+        if can_write(table, self.spark, url):
+            with self._usable_but_for_jobs():
+                content = write_parquet(table, Path(url.removeprefix("file://")))
+        else:
+            seen = Observation()
+            watched = digests.watch_content(table.frame, seen)
+            watched.write.mode("overwrite").parquet(url)
+            content = seen.get
         with self.usable():
             files = digests.file_digests(self._files, url)
-        return {**digests.content_digest(seen.get, frame.schema), "files": files}
+        return {**digests.content_digest(content, table.schema), "files": files}
+
+    @contextmanager
+    def _usable_but_for_jobs(self) -> Iterator[None]:
+        """What fails in a job says nothing about OUT."""
+        try:
+            yield
+        except OSError:
+            with self.usable():
+                raise
 
     def read_table(self, name: str, schema: StructType | None = None) -> DataFrame:
         """A table; where its columns are known, Spark does not open its files for them."""
         return self._read(self._table(name), schema or schemas.WRITTEN.get(name))
 
+    def batches(self, name: str, columns: Sequence[str]) -> Batches:
+        """Some columns of a table, for kernels."""
+        url = self._table(name)
+        if shares_disk(self.spark, url):
+            return Batches.saved(self.spark, Path(url.removeprefix("file://")), columns)
+        return Batches.of(self.read_table(name), columns)
+
     def write_rows(self, name: str, frame: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
         """Write a few rows as one Parquet file, beside `tables`; read back, and their record."""
         url = self._location(name)
-        record = self._write(url, frame.coalesce(1))
+        record = self._write(url, Batches.of(frame.coalesce(1)))
         return self._read(url, frame.schema), record
 
     def _read(self, url: str, schema: StructType | None = None) -> DataFrame:

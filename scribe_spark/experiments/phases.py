@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -19,7 +20,6 @@ from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.tree_graph import tree_edges
 from scribe_spark.measures.delay import first_copies, group_delay
-from scribe_spark.measures.link_stress import link_stress
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.measures.metrics import (
     all_measures,
@@ -28,19 +28,21 @@ from scribe_spark.measures.metrics import (
     measure_distributions,
     metric_rows,
 )
-from scribe_spark.measures.node_stress import node_loads, node_stress
 from scribe_spark.measures.published import published, replaced_figures
+from scribe_spark.measures.stress import EDGE_COLUMNS, count_stress, link_stress, node_stress
 from scribe_spark.multicast import Multicast
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.report import preload
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
+from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.schemas import to_ms
 from scribe_spark.systems import system_of_variant, systems_of_run
 
 __all__ = ["PHASES", "REPORT", "TABLE_PHASES", "Phase"]
 
-Tables = Generator[tuple[str, DataFrame], None, None]
+Tables = Generator[tuple[str, Table], None, None]
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Phase:
     writes : tuple of str
         The tables that it may write; some only where the config asks for them.
     tables : callable
-        ``tables(simulation, scope)`` yields ``(name, DataFrame)``; the scope is closed after all
+        ``tables(simulation, scope)`` yields ``(name, table)``; the scope is closed after all
         tables have been written.
     texts : callable
         ``texts(simulation)``: file name -> JSON value, after all tables have been written.
@@ -94,29 +96,31 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
 
 def _trees(simulation: Simulation, scope: Scope) -> Tables:
     scope.own(simulation)  # what is in memory is not needed any more then
-    yield "members", schemas.conform(simulation.members, schemas.MEMBERS)
+    yield "members", Batches.of(simulation.memberships, schemas.MEMBERS.names)
     yield "groups", schemas.conform(simulation.groups_with_root, schemas.GROUPS)
     yield "pastry_routes", _pastry_routes(simulation.create_routes)
     # written while the supersteps of MULTICAST, which need no more than these, run
     yield "tree_edges", tree_edges(simulation.systems)
-    yield "deliveries", union_tables([_deliveries(system) for system in simulation.systems])
+    yield "deliveries", Batches.union(_deliveries(system) for system in simulation.systems)
     if simulation.variants:
         yield "extra_joins", _extra_joins(simulation)
         yield "overloaded", _overloaded(simulation)
 
 
 def _measures(simulation: Simulation, scope: Scope) -> Tables:
-    saved, run = simulation.saved, _run_tables(simulation)
+    run, underlay = _run_tables(simulation), simulation.underlay
     # what depends on nothing made here runs beside the jobs for the large tables
     with concurrent_jobs(simulation.spark) as submit:
-        delays = submit(scope.materialise, group_delay(saved["deliveries"], saved["groups"]))
         collected = submit(collect, run, early=True)
-        loads = scope.persist(node_loads(saved["tree_edges"]))
         names = [system.name for system in run.systems]
-        yield "node_stress", node_stress(loads, saved["nodes"], names)
-        yield "link_stress", link_stress(saved["tree_edges"], loads, simulation.underlay)
+        edges, nodes = run.batches("tree_edges", EDGE_COLUMNS), run.batches("nodes", ["node"])
+        counted = scope.materialise(count_stress(edges, underlay, run.buckets, nodes, names))
+        yield "node_stress", node_stress(counted)
+        yield "link_stress", link_stress(counted)
+        deliveries = run.batches("deliveries", ["system", "group", "delay_ms"])
+        groups = run.batches("groups", ["group", "size"])
+        yield "group_delay", group_delay(deliveries, groups, run.buckets)
         preload()  # what the report will be drawn with, while tables are written
-        yield "group_delay", delays.result()
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.local_table(simulation.spark, spread, schemas.DISTRIBUTIONS)
         simulation.stages["collected"] = collected.result()
@@ -138,6 +142,8 @@ def _run_tables(simulation: Simulation) -> RunTables:
         *(simulation.saved, systems, config.overlay.nodes, config.overlay.b, simulation.underlay),
         seed=config.seed,
         reference_tree=(trees.reference_children, trees.reference_assignment),
+        buckets=bucket_count(simulation.spark, config.overlay.nodes),
+        read=simulation.saved.batches,
     )
 
 
@@ -166,11 +172,21 @@ def _pastry_routes(create_routes: DataFrame) -> DataFrame:
     )
 
 
-def _deliveries(system: Multicast) -> DataFrame:
-    first = first_copies(system.deliveries) if system.repeats else system.deliveries
-    return first.select(
-        F.lit(system.system).alias("system"), "group", "node", "hops", to_ms("delay_us")
-    )
+def _deliveries(system: Multicast) -> Batches:
+    name, copies = system.system, Batches.of(system.deliveries, _DELIVERY)
+    first = Batches.of(first_copies(copies.frame), _DELIVERY) if system.repeats else copies
+
+    def deliveries(batch: pa.RecordBatch) -> dict[str, Any]:
+        return {
+            "system": pa.repeat(pa.scalar(name), len(batch)),
+            **{column: batch.column(column) for column in _DELIVERY[:-1]},
+            "delay_ms": batch.column("delay_us").to_numpy() / schemas.MICROSECONDS,
+        }
+
+    return first.each(deliveries, schemas.DELIVERIES)
+
+
+_DELIVERY = ("group", "node", "hops", "delay_us")
 
 
 def _extra_joins(simulation: Simulation) -> DataFrame:

@@ -70,7 +70,7 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         # the time of the report itself is not on the page, which is the same when drawn again
         shown = {**manifest, "phases": [e for e in manifest["phases"] if e["name"] != REPORT]}
         spread = folder.read_table(_DISTRIBUTIONS).toPandas()
-        trees = read_trees(folder.read_table)
+        trees = read_trees(folder.batches)
         return folder.write_page(render(folder.read_json(_METRICS), shown, spread, trees))
 
 

@@ -35,6 +35,7 @@ from scribe_spark.experiments.reporting import report
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.progress import Progress, Silent
+from scribe_spark.runtime.batches import Table
 from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
 from scribe_spark.runtime.settings import default_partitions, tuned
@@ -130,6 +131,7 @@ class _Work:
         self._folder, self._lock = folder, lock
         self._simulation, self._progress = simulation, progress
         self._manifest: dict[str, Any] = {}
+        simulation.saved.read = folder.batches
 
     def open(self, config: RunConfig, execution: Execution) -> None:
         """Go on with the manifest that is there now, or begin a new one."""
@@ -259,8 +261,8 @@ class _Work:
         }
         return records, texts
 
-    def _write_table(self, table: str, frame: DataFrame, records: dict[str, Any]) -> DataFrame:
+    def _write_table(self, table: str, rows: Table, records: dict[str, Any]) -> DataFrame:
         """Write a table, put its record among `records`, read it back."""
         self._lock.check()
-        records[table] = self._folder.write_table(table, frame)
+        records[table] = self._folder.write_table(table, rows)
         return self._folder.read_table(table)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from scribe_spark.reference_tree.lineages import depths
 from scribe_spark.report.group_tree import GroupTree
 from scribe_spark.report.tree_figures import RunTrees
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.schemas import WRITTEN
 
 __all__ = ["MOST_MEMBERS", "TABLES", "read_trees"]
 
@@ -25,7 +25,7 @@ MOST_MEMBERS = 2_000_000
 _SYSTEM = "scribe"
 
 
-def read_trees(read: Callable[[str], DataFrame]) -> RunTrees:
+def read_trees(read: Callable[[str, Sequence[str]], Batches]) -> RunTrees:
     """The trees of Scribe that are drawn: of a small group, the median one, and the largest.
 
     Groups are ranked by size, of equal ones the least number first; the small one is the last.
@@ -34,20 +34,19 @@ def read_trees(read: Callable[[str], DataFrame]) -> RunTrees:
     Parameters
     ----------
     read : callable
-        ``read(name)``: a table of the run.
+        ``read(name, columns)``: a table of the run.
     """
-    groups = _frame(read("groups").select("group", "size"))
+    groups = _frame(read("groups", ["group", "size"]))
     groups = groups.sort_values(["size", "group"], ascending=[False, True])
     too_large = groups[groups["size"] > MOST_MEMBERS]
     ranked = groups[(groups["size"] > 1) & (groups["size"] <= MOST_MEMBERS)]
     ranks = {"smallest group": -1, "median group": (len(ranked) - 1) // 2, "largest group": 0}
     chosen = {what: ranked.iloc[rank] for what, rank in ranks.items()} if len(ranked) else {}
     numbers = sorted({int(row["group"]) for row in chosen.values()})
-    of_chosen = F.col("group").isin(numbers)
-    edges = read("tree_edges").where((F.col("system") == _SYSTEM) & of_chosen)
     ends = ("group", "parent", "child", "parent_router", "child_router")
-    edges_of = dict(list(_frame(edges.select(*ends)).groupby("group")))
-    members_of = _frame(read("members").where(of_chosen).select("group", "node"))
+    edges = read("tree_edges", ["system", *ends]).among("system", [_SYSTEM])
+    edges_of = dict(list(_frame(edges.among("group", numbers).select(ends)).groupby("group")))
+    members_of = _frame(read("members", ["group", "node"]).among("group", numbers))
     # of few groups one may be the largest and the median; it is drawn once, as the largest
     once = {int(row["group"]): (what, row) for what, row in chosen.items()}
     trees = [
@@ -61,12 +60,13 @@ def read_trees(read: Callable[[str], DataFrame]) -> RunTrees:
             f"{len(too_large):,} groups with more than {MOST_MEMBERS:,} members are not drawn: the "
             "largest is that of those with fewer."
         )
-    return RunTrees(trees, _frame(read("routers")), _frame(read("links")), left_out)
+    routers, links = (_frame(read(name, WRITTEN[name].names)) for name in ("routers", "links"))
+    return RunTrees(trees, routers, links, left_out)
 
 
-def _frame(table: DataFrame) -> pd.DataFrame:
+def _frame(table: Batches) -> pd.DataFrame:
     """A table on the driver, without a conversion row by row."""
-    return table.toArrow().to_pandas()
+    return table.frame.toArrow().to_pandas()
 
 
 def _tree(group: Any, edges: pd.DataFrame, members: pd.DataFrame) -> GroupTree:

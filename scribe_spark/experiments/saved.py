@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from concurrent.futures import Future
 
 from pyspark.sql import DataFrame
+
+from scribe_spark.runtime.batches import Batches
 
 __all__ = ["SavedTables"]
 
@@ -19,10 +21,17 @@ class SavedTables(MutableMapping[str, DataFrame]):
 
     def __init__(self) -> None:
         self._tables: dict[str, DataFrame | Future[DataFrame]] = {}
+        #: Reads some columns of a table for kernels; whoever has the folder sets it.
+        self.read: Callable[[str, Sequence[str]], Batches] | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
         table = self._tables[name]
         return table.result() if isinstance(table, Future) else table
+
+    def batches(self, name: str, columns: Sequence[str]) -> Batches:
+        """Some columns of a table, for kernels."""
+        table = self[name]
+        return Batches.of(table, columns) if self.read is None else self.read(name, columns)
 
     def __setitem__(self, name: str, table: DataFrame | Future[DataFrame]) -> None:
         self._tables[name] = table

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark import baselines, pastry, scribe
+from scribe_spark import baselines, pastry, schemas, scribe
 from scribe_spark.config import RunConfig
 from scribe_spark.experiments.saved import SavedTables
 from scribe_spark.experiments.saved_knowledge import saved_overlay, verify_saved_knowledge
@@ -19,6 +19,7 @@ from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import Graph, Topology, load
@@ -120,7 +121,11 @@ class Simulation:
             self.spark, str(self.config.trees.capacities), self.config.overlay.nodes
         )
 
-    def _given_or_drawn_members(self) -> DataFrame:
+    @property
+    def memberships(self) -> Table:
+        """`schemas.MEMBERS`, saved, given or drawn, for kernels too."""
+        if "members" in self.saved:
+            return self.saved.batches("members", schemas.MEMBERS.names)
         if self.config.groups.members is not None:
             return self.given_members
         return scribe.draw_members(self.spark, self.config)
@@ -176,7 +181,7 @@ class Simulation:
     @stage
     def members(self) -> DataFrame:
         """``group, node, router``."""
-        members = self._saved_or("members", self._given_or_drawn_members)
+        members = Batches.of(self.memberships).frame
         return self._memory.persist(self.overlay.with_router(members.select("group", "node")))
 
     @stage
@@ -186,7 +191,7 @@ class Simulation:
     @stage
     def _trees(self) -> scribe.Trees:
         """Every group created, every member joined; `create_routes` and `children` are read off."""
-        trees = scribe.build_trees(self.overlay, self._groups, self.members, self.progress)
+        trees = scribe.build_trees(self.overlay, self._groups, self.memberships, self.progress)
         return self._memory.own(trees)
 
     @stage
@@ -214,7 +219,12 @@ class Simulation:
     @property
     def children(self) -> DataFrame:
         """Scribe's children tables, with delays: the tree edges."""
-        return self._trees.edges()
+        return self.scribe_edges.frame
+
+    @property
+    def scribe_edges(self) -> Batches:
+        """The rows of `children`, for kernels."""
+        return self._trees.read_edges()
 
     @stage
     def variants(self) -> dict[str, scribe.Variant]:
@@ -240,10 +250,10 @@ class Simulation:
         }
 
     @stage
-    def unicasts(self) -> DataFrame:
+    def unicasts(self) -> Batches:
         """The unicast routes from each group's source to its members, with delays."""
-        star = baselines.unicasts(self.multicast_groups, self.members, self.underlay)
-        return self._memory.persist(star)
+        members = self._trees.read_members()
+        return baselines.unicasts(self.multicast_groups, members, self.underlay)
 
     @stage
     def reference_tree_copies(self) -> DataFrame:
@@ -263,20 +273,21 @@ class Simulation:
     @property
     def trees(self) -> TreeGraph:
         """The trees of every system, and all nodes, as one graph; read where they were saved."""
-        edges = self._saved_or("tree_edges", lambda: tree_edges(self.systems))
+        edges = self._saved_or("tree_edges", lambda: tree_edges(self.systems).frame)
         return TreeGraph.of(self.nodes, edges)
 
-    def multicast(self, system: str, edges: DataFrame) -> Multicast:
+    def multicast(self, system: str, edges: Table) -> Multicast:
         """Each group's source multicasts a message along trees of Scribe's kind, when asked to.
 
         The measures call these trees `system`; `edges` is a table as :attr:`children`.
         """
 
-        def deliver() -> DataFrame:
+        def deliver() -> Batches:
             trees = self._trees
             if system != scribe.SYSTEM:
                 groups = self.groups_with_root
-                planted = scribe.plant_trees(self.overlay, groups, self.members, edges)
+                frame = Batches.of(edges).frame
+                planted = scribe.plant_trees(self.overlay, groups, self.members, frame)
                 trees = self._memory.own(planted)
             source = self.config.groups.source
             sent = scribe.multicast(trees, self.multicast_groups, source, self.progress)

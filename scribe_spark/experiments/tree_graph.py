@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from scribe_spark.multicast import Multicast
 from scribe_spark.pastry import node_vertices
-from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.graph_frame import GraphTables
-from scribe_spark.schemas import TREE_GRAPH_EDGES, conform
+from scribe_spark.schemas import TREE_GRAPH_EDGES, WRITTEN, conform
 
 __all__ = ["TreeGraph", "tree_edges"]
 
@@ -48,18 +48,22 @@ class TreeGraph(GraphTables):
         return cls(node_vertices(nodes), conform(ends, TREE_GRAPH_EDGES))
 
 
-def tree_edges(systems: Iterable[Multicast]) -> DataFrame:
+def tree_edges(systems: Iterable[Multicast]) -> Batches:
     """The table ``tree_edges`` as a run writes it, of all systems together."""
-    return union_tables([_edges(system) for system in systems])
+    return Batches.union([_edges(system) for system in systems])
 
 
-def _edges(system: Multicast) -> DataFrame:
-    return system.tree_edges.select(
-        F.lit(system.system).alias("system"),
-        "group",
-        "parent",
-        "child",
-        "parent_router",
-        "child_router",
-        F.lit(system.merged).alias("merged"),
-    )
+def _edges(system: Multicast) -> Batches:
+    name, merged = system.system, system.merged
+
+    def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        told = {
+            "system": pa.repeat(pa.scalar(name), len(batch)),
+            "merged": pa.repeat(pa.scalar(merged), len(batch)),
+        }
+        return told | {column: batch.column(column) for column in _EDGE}
+
+    return Batches.of(system.tree_edges, _EDGE).each(edges, WRITTEN["tree_edges"])
+
+
+_EDGE = ("group", "parent", "child", "parent_router", "child_router")

@@ -12,18 +12,13 @@ routes converge is approximately equal to the distance between their respective 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import index_in_run
+from scribe_spark.core.arrays import index_in_run, whole_numbers
 from scribe_spark.measures.group_size import rank_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
-from scribe_spark.runtime.blocks import read_partition, union_tables
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.scribe.trees import SYSTEM
 
@@ -32,75 +27,66 @@ __all__ = ["CONVERGENCE", "member_pairs"]
 #: Members that are paired, roughly: the smallest groups that have as many.
 _MEMBERS = 20_000
 
-#: Two members of a group, and how far both their JOINs travelled before they met.
-_PAIRS = "a_router bigint, b_router bigint, travelled_us bigint"
 
-
-def member_pairs(members: DataFrame, edges: DataFrame, seed: int) -> DataFrame:
+def member_pairs(
+    members: pa.Table, edges: pa.Table, delays: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Members of each group in pairs, drawn, with what their routes to the group's key travel.
 
     Parameters
     ----------
-    members : DataFrame
+    members : pyarrow.Table
         ``group, node``.
-    edges : DataFrame
-        ``group, parent, child, parent_router, child_router, delay_us``: a tree for each group that
-        has all its members.
+    edges : pyarrow.Table
+        ``group, parent, child, parent_router, child_router``: a tree for each group that has all
+        its members.
+    delays : ndarray of int64
+        The delay of each edge, in microseconds.
     seed : int
 
     Returns
     -------
-    DataFrame
-        ``a_router, b_router``, and ``travelled_us``: the sum of both members' distances to the node
-        at which their routes meet.  A member of an odd number is left out.
+    a_router, b_router : ndarray of int64
+    travelled_us : ndarray of int64
+        The sum of both members' distances to the node at which their routes meet.  A member of an
+        odd number is left out.
     """
-    drawn = draws.bits(seed, "route convergence", "group", "node").alias("drawn")
-    none = F.lit(None).cast("bigint")
-    asking = members.select(
-        "group",
-        F.col("node").alias("child"),
-        *(none.alias(name) for name in ("parent", "child_router", "parent_router", "delay_us")),
-        drawn,
-    )
-    given = asking.columns
-    legs = edges.select(*given[:-1], none.alias("drawn"))
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = read_partition(batches)
-        if rows is not None:
-            columns = {name: rows.column(name).fill_null(-1).to_numpy() for name in given}
-            is_leg = rows.column("parent").is_valid().to_numpy()
-            found = _travelled(columns, is_leg)
-            yield pa.RecordBatch.from_arrays([pa.array(part) for part in found], names=names)
-
-    names = [column.split()[0] for column in _PAIRS.split(", ")]
-    return union_tables([asking, legs]).repartition("group").mapInArrow(run, _PAIRS)
+    if not len(members):
+        return whole_numbers(), whole_numbers(), whole_numbers()
+    asking = {name: members.column(name).to_numpy() for name in ("group", "node")}
+    drawn = draws.bits_np(seed, "route convergence", asking["group"], asking["node"])
+    legs = {name: edges.column(name).to_numpy() for name in edges.column_names}
+    return _travelled(asking, drawn.view(np.int64), legs, delays)
 
 
 def _travelled(
-    columns: dict[str, np.ndarray], is_leg: np.ndarray
+    asking: dict[str, np.ndarray],
+    drawn: np.ndarray,
+    legs: dict[str, np.ndarray],
+    delays: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Routers of both members of each pair, and how far both travel."""
     # 1. nodes of trees, each with its parent and the leg to it
-    group = np.unique(columns["group"], return_inverse=True)[1]
-    width = int(max(columns["child"].max(), columns["parent"].max())) + 1
-    child, parent = (group * width + columns[name] for name in ("child", "parent"))
-    child, parent = child[is_leg], parent[is_leg]
+    groups = np.unique(np.concatenate([asking["group"], legs["group"]]))
+    width = int(max(c.max(initial=0) for c in (asking["node"], legs["parent"], legs["child"]))) + 1
+    of_leg = np.searchsorted(groups, legs["group"])
+    child, parent = (of_leg * width + legs[name] for name in ("child", "parent"))
     trees = np.unique(np.concatenate([child, parent]))
     at, up_at = np.searchsorted(trees, child), np.searchsorted(trees, parent)
     up = np.full(len(trees), -1)
     leg, router, depth = np.zeros((3, len(trees)), dtype=np.int64)
-    up[at], leg[at] = up_at, columns["delay_us"][is_leg]
-    router[up_at] = columns["parent_router"][is_leg]
-    router[at] = columns["child_router"][is_leg]
+    up[at], leg[at] = up_at, delays
+    router[up_at] = legs["parent_router"]
+    router[at] = legs["child_router"]
     above = up
     while (above >= 0).any():
         depth += above >= 0
         above = np.where(above >= 0, up[above], -1)
     # 2. members of a group in drawn order, two by two
-    order = np.lexsort((columns["child"][~is_leg], columns["drawn"][~is_leg], group[~is_leg]))
-    of = group[~is_leg][order]
-    member = (of * width + columns["child"][~is_leg][order]).astype(np.int64)
+    group = np.searchsorted(groups, asking["group"])
+    order = np.lexsort((asking["node"], drawn, group))
+    of = group[order]
+    member = of * width + asking["node"][order]
     place = index_in_run(of)
     first = np.flatnonzero((place[:-1] % 2 == 0) & (of[:-1] == of[1:]))
     a, b = (np.searchsorted(trees, member[pair]) for pair in (first, first + 1))
@@ -124,23 +110,26 @@ def _collect(run: RunTables) -> dict[str, float | None]:
         return {}
     ranked = rank_groups(run["groups"]).query("size > 1")[::-1]
     few = ranked[ranked["size"].cumsum().shift(fill_value=0) < _MEMBERS]
-    chosen = F.col("group").isin(few["group"].to_list())
-    edges = run["tree_edges"].where((F.col("system") == SYSTEM) & chosen)
-    legs = run.underlay.delay(edges, "parent_router", "child_router")
-    pairs = member_pairs(run["members"].where(chosen), legs, run.seed)
-    timed = run.underlay.delay(pairs, "a_router", "b_router", "between_us")
-    sums = timed.agg(
-        F.sum("travelled_us").alias("travelled"),
-        F.sum("between_us").alias("between"),
-        F.count(F.lit(1)).alias("pairs"),
-    )
-    (row,) = sums.collect()
-    if not row["pairs"]:
+    groups = few["group"].tolist()
+    edges = run.batches("tree_edges", ["system", *_EDGE]).among("system", [SYSTEM])
+    edges = edges.among("group", groups).select(_EDGE)
+    members = run.batches("members", ["group", "node"]).among("group", groups)
+    legs, kernel, lan_us = edges.frame.toArrow(), run.underlay.kernel, run.underlay.lan_us
+
+    def delays(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return kernel.delays(kernel.index(a), kernel.index(b)) + 2 * lan_us
+
+    ends = (legs.column(name).to_numpy() for name in ("parent_router", "child_router"))
+    a, b, travelled = member_pairs(members.frame.toArrow(), legs, delays(*ends), run.seed)
+    if not len(a):
         return {"travelled": None, "between": None}
     return {
-        "travelled": row["travelled"] / (2 * row["pairs"] * MICROSECONDS),
-        "between": row["between"] / (row["pairs"] * MICROSECONDS),
+        "travelled": int(travelled.sum()) / (2 * len(a) * MICROSECONDS),
+        "between": int(delays(a, b).sum()) / (len(a) * MICROSECONDS),
     }
+
+
+_EDGE = ("group", "parent", "child", "parent_router", "child_router")
 
 
 def _collected(name: str):

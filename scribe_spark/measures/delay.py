@@ -10,14 +10,24 @@ JSAC 2002, Section IV.B (Figure 7), Section III (depth).
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.core.arrays import find_sorted
+from scribe_spark.engine.exchange import gather, meet, row_starts, send
+from scribe_spark.engine.on_spark import ROWS, pack_row, read_rows
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.distributions import histogram_metrics, values_of
-from scribe_spark.measures.formulas import RDP_BOUNDS, rad, rmd
+from scribe_spark.measures.formulas import RDP_BOUNDS, rad, ratio_numbers, rmd
 from scribe_spark.measures.group_size import group_of_rank_1
 from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, trees
-from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.runtime.batches import Batches, Table, by_text
+from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS
 from scribe_spark.systems import baseline
 
 __all__ = ["DELAY", "first_copies", "group_delay", "rdp"]
@@ -44,81 +54,126 @@ def first_copies(deliveries: DataFrame) -> DataFrame:
     )
 
 
-def group_delay(deliveries: DataFrame, groups: DataFrame) -> DataFrame:
-    """`schemas.GROUP_DELAY`: RAD and RMD of every group that reaches some member, per system.
+def group_delay(deliveries: Table, groups: Table, buckets: int = 1) -> Batches:
+    """`schemas.GROUP_DELAY`: RAD and RMD of every group that reaches some member, per system; lazy.
 
     Parameters
     ----------
-    deliveries : DataFrame
+    deliveries : DataFrame or Batches
         `schemas.DELIVERIES`.
-    groups : DataFrame
+    groups : DataFrame or Batches
         ``group, size``.
+    buckets : int
+        In how many parts it is computed.
     """
-    # whole microseconds, so that sums do not depend on their order
-    delay_us = F.rint(F.col("delay_ms") * MICROSECONDS).cast("bigint")
-    spent = deliveries.groupBy("system", "group").agg(
-        F.sum(delay_us).alias("total"),
-        F.max(delay_us).alias("most"),
-        F.count(F.lit(1)).alias("reached"),
-    )
-    same_group = Window.partitionBy("group")
+    base = baseline().name
 
-    def of_baseline(column: str) -> Column:
-        return F.max(F.when(F.col("system") == baseline().name, F.col(column))).over(same_group)
+    def spent(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, batch in by_text(batches, "system"):
+            group, delay_ms = (batch.column(name).to_numpy() for name in ("group", "delay_ms"))
+            # whole microseconds, so that sums do not depend on their order
+            delay_us = np.rint(delay_ms * MICROSECONDS).astype(np.int64)
+            one = np.ones(len(group), dtype=np.int64)
+            sums = _sums({"group": group, "total": delay_us, "most": delay_us, "reached": one})
+            yield from send(buckets, system, sums["group"], sums)
 
-    both = spent.select(
-        "system",
-        "group",
-        *("total", "most", "reached"),
-        of_baseline("total").alias("base_total"),
-        of_baseline("most").alias("base_most"),
-        of_baseline("reached").alias("base_reached"),
-    ).where(F.col("base_reached").isNotNull())
-    sums = ("total", "reached", "base_total", "base_reached")
-    return both.join(F.broadcast(groups.select("group", "size")), "group", "inner").select(
-        "system",
-        "group",
-        "size",
-        rad(*map(F.col, sums)).alias("rad"),
-        rmd(F.col("most"), F.col("base_most")).alias("rmd"),
-    )
+    def sizes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = {name: batch.column(name).to_numpy() for name in ("group", "size")}
+            yield from send(buckets, _SIZES, columns["group"], columns)
+
+    def penalties(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _, come in gather(batches):
+            size = come.pop(_SIZES, None)
+            if size is None or base not in come:
+                continue
+            by_size, compared = np.argsort(size["group"]), _sums(come[base])
+            for system, columns in sorted(come.items()):
+                mine = _sums(columns)
+                at, known = (
+                    find_sorted(g, mine["group"])
+                    for g in (compared["group"], size["group"][by_size])
+                )
+                there = (at >= 0) & (known >= 0)
+                mine, theirs = take(mine, there), take(compared, at[there])
+                sums = (of[name] for of in (mine, theirs) for name in ("total", "reached"))
+                found = {
+                    "system": pa.repeat(pa.scalar(system), len(mine["group"])),
+                    "group": mine["group"],
+                    "size": size["size"][by_size][known[there]],
+                    "rad": rad(*sums),
+                    "rmd": rmd(mine["most"], theirs["most"]),
+                }
+                arrays = [pa.array(found[name]) for name in GROUP_DELAY.names]
+                yield pa.RecordBatch.from_arrays(arrays, names=GROUP_DELAY.names)
+
+    sent = Batches.of(deliveries, ["system", "group", "delay_ms"]).then(spent, ROWS)
+    sent = Batches.union([sent, Batches.of(groups, ["group", "size"]).then(sizes, ROWS)])
+    return Batches.made(meet(sent, buckets), penalties, GROUP_DELAY)
 
 
-def rdp(deliveries: DataFrame, group: int, systems: list[str]) -> dict[str, dict[str, float]]:
+_SIZES = "sizes of groups"
+
+
+def _sums(columns: Columns) -> dict[str, np.ndarray]:
+    """Return a row for each group: sums of ``total`` and ``reached``, the greatest ``most``."""
+    ordered = take(columns, np.argsort(columns["group"], kind="stable"))
+    start = row_starts(ordered["group"])
+    return {
+        "group": ordered["group"][start],
+        "total": np.add.reduceat(ordered["total"], start),
+        "most": np.maximum.reduceat(ordered["most"], start),
+        "reached": np.add.reduceat(ordered["reached"], start),
+    }
+
+
+def rdp(
+    deliveries: Table, group: int, systems: list[str], buckets: int = 1
+) -> dict[str, dict[str, float]]:
     """RDP of one group's members, per system: mean, median, shares below 1, 2.25 and 4.
 
     Parameters
     ----------
-    deliveries : DataFrame
+    deliveries : DataFrame or Batches
         `schemas.DELIVERIES`.
     group : int
         The group's number.
     systems : list of str
         Those asked for; a system that reaches nobody is left out.
+    buckets : int
+        In how many parts it is computed.
     """
-    mine = deliveries.where(F.col("group") == group)
-    base = mine.where(F.col("system") == baseline().name)
-    base = base.select("node", F.col("delay_ms").alias("base"))
-    asked = mine.where(F.col("system").isin(systems)).select("system", "node", "delay_ms")
-    # as a share of 1e9: whole numbers, so that the mean does not depend on the order of rows
-    ratio = F.round(F.col("delay_ms") / F.col("base") * 10**9).cast("bigint")
-    ratios = asked.join(base.hint("shuffle_hash"), "node", "inner").select(
-        "system", ratio.alias("ratio")
-    )
+    base, names = baseline().name, ["system", "group", "node", "delay_ms"]
+    wanted = {*systems, base}
 
-    def share_below(bound: float) -> Column:
-        return F.avg((F.col("ratio") < int(bound * 10**9)).cast("int"))
+    def of_group(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, batch in by_text(batches, "system"):
+            if system in wanted:
+                mine = batch.filter(pc.equal(batch.column("group"), group))
+                columns = {n: mine.column(n).to_numpy() for n in ("node", "delay_ms")}
+                yield from send(buckets, system, columns["node"], columns)
 
-    rows = ratios.groupBy("system").agg(
-        (F.avg("ratio") / 1e9).alias("mean"),
-        (F.percentile("ratio", 0.5) / 1e9).alias("median"),
-        *(share_below(bound).alias(name) for name, bound in RDP_BOUNDS.items()),
-    )
-    return {row["system"]: _without(row.asDict(), "system") for row in rows.collect()}
+    def ratios(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for bucket, come in gather(batches):
+            if base not in come:
+                continue
+            compared = take(come[base], np.argsort(come[base]["node"]))
+            for system in sorted(come.keys() & set(systems)):
+                at = find_sorted(compared["node"], come[system]["node"])
+                there = at >= 0
+                ratio = come[system]["delay_ms"][there] / compared["delay_ms"][at[there]] * 10**9
+                # as a share of 1e9: whole numbers, so that the mean does not depend on the order
+                whole = np.floor(ratio)
+                rounded = (whole + (ratio - whole >= 0.5)).astype(np.int64)
+                if len(rounded):
+                    yield pack_row(bucket, bucket, True, system, {"ratio": rounded})
 
-
-def _without(record: dict, name: str) -> dict:
-    return {key: value for key, value in record.items() if key != name}
+    sent = Batches.of(deliveries, names).then(of_group, ROWS)
+    found = Batches.made(meet(sent, buckets), ratios, ROWS).frame.toArrow()
+    parts: dict[str, list[np.ndarray]] = {}
+    for row in read_rows(found.to_batches()):
+        parts.setdefault(row.name, []).append(row.read()["ratio"])
+    return {system: ratio_numbers(np.concatenate(all_of)) for system, all_of in parts.items()}
 
 
 # --- what a run has of them
@@ -129,19 +184,20 @@ def _collect(run: RunTables) -> dict[str, dict[str, float]]:
     largest = group_of_rank_1(run["groups"])
     if largest is None:
         return {}
-    return rdp(run["deliveries"], largest, [s.name for s in run.systems if trees(s)])
+    deliveries = run.batches("deliveries", ["system", "group", "node", "delay_ms"])
+    return rdp(deliveries, largest, [s.name for s in run.systems if trees(s)], run.buckets)
 
 
-def _rad(run: RunTables) -> DataFrame:
-    return values_of(run.of_systems("group_delay", trees), "rad")
+def _rad(run: RunTables) -> Batches:
+    return values_of(run, "group_delay", "rad", trees)
 
 
-def _rmd(run: RunTables) -> DataFrame:
-    return values_of(run.of_systems("group_delay", trees), "rmd")
+def _rmd(run: RunTables) -> Batches:
+    return values_of(run, "group_delay", "rmd", trees)
 
 
-def _depth(run: RunTables) -> DataFrame:
-    return values_of(run.of_systems("deliveries", trees), "hops")
+def _depth(run: RunTables) -> Batches:
+    return values_of(run, "deliveries", "hops", trees)
 
 
 def _rdp_metric(name: str, unit: str, what: str) -> Metric:

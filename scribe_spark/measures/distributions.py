@@ -5,27 +5,62 @@ They are counted by Spark and brought to the driver together; figures and metric
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pandas as pd
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
-from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.runtime.batches import Batches, BatchKernel, by_text
 from scribe_spark.systems import System
 
-__all__ = ["distributions", "histogram_metrics", "read_histograms", "values_of"]
+__all__ = ["distributions", "histogram_metrics", "read_histograms", "values_in", "values_of"]
+
+_COUNTED = "system string, measure string, value double, count bigint"
 
 #: Columns of the table `distributions`, in order.
 _COLUMNS = ["figure", "system", "measure", "value", "count"]
 
 
-def values_of(frame: DataFrame, column: str) -> DataFrame:
-    """A column as the values of a distribution: ``system, value``, a row for each row."""
-    return frame.select("system", F.col(column).cast("double").alias("value"))
+def values_of(
+    run: RunTables, table: str, column: str, among: Callable[[System], bool] | None = None
+) -> Batches:
+    """Return a column of a run's table as the values of a distribution.
+
+    Parameters
+    ----------
+    among : callable, optional
+        Which systems have some; by default all.
+    """
+    rows = run.batches(table, ["system", column])
+    if among is not None:
+        rows = rows.among("system", [system.name for system in run.systems if among(system)])
+    return values_in(rows, column)
+
+
+def values_in(table: Batches, column: str) -> Batches:
+    """Return a column as the values of a distribution: ``system, value``, a row for each row."""
+
+    def values(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        return {"system": batch.column("system"), "value": batch.column(column).cast(pa.float64())}
+
+    return table.each(values, "system string, value double")
+
+
+def _count(measure: str) -> BatchKernel:
+    """Return the kernel that counts each value of a distribution."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, batch in by_text(batches, "system"):
+            values = batch.column("value").to_numpy(zero_copy_only=False)
+            value, count = np.unique(values, return_counts=True)
+            names = [pa.repeat(pa.scalar(text), len(value)) for text in (system, measure)]
+            columns = [*names, pa.array(value), pa.array(count)]
+            yield pa.RecordBatch.from_arrays(columns, names=["system", "measure", "value", "count"])
+
+    return run
 
 
 def distributions(
@@ -57,10 +92,11 @@ def distributions(
             if isinstance(values, pd.DataFrame):
                 counted.append(values.assign(measure=name))
             elif values is not None:
-                in_spark.append(values.select("system", F.lit(name).alias("measure"), "value"))
-    if in_spark:  # all of them in one aggregation: a stage for each costs more than its rows
-        every = union_tables(in_spark).groupBy("system", "measure", "value")
-        counted.append(every.agg(F.count(F.lit(1)).alias("count")).toPandas())
+                in_spark.append(Batches.of(values).then(_count(name), _COUNTED))
+    if in_spark:  # all of them in one job
+        every = Batches.union(in_spark).frame.toArrow().to_pandas()
+        keys = ["system", "measure", "value"]
+        counted.append(every.groupby(keys, as_index=False, sort=False, dropna=False).sum())
     found = pd.concat([table for table in counted if len(table)] or counted[:1])
     found["figure"] = [
         figure_of(figures[measure], measure, system)

@@ -22,6 +22,7 @@ __all__ = [
     "PacketNumber",
     "histogram_of",
     "rad",
+    "ratio_numbers",
     "rdp_numbers",
     "rmd",
 ]
@@ -57,7 +58,17 @@ def rdp_numbers(delay_us: np.ndarray, base_us: np.ndarray) -> dict[str, float]:
         Delay of each member, and that by IP multicast; m > 0.
     """
     # as a share of 1e9: whole numbers, so that the mean does not depend on the order of rows
-    ratio = np.rint(delay_us / base_us * 10**9).astype(np.int64)
+    return ratio_numbers(np.rint(delay_us / base_us * 10**9).astype(np.int64))
+
+
+def ratio_numbers(ratio: np.ndarray) -> dict[str, float]:
+    """Return mean, median and shares below the bounds of ratios.
+
+    Parameters
+    ----------
+    ratio : ndarray of int64, shape (m,)
+        Shares of 1e9; m > 0.
+    """
     found = {"mean": ratio.sum() / len(ratio) / 1e9, "median": float(np.median(ratio)) / 1e9}
     below = {
         name: np.count_nonzero(ratio < int(bound * 10**9)) / len(ratio)

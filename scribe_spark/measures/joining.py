@@ -13,10 +13,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.measures.distributions import values_of
-from scribe_spark.measures.link_stress import link_stress, packet_metrics
+from scribe_spark.measures.distributions import values_in
+from scribe_spark.measures.link_stress import packet_metrics
 from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables
-from scribe_spark.measures.node_stress import node_loads
+from scribe_spark.measures.stress import count_stress, link_stress
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import System
 from scribe_spark.underlay.protocol import Underlay
 
@@ -24,7 +25,11 @@ __all__ = ["JOINING", "join_stress"]
 
 
 def join_stress(
-    extra: DataFrame, links: DataFrame, underlay: Underlay, joins_after: Mapping[str, str]
+    extra: DataFrame,
+    links: DataFrame,
+    underlay: Underlay,
+    joins_after: Mapping[str, str],
+    buckets: int = 1,
 ) -> DataFrame:
     """Packets per directed link when every member joins, with the JOINs that a system adds.
 
@@ -39,6 +44,8 @@ def join_stress(
         `schemas.LINK_STRESS`.
     joins_after : mapping of str to str
         System -> the one whose trees it starts from.
+    buckets : int
+        In how many parts it is counted.
 
     Returns
     -------
@@ -46,7 +53,7 @@ def join_stress(
         `schemas.LINK_STRESS`, a row for each link and each of those systems that has sent any.
     """
     sent = extra.withColumn("merged", F.lit(False))
-    added = link_stress(sent, node_loads(sent), underlay)
+    added = link_stress(count_stress(sent, underlay, buckets)).frame
     started = F.create_map(*(F.lit(name) for pair in joins_after.items() for name in pair))
     first = extra.select("system").distinct().withColumn("first", started[F.col("system")])
     of_first = links.withColumnRenamed("system", "first").join(F.broadcast(first), "first", "inner")
@@ -95,14 +102,15 @@ def _collected(name: str):
     return value
 
 
-def _packets(run: RunTables) -> DataFrame | None:
+def _packets(run: RunTables) -> Batches | None:
     if "extra_joins" not in run or run.underlay is None:
         return None
     joins_after = {s.name: s.joins_after for s in run.systems if s.joins_after is not None}
     if not joins_after:
         return None
-    joining = join_stress(run["extra_joins"], run["link_stress"], run.underlay, joins_after)
-    return values_of(joining, "packets")
+    tables = run["extra_joins"], run["link_stress"]
+    joining = join_stress(*tables, run.underlay, joins_after, run.buckets)
+    return values_in(Batches.of(joining, ["system", "packets"]), "packets")
 
 
 JOINING = Measure(

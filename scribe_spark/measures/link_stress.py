@@ -7,9 +7,6 @@ JSAC 2002, Section IV.D (Figure 10), IV.F (Figure 14).
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from scribe_spark.measures.distributions import values_of
 from scribe_spark.measures.formulas import PACKET_NUMBERS, PacketNumber
 from scribe_spark.measures.measure import (
@@ -20,50 +17,13 @@ from scribe_spark.measures.measure import (
     RunTables,
     every_system,
 )
-from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
-from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.runtime.batches import Batches
 
-__all__ = ["LINK_STRESS", "link_stress", "packet_metrics"]
-
-
-def link_stress(tree_edges: DataFrame, loads: DataFrame, underlay: Underlay) -> DataFrame:
-    """`schemas.LINK_STRESS`: packets per directed link, one message multicast to every group.
-
-    Parameters
-    ----------
-    tree_edges : DataFrame
-        ``system, merged, group, parent, child, parent_router, child_router``.
-    loads : DataFrame
-        From :func:`~scribe_spark.measures.node_stress.node_loads`.
-    """
-    up = loads.select(
-        "system",
-        F.lit(LAN_UP).alias("kind"),
-        F.col("node").alias("src"),
-        F.col("router").alias("dst"),
-        F.col("copies").alias("packets"),
-    )
-    down = (
-        tree_edges.groupBy("system", "child")
-        .agg(F.count(F.lit(1)).alias("packets"), F.max("child_router").alias("child_router"))
-        .select(
-            "system",
-            F.lit(LAN_DOWN).alias("kind"),
-            F.col("child_router").alias("src"),
-            F.col("child").alias("dst"),
-            "packets",
-        )
-    )
-    tree = F.when(F.col("merged"), F.col("group")).alias("tree")
-    ends = [F.col("parent_router").alias("src"), F.col("child_router").alias("dst")]
-    crossing = tree_edges.where(F.col("parent_router") != F.col("child_router"))
-    routes = crossing.select("system", tree, *ends, F.lit(1).cast("bigint").alias("packets"))
-    core = underlay.packets(routes).withColumn("kind", F.lit(CORE))
-    return up.unionByName(down).unionByName(core.select(up.columns))
+__all__ = ["LINK_STRESS", "packet_metrics"]
 
 
-def _packets(run: RunTables) -> DataFrame:
-    return values_of(run["link_stress"], "packets")
+def _packets(run: RunTables) -> Batches:
+    return values_of(run, "link_stress", "packets")
 
 
 def packet_metrics(measure: str, figure: str, what: str, systems) -> tuple[Metric, ...]:

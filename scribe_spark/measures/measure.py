@@ -9,7 +9,7 @@ Nothing here loads Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
+    from scribe_spark.runtime.batches import Batches
     from scribe_spark.underlay.protocol import Underlay
 
 __all__ = [
@@ -56,6 +57,10 @@ class RunTables:
         Key of what a measure draws.
     reference_tree : tuple of int and str
         Most children of a key of the reference tree, and the assignment of keys.
+    buckets : int
+        In how many parts kernels count.
+    read : callable, optional
+        ``read(name, columns)``: a table for kernels, where there is a shorter way than by Spark.
     """
 
     tables: Mapping[str, DataFrame]
@@ -65,12 +70,22 @@ class RunTables:
     underlay: Underlay | None = None
     seed: int = 0
     reference_tree: tuple[int, str] = (2, "pastry")
+    buckets: int = 1
+    read: Callable[[str, Sequence[str]], Batches] | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
         return self.tables[name]
 
     def __contains__(self, name: str) -> bool:
         return name in self.tables
+
+    def batches(self, name: str, columns: Sequence[str]) -> Batches:
+        """Some columns of a table, for kernels."""
+        from scribe_spark.runtime.batches import Batches
+
+        if self.read is not None:
+            return self.read(name, columns)
+        return Batches.of(self[name], columns)
 
     def of_systems(self, table: str, among: Callable[[System], bool]) -> DataFrame:
         """The rows of a table that are of certain systems."""
@@ -149,14 +164,14 @@ class Distribution:
     figure : str
         The figure or section of the JSAC paper that it belongs to.
     values : callable
-        ``values(run)`` gives a Spark DataFrame ``system, value (DOUBLE)``, a row for each thing; or
-        a pandas one ``system, value, count`` of what is on the driver anyway; or None where the run
-        has nothing of the kind.
+        ``values(run)`` gives a Spark DataFrame ``system, value (DOUBLE)``, or `Batches` of these
+        columns, a row for each thing; or a pandas one ``system, value, count`` of what is on the
+        driver anyway; or None where the run has nothing of the kind.
     """
 
     measure: str
     figure: str
-    values: Callable[[RunTables], DataFrame | pd.DataFrame | None]
+    values: Callable[[RunTables], DataFrame | Batches | pd.DataFrame | None]
 
 
 @dataclass(frozen=True)

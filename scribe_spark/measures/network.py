@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import functions as F
+import numpy as np
 
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.schemas import MICROSECONDS
@@ -19,13 +19,13 @@ __all__ = ["NETWORK"]
 
 def _collect(run: RunTables) -> dict[str, Any]:
     """``core_links, core_delay_ms, routers``."""
+    delay_ms = run.batches("links", ["delay_ms"]).frame.toArrow().column("delay_ms").to_numpy()
     # sums of floats depend on their order: whole microseconds
-    mean = F.avg(F.rint(F.col("delay_ms") * MICROSECONDS)) / MICROSECONDS
-    (core,) = run["links"].agg(F.count(F.lit(1)).alias("n"), mean.alias("mean")).collect()
+    mean = np.rint(delay_ms * MICROSECONDS).mean() / MICROSECONDS if len(delay_ms) else None
     return {
-        "core_links": core["n"],
-        "core_delay_ms": core["mean"],
-        "routers": run["routers"].count(),
+        "core_links": len(delay_ms),
+        "core_delay_ms": mean,
+        "routers": len(run.batches("routers", ["router"]).frame.toArrow()),
     }
 
 

@@ -86,6 +86,16 @@ TRICKS = (
         "Rows hold the tables' bytes, and are shuffled with the messages of each superstep.",
     ),
     Trick(
+        "arrow_writer",
+        "Where all tasks share the driver's disk (local masters), and OUT is on it, tasks write "
+        "tables as Parquet themselves and hash their rows; the driver puts the files of those that "
+        "Spark counts in place.",
+        "Files outside of Spark's storage; pyarrow",
+        "1.4 million tree edges (N = 100,000) in 3.4 s instead of 5.4 where they are Spark's rows, "
+        "in 1 s where kernels make them.",
+        "Spark writes tables, and sums the hashes of rows by an Observation.",
+    ),
+    Trick(
         "hadoop_files",
         "Reads, writes and lists the texts of a run through Hadoop's FileSystem in the JVM.",
         "SparkSession._jvm, JavaSparkContext.hadoopConfiguration",

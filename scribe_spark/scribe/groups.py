@@ -22,6 +22,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.pastry.nodes import node_name
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
+from scribe_spark.runtime.batches import Batches
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import RunConfig
@@ -41,8 +42,8 @@ def group_sizes(config: RunConfig) -> np.ndarray:
     return np.floor(config.overlay.nodes * rank**-exponent + 0.5).astype(np.int64)
 
 
-def draw_members(spark: SparkSession, config: RunConfig) -> DataFrame:
-    """`schemas.MEMBERS`: distinct nodes for each group, drawn uniformly and independently."""
+def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
+    """`schemas.MEMBERS`: distinct nodes for each group, drawn uniformly and independently; lazy."""
     sizes = group_sizes(config)
     groups = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})
     n, seed = config.overlay.nodes, config.seed
@@ -56,7 +57,7 @@ def draw_members(spark: SparkSession, config: RunConfig) -> DataFrame:
                 )
 
     spread = spark.createDataFrame(groups).repartition("group")
-    return spread.mapInArrow(draw, schemas.MEMBERS)
+    return Batches.made(spread, draw, schemas.MEMBERS)
 
 
 def read_members(spark: SparkSession, path: str, nodes: int) -> DataFrame:

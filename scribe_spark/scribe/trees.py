@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.buckets import typed
+from scribe_spark.engine.buckets import read_typed, typed
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import concatenate, take
@@ -34,6 +34,7 @@ from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.living.overlay_state import OverlayState
 from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.progress import Progress
+from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.scribe.living.creating import receive_creates
 from scribe_spark.scribe.living.figures import take_answers
@@ -332,6 +333,25 @@ class Trees:
 
     def edges(self) -> DataFrame:
         """Return ``group, parent, child, parent_router, child_router, delay_us``; lazy."""
+        return self.read_edges().frame
+
+    def read_members(self) -> Batches:
+        """Return ``group, node, router``, for kernels; lazy."""
+        run = self.run
+
+        def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
+            ring, size = run.facts.ring, len(run.facts.ring)
+            places = table["key"][table["member"]]
+            for start in range(0, len(places), _ROWS_AT_ONCE):
+                group, node = np.divmod(places[start : start + _ROWS_AT_ONCE], size)
+                arrays = [run.number[group], ring.node[node], run.kernel.ids(ring.router[node])]
+                yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=_MEMBER)
+
+        schema = ", ".join(f"{name} bigint" for name in _MEMBER)
+        return read_typed(self.tables.rows(ENTRIES), rows, schema)
+
+    def read_edges(self) -> Batches:
+        """Return the rows of :meth:`edges`, for kernels."""
         run = self.run
 
         def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
@@ -351,7 +371,7 @@ class Trees:
                 names = [column.split()[0] for column in _EDGES.split(", ")]
                 yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
 
-        return typed(self.tables.rows(CHILDREN), rows, _EDGES)
+        return read_typed(self.tables.rows(CHILDREN), rows, _EDGES)
 
     def release(self) -> None:
         """Free the tables."""
@@ -359,6 +379,7 @@ class Trees:
 
 
 _ROWS_AT_ONCE = 2**17
+_MEMBER = ["group", "node", "router"]
 _CREATED_ROWS = (
     "group bigint, source bigint, source_router bigint, node bigint, router bigint, hops int, "
     "delay_us bigint, direct_us bigint"
@@ -371,7 +392,7 @@ _DELIVERIES = "group bigint, node bigint, hops int, delay_us bigint"
 
 
 def build_trees(
-    overlay: Overlay, groups: DataFrame, members: DataFrame, progress: Progress | None = None
+    overlay: Overlay, groups: DataFrame, members: Table, progress: Progress | None = None
 ) -> Trees:
     """CREATE every group, then JOIN every member.
 
@@ -473,7 +494,7 @@ def multicast(
     groups: DataFrame,
     source: str = "root",
     progress: Progress | None = None,
-) -> tuple[DataFrame, BucketTables]:
+) -> tuple[Batches, BucketTables]:
     """Each group's source multicasts one message.
 
     Parameters
@@ -486,8 +507,8 @@ def multicast(
 
     Returns
     -------
-    DataFrame
-        ``group, node, hops, delay_us``: a row for each member but the source.
+    Batches
+        ``group, node, hops, delay_us``: a row for each member but the source; lazy.
     BucketTables
         What it is read from, to be released.
     """
@@ -503,19 +524,23 @@ def multicast(
     tables = BucketTables(overlay.ring.layout, sent, [trees.tables.constant()])
     counts = tables.play(Multicast(run), "MULTICAST", progress)
 
+    listed = groups.select("group", "source").toArrow()
+    source_of = np.full(len(run.number), NONE, dtype=np.int64)
+    index = np.searchsorted(run.number, listed.column("group").to_numpy())
+    source_of[index] = listed.column("source").to_numpy()
+
     def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
         node = run.facts.ring.node
         for start in range(0, len(table["node"]), _ROWS_AT_ONCE):
             some = {name: column[start : start + _ROWS_AT_ONCE] for name, column in table.items()}
+            some = take(some, node[some["node"]] != source_of[some["group"]])
             arrays = [run.number[some["group"]], node[some["node"]]]
             arrays += [some["hops"].astype(np.int32), some["delay_us"]]
             names = [column.split()[0] for column in _DELIVERIES.split(", ")]
             yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
 
     names = [f"{DELIVERED} {superstep}" for superstep in range(len(counts))]
-    delivered = typed(tables.rows(*names), rows, _DELIVERIES)
-    sources = F.broadcast(groups.select("group", F.col("source").alias("node")))
-    return delivered.join(sources, ["group", "node"], "left_anti"), tables
+    return read_typed(tables.rows(*names), rows, _DELIVERIES), tables
 
 
 def _reach_root(

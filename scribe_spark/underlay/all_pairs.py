@@ -1,4 +1,5 @@
-"""Routes between all pairs of routers: computed by Spark's tasks, put together on the driver.
+"""Routes between all pairs of routers: computed by Spark's tasks (few: by the driver), put together
+on the driver.
 
 A task computes the routes from a block of the core's routers to all routers, or those inside of
 some pendant components; routes that leave a component follow from the two.
@@ -30,6 +31,8 @@ __all__ = ["RouteMatrices", "compute_routes", "route_unit", "units", "unpack_rou
 
 #: Sources, or pendant components, in a unit of work.
 _BLOCK = 32
+#: So few units are computed on the driver, in the time that it takes to start tasks.
+_FEW_UNITS = 32
 #: A pendant component is small if the network has this many times as many routers.
 _FEW = 32
 
@@ -77,6 +80,10 @@ def compute_routes(
     """
     arrays = LinkArrays.of(routers, links, tie, seed)
     components = pendant_components(arrays)
+    n = units(arrays, components)
+    if n <= _FEW_UNITS:
+        rows = [row for unit in range(n) for row in route_unit(arrays, components, unit)]
+        return unpack_routes(arrays, components, pa.Table.from_batches(rows))
     shared = spark.sparkContext.broadcast((arrays, components))
 
     def kernel(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -85,7 +92,6 @@ def compute_routes(
                 yield from route_unit(*shared.value, unit)
 
     try:
-        n = units(arrays, components)
         numbered = spark.range(0, n, 1, min(n, spark.sparkContext.defaultParallelism * 4))
         blocks = numbered.mapInArrow(kernel, schemas.ROUTES).toArrow()
     finally:

@@ -5,33 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["add_delay", "add_path_delay", "packet_batch", "read_routes"]
-
-
-def read_routes(batches: Iterable[pa.RecordBatch]) -> pd.DataFrame:
-    """The rows of one partition of the argument of :meth:`Underlay.packets`."""
-    table = read_partition(batches)
-    if table is None:
-        return pd.DataFrame(columns=["system", "src", "dst", "packets", "tree"])
-    # nullable integers: where some rows have no tree, floats would round the numbers of the others
-    nullable = {pa.int64(): pd.Int64Dtype()}.get
-    return table.to_pandas(types_mapper=nullable)
-
-
-def packet_batch(
-    system: str, src: np.ndarray, dst: np.ndarray, packets: np.ndarray
-) -> pa.RecordBatch:
-    """Rows of :data:`~scribe_spark.underlay.protocol.PACKETS`, all of one system."""
-    columns = [pa.array([system] * len(src), pa.string()), *map(pa.array, (src, dst, packets))]
-    return pa.RecordBatch.from_arrays(columns, names=["system", "src", "dst", "packets"])
+__all__ = ["add_delay", "add_path_delay"]
 
 
 def add_delay(frame: DataFrame, underlay: Underlay, a: str, b: str, into: str) -> DataFrame:

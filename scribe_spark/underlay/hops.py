@@ -7,21 +7,18 @@ grouped by source first.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.breadth_first import HopGraph, hops, nearest, searches
-from scribe_spark.underlay.frames import add_delay, add_path_delay, packet_batch, read_routes
+from scribe_spark.underlay.frames import add_delay, add_path_delay
 from scribe_spark.underlay.paths import merged_links, path_links
-from scribe_spark.underlay.protocol import PACKETS, RouterIds
+from scribe_spark.underlay.protocol import RouterIds
 
 __all__ = ["HopKernel", "HopUnderlay"]
 
@@ -71,7 +68,7 @@ class HopKernel(RouterIds):
         for rows, search in searches(graph, a):
             row, link = path_links(search.last_link, a[rows], b[rows])
             np.add.at(totals, link, packets[rows][row])
-        return _used(graph, totals)
+        return _on_links(graph, totals)
 
     def merged_packets(
         self, tree: np.ndarray, a: np.ndarray, b: np.ndarray
@@ -80,13 +77,13 @@ class HopKernel(RouterIds):
         graph = self.graph
         totals = np.zeros(len(graph.sender), dtype=np.int64)
         for rows, search in searches(graph, a):
-            of = tree[rows], a[rows], b[rows]
-            np.add.at(totals, merged_links(search.last_link, len(graph.place), *of), 1)
-        return _used(graph, totals)
+            ends = tree[rows], a[rows], b[rows]
+            np.add.at(totals, merged_links(search.last_link, len(graph.place), *ends), 1)
+        return _on_links(graph, totals)
 
 
-def _used(graph: HopGraph, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ends of the links that carry packets, as router indices, and how many."""
+def _on_links(graph: HopGraph, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the ends of each link that carries packets, and how many."""
     link = np.flatnonzero(totals)
     sender, receiver = (graph.index[end[link]] for end in (graph.sender, graph.receiver))
     return sender, receiver, totals[link]
@@ -136,37 +133,3 @@ class HopUnderlay:
     def path_delay(self, frame: DataFrame, path: str) -> DataFrame:
         """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
         return add_path_delay(frame, self, path)
-
-    def packets(self, frame: DataFrame) -> DataFrame:
-        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
-        kernel = self.kernel
-
-        def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from _count_links(kernel, read_routes(batches))
-
-        keyed = frame.select("system", "src", "dst", "packets", "tree").repartition("src")
-        counts = keyed.mapInArrow(count, PACKETS)
-        return counts.groupBy("system", "src", "dst").agg(F.sum("packets").alias("packets"))
-
-
-def _count_links(kernel: HopKernel, routes: pd.DataFrame) -> Iterator[pa.RecordBatch]:
-    graph = kernel.graph
-    src, dst = (kernel.index(routes[end].to_numpy(dtype=np.int64)) for end in ("src", "dst"))
-    packets, tree = routes["packets"].to_numpy(), routes["tree"]
-    trees, merged = tree.fillna(0).to_numpy(dtype=np.int64), tree.notna().to_numpy()
-    number, systems = pd.factorize(routes["system"], sort=True)
-    totals = np.zeros((len(systems), len(graph.sender)), dtype=np.int64)
-    for rows, search in searches(graph, src):
-        for system in np.unique(number[rows]):
-            mine = rows[number[rows] == system]
-            apart, together = mine[~merged[mine]], mine[merged[mine]]
-            row, link = path_links(search.last_link, src[apart], dst[apart])
-            np.add.at(totals[system], link, packets[apart][row])
-            link = merged_links(
-                search.last_link, len(graph.place), trees[together], src[together], dst[together]
-            )
-            np.add.at(totals[system], link, 1)
-    for system, total in zip(systems, totals, strict=True):
-        some = np.flatnonzero(total)
-        a, b = (kernel.ids(graph.index[end[some]]) for end in (graph.sender, graph.receiver))
-        yield packet_batch(str(system), a, b, total[some])

@@ -5,22 +5,17 @@ Every executor gets the matrices once as files, memory-mapped, so its Python wor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from scipy.sparse import coo_array
 
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.all_pairs import RouteMatrices
-from scribe_spark.underlay.frames import add_delay, add_path_delay, packet_batch, read_routes
+from scribe_spark.underlay.frames import add_delay, add_path_delay
 from scribe_spark.underlay.nearest import nearest
-from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links, path_links
-from scribe_spark.underlay.protocol import PACKETS, RouterIds
+from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links
+from scribe_spark.underlay.protocol import RouterIds
 
 __all__ = ["MatrixKernel", "MatrixUnderlay"]
 
@@ -75,9 +70,8 @@ class MatrixKernel(RouterIds):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
         pred = open_array(self.pred)
-        link, packets = np.unique(
-            merged_links(last_links(pred), len(pred), tree, a, b), return_counts=True
-        )
+        on_links = merged_links(last_links(pred), len(pred), tree, a, b)
+        link, packets = np.unique(on_links, return_counts=True)
         return *np.divmod(link, len(pred)), packets
 
 
@@ -116,37 +110,3 @@ class MatrixUnderlay:
     def path_delay(self, frame: DataFrame, path: str) -> DataFrame:
         """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
         return add_path_delay(frame, self, path)
-
-    def packets(self, frame: DataFrame) -> DataFrame:
-        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
-        kernel = self.kernel
-
-        def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            rows = read_routes(batches)
-            for system, routes in rows.groupby("system", sort=True):
-                yield _count_links(kernel, str(system), routes)
-
-        keyed = frame.select("system", "src", "dst", "packets", "tree")
-        merged = F.col("tree").isNotNull()
-        # a tree's routes have to meet; other routes are counted wherever they are
-        together = keyed.where(~merged).unionByName(keyed.where(merged).repartition("tree"))
-        counts = together.mapInArrow(count, PACKETS)
-        return counts.groupBy("system", "src", "dst").agg(F.sum("packets").alias("packets"))
-
-
-def _count_links(kernel: MatrixKernel, system: str, routes: pd.DataFrame) -> pa.RecordBatch:
-    _, pred, ids = kernel.open()
-    last = last_links(pred)
-    src, dst = kernel.index(routes["src"].to_numpy()), kernel.index(routes["dst"].to_numpy())
-    if routes["tree"].notna().any():
-        link = merged_links(last, len(ids), routes["tree"].to_numpy().astype(np.int64), src, dst)
-        packets = np.ones(len(link), dtype=np.int64)
-    else:
-        pairs, route = np.unique(src * len(ids) + dst, return_inverse=True)
-        row, link = path_links(last, *np.divmod(pairs, len(ids)))
-        on_route = np.bincount(route, routes["packets"].to_numpy(np.float64), len(pairs))
-        packets = on_route.astype(np.int64)[row]
-    # a sparse matrix sums what falls on one link, by counting instead of sorting
-    on_links = coo_array((packets, np.divmod(link, len(ids))), shape=(len(ids), len(ids)))
-    totals = on_links.tocsr().tocoo()
-    return packet_batch(system, ids[totals.row], ids[totals.col], totals.data)

@@ -82,6 +82,8 @@ def packets_on_links(
     source, target, packets = source[order], target[order], packets[order]
     for first in range(0, r, _SOURCES):
         some = slice(*np.searchsorted(source, [first, first + _SOURCES]))
+        if some.start == some.stop:
+            continue
         block = pred[first : first + _SOURCES].astype(np.int64)
         # places in the block: row * R + router
         row = np.arange(len(block))

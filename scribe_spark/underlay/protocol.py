@@ -13,10 +13,7 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.runtime.distribute import open_array
 
-__all__ = ["PACKETS", "Kernel", "RouterIds", "Underlay"]
-
-#: Columns of the result of :meth:`Underlay.packets`.
-PACKETS = "system string, src bigint, dst bigint, packets bigint"
+__all__ = ["Kernel", "RouterIds", "Underlay"]
 
 
 class Kernel(Protocol):
@@ -164,20 +161,4 @@ class Underlay(Protocol):
         DataFrame
             Instead of `path`: ``hops`` (INT), ``delay_us`` of the path and ``direct_us``, D between
             its two ends (BIGINT; 0 without a hop).
-        """
-
-    def packets(self, frame: DataFrame) -> DataFrame:
-        """Packets on each directed core link.
-
-        Parameters
-        ----------
-        frame : DataFrame
-            ``system, src, dst, packets, tree``: `packets` packets over the route from router `src`
-            to router `dst`.  Rows whose `tree` is equal and not NULL have one `src`; their routes
-            are merged, and each link of the merge carries one packet.
-
-        Returns
-        -------
-        DataFrame
-            :data:`PACKETS`; only links that carry a packet.
         """

@@ -189,7 +189,7 @@ def test_a_record_goes_just_before_its_table(make, copy, monkeypatch):
     def interrupted(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scribe_spark.experiments.phases.node_loads", interrupted)
+    monkeypatch.setattr("scribe_spark.experiments.phases.count_stress", interrupted)
     with pytest.raises(KeyboardInterrupt):
         make(copy, resume=True, write_routing_table=True)
     assert (copy / "manifest.json").read_text() == before

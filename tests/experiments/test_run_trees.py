@@ -9,6 +9,7 @@ import pandas as pd
 
 from scribe_spark.experiments import run_trees
 from scribe_spark.experiments.run_trees import read_trees
+from scribe_spark.runtime.batches import Batches
 
 
 def table(out: Path, name: str) -> pd.DataFrame:
@@ -16,7 +17,7 @@ def table(out: Path, name: str) -> pd.DataFrame:
 
 
 def reader(spark, out):
-    return lambda name: spark.read.parquet(str(out / "tables" / name))
+    return lambda name, columns: Batches.saved(spark, out / "tables" / name, columns)
 
 
 def test_the_page_draws_a_small_the_median_and_the_largest_group(spark, small):

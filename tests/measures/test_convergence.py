@@ -5,15 +5,25 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from scribe_spark.measures.convergence import member_pairs
 
-MEMBERS = "group bigint, node bigint"
-EDGES = (
-    "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint, "
-    "delay_us bigint"
-)
+MEMBERS = ("group", "node")
+EDGES = ("group", "parent", "child", "parent_router", "child_router", "delay_us")
+
+
+def table(rows: list[tuple], names: tuple[str, ...]) -> pa.Table:
+    columns = np.array(rows, dtype=np.int64).reshape(-1, len(names)).T
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def paired(members: pa.Table, edges: pa.Table, seed: int) -> list[tuple[int, int, int]]:
+    delays = edges.column("delay_us").to_numpy()
+    found = member_pairs(members, edges.drop_columns("delay_us"), delays, seed)
+    return list(zip(*(column.tolist() for column in found), strict=True))
 
 
 def random_tree(group: int, rng: random.Random) -> tuple[list[tuple], dict]:
@@ -44,7 +54,7 @@ def travelled(up: dict, a: int, b: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def case(spark):
+def case():
     rng = random.Random(7)
     edges, members, ups = [], [], {}
     for group in range(40):
@@ -62,20 +72,20 @@ def case(spark):
         if len(up) > 1:
             members += [(group, node) for node in chosen]
         ups[group] = up
-    return spark.createDataFrame(members, MEMBERS), spark.createDataFrame(edges, EDGES), ups
+    return table(members, MEMBERS), table(edges, EDGES), ups
 
 
 def test_pairs_meet_where_their_ways_to_the_root_do(case):
     members, edges, ups = case
-    pairs = member_pairs(members, edges, seed=1).collect()
+    pairs = paired(members, edges, seed=1)
     of = defaultdict(list)
-    for row in members.collect():
+    for row in members.to_pylist():
         of[row["group"]].append(row["node"])
     found = defaultdict(list)
-    for row in pairs:
-        a, b = row["a_router"] - 1000, row["b_router"] - 1000
+    for a_router, b_router, travelled_us in pairs:
+        a, b = a_router - 1000, b_router - 1000
         group = a // 200
-        assert row["travelled_us"] == travelled(ups[group], a, b)
+        assert travelled_us == travelled(ups[group], a, b)
         found[group] += [a, b]
     for group, nodes in of.items():
         assert len(found[group]) == len(nodes) // 2 * 2
@@ -87,15 +97,14 @@ def test_pairs_meet_where_their_ways_to_the_root_do(case):
 def test_pairs_depend_on_the_seed_only(case):
     members, edges, _ = case
     once, again, other = (
-        sorted(member_pairs(frame.repartition(count), edges, seed).collect())
-        for frame, count, seed in ((members, 3, 1), (members, 5, 1), (members, 3, 2))
+        sorted(paired(members.take(order.permutation(len(members))), edges, seed))
+        for order, seed in ((np.random.default_rng(n), s) for n, s in ((3, 1), (5, 1), (3, 2)))
     )
     assert once == again
     assert once != other
 
 
-def test_no_pairs_without_members(spark, case):
+def test_no_pairs_without_members(case):
     _, edges, _ = case
-    assert member_pairs(spark.createDataFrame([], MEMBERS), edges, 1).count() == 0
-    lonely = spark.createDataFrame([], EDGES)
-    assert member_pairs(spark.createDataFrame([(1, 2)], MEMBERS), lonely, 1).count() == 0
+    assert paired(table([], MEMBERS), edges, 1) == []
+    assert paired(table([(1, 2)], MEMBERS), table([], EDGES), 1) == []

@@ -17,12 +17,12 @@ from scribe_spark.measures.delay import DELAY, first_copies, group_delay, rdp
 from scribe_spark.measures.distributions import read_histograms
 from scribe_spark.measures.group_size import group_of_rank_1, rank_groups
 from scribe_spark.measures.joining import join_stress
-from scribe_spark.measures.link_stress import link_stress
 from scribe_spark.measures.measure import Found, RunTables, Size
 from scribe_spark.measures.metrics import measure_distributions, metric_rows
-from scribe_spark.measures.node_stress import node_loads, node_stress
+from scribe_spark.measures.stress import count_stress, link_stress, node_stress
 from scribe_spark.multicast import Multicast
 from scribe_spark.runtime import blocks
+from scribe_spark.runtime.batches import Batches
 from scribe_spark.systems import systems_of_run
 
 SYSTEMS = ["scribe", "ip_multicast", "naive_unicast"]
@@ -95,7 +95,6 @@ class Tables:
 
     edges: object
     deliveries: object
-    load: object
     nodes: object
     links: object
     delay: object
@@ -108,7 +107,7 @@ def tables(spark):
     )  # fmt: skip
     groups = groups.withColumns({"source": groups.root, "source_router": groups.root_router})
     ours = Multicast(scribe.SYSTEM, worlds.edges(spark), worlds.deliveries(spark, "root"))
-    star = baselines.unicasts(groups, members, underlay).persist()
+    star = baselines.unicasts(groups, members, underlay).frame.persist()
     systems = [ours, baselines.ip_multicast(star), baselines.naive_unicast(star)]
     ends = ["group", "parent", "child", "parent_router", "child_router"]
     edges = [
@@ -116,24 +115,25 @@ def tables(spark):
         for s in systems
     ]
     delivered = [
-        s.deliveries.select(
+        Batches.of(s.deliveries).frame.select(
             F.lit(s.system).alias("system"), "group", "node", "hops", schemas.to_ms("delay_us")
         )
         for s in systems
     ]
     edges = blocks.union_tables(edges).persist()
     deliveries = blocks.union_tables(delivered).persist()
-    load = node_loads(edges).persist()
+    # what a node sends to a group is counted by several tasks
+    apart = edges.repartition(5, "child")
+    counted = count_stress(apart, underlay, 3, worlds.nodes(spark), SYSTEMS).persist()
     made = Tables(
         edges,
         deliveries,
-        load,
-        node_stress(load, worlds.nodes(spark), SYSTEMS).persist(),
-        link_stress(edges, load, underlay).persist(),
-        group_delay(deliveries, groups).persist(),
+        node_stress(counted).frame.persist(),
+        link_stress(counted).frame.persist(),
+        group_delay(deliveries, groups, 3).frame.persist(),
     )
     yield made
-    for table in (edges, deliveries, load, made.nodes, made.links, made.delay, star):
+    for table in (edges, deliveries, counted, made.nodes, made.links, made.delay, star):
         table.unpersist()
 
 
@@ -353,12 +353,23 @@ def test_stress_of_joining_is_the_trees_and_the_added_joins(tables, spark, expec
         "scribe_bottleneck"
     }
     half = tables.edges.where("system = 'scribe' AND group % 2 = 0")
-    once = link_stress(half, node_loads(half), worlds.underlay(spark))
+    once = link_stress(count_stress(half, worlds.underlay(spark), 2)).frame
     counts = {tuple(row[:3]): row[3] for row in told(found)}
     base = {tuple(row[:3]): row[3] for row in told(tables.links.where("system = 'scribe'"))}
     added = {tuple(row[:3]): row[3] for row in told(once)}
     assert added
     assert counts == {link: base[link] + added.get(link, 0) for link in base}
+
+
+def test_stress_does_not_depend_on_buckets_or_partitions(tables, spark):
+    few = tables.edges.where("group % 5 = 0").coalesce(1)
+    nodes, underlay = worlds.nodes(spark), worlds.underlay(spark)
+    counted = count_stress(few, underlay, 1, nodes, SYSTEMS)
+    others = count_stress(few.repartition(4), underlay, 7, nodes.repartition(2), SYSTEMS)
+    for read in (node_stress, link_stress):
+        one, other = (sorted(map(tuple, read(of).frame.collect())) for of in (counted, others))
+        assert len(one) > 100
+        assert one == other
 
 
 def told(links) -> list:

@@ -13,6 +13,7 @@ from scribe_spark import scribe
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
+from scribe_spark.runtime.batches import Batches
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = RunConfig(**NETWORK, nodes=150, groups=6, variants="reference_tree")
@@ -88,7 +89,7 @@ def test_supersteps_of_multicast_deliver_the_same(simulation):
     members = simulation.members
     trees = scribe.plant_trees(simulation.overlay, made, members, edges)
     sent, tables = scribe.multicast(trees, made)
-    deliveries = sorted(map(tuple, sent.collect()))
+    deliveries = sorted(map(tuple, sent.frame.collect()))
     assert deliveries == sorted(map(tuple, ours.deliveries.collect()))
     assert len(deliveries) > 150
     tables.release()
@@ -99,7 +100,7 @@ def test_supersteps_of_multicast_deliver_the_same(simulation):
 def test_where_nobody_hears_anything(simulation, nodes, groups):
     config = RunConfig(**NETWORK, nodes=nodes, groups=groups, variants="reference_tree")
     with Simulation(simulation.spark, config) as ours:
-        assert all(system.tree_edges.count() == 0 for system in ours.systems)
+        assert all(Batches.of(s.tree_edges).frame.count() == 0 for s in ours.systems)
 
 
 @pytest.mark.parametrize(

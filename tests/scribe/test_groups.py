@@ -54,7 +54,7 @@ def test_sizes_of_another_exponent_and_all_alike():
 
 
 def drawn(spark, **fields) -> dict[int, list[int]]:
-    frame = scribe.draw_members(spark, RunConfig(**fields))
+    frame = scribe.draw_members(spark, RunConfig(**fields)).frame
     assert frame.schema == MEMBERS
     rows = pd.DataFrame(frame.collect(), columns=["group", "node"])
     return {int(group): sorted(part.tolist()) for group, part in rows.groupby("group")["node"]}
@@ -107,7 +107,7 @@ def nodes(spark):
 
 def made(spark, nodes, **fields) -> dict[int, dict]:
     config = RunConfig(**{"nodes": 50, "groups": 40} | fields)
-    frame = scribe.make_groups(scribe.draw_members(spark, config), nodes, config)
+    frame = scribe.make_groups(scribe.draw_members(spark, config).frame, nodes, config)
     assert frame.columns == ["group", "key_hi", "key_lo", "size", "creator", "creator_router"]
     return {row["group"]: row.asDict() for row in frame.collect()}
 

@@ -53,6 +53,6 @@ def test_a_group_of_the_root_alone_delivers_nothing(spark, source):
     overlay = worlds.overlay(spark, one.case.b)
     trees = scribe.plant_trees(overlay, mine, members, none)
     delivered, tables = scribe.multicast(trees, mine, source)
-    assert delivered.collect() == []
+    assert delivered.frame.collect() == []
     tables.release()
     trees.release()

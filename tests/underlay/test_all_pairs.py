@@ -51,8 +51,10 @@ def test_units_of_work_in_any_order_make_the_matrices(monkeypatch):
     assert pendant > 200
 
 
+@pytest.mark.parametrize("few", [0, 10**6], ids=["by tasks", "by the driver"])
 @pytest.mark.parametrize("seed", [1, 2, 5])
-def test_compute_routes_equal_the_oracle(spark, seed):
+def test_compute_routes_equal_the_oracle(spark, seed, few, monkeypatch):
+    monkeypatch.setattr(all_pairs, "_FEW_UNITS", few)
     one = worlds.worlds()[seed]
     ids = np.array(one.case.routers) * 3 + 7
     links = worlds.link_frame(one.case)

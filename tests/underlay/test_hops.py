@@ -98,23 +98,6 @@ def test_path_delay(spark, both):
     assert rows(ours) == rows(theirs)
 
 
-def test_packets(spark, both):
-    rng = np.random.default_rng(6)
-    given = [
-        (f"apart {n % 2}", src, dst, int(rng.integers(1, 9)), None)
-        for n, (src, dst) in enumerate(rng.choice(both[0].routers, (300, 2)).tolist())
-    ]
-    for tree, source in enumerate(drawn(both[0], 12, 8)):
-        targets = drawn(both[0], 20, tree)
-        given += [("merged", source, target, 1, 2**60 + tree) for target in targets]
-    schema = "system string, src bigint, dst bigint, packets bigint, tree bigint"
-    frame = spark.createDataFrame(given, schema).repartition(3)
-    ours, theirs = (one.packets(frame) for one in both)
-    assert ours.columns == theirs.columns
-    assert rows(ours) == rows(theirs)
-    assert ours.limit(0).collect() == both[0].packets(frame.limit(0)).collect() == []
-
-
 def alike(one: worlds.World) -> worlds.World:
     """A case with links that are all alike."""
     return worlds.world(replace(one.case, links=dict.fromkeys(one.case.links, (1, 3000))))

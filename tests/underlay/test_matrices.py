@@ -32,8 +32,9 @@ def test_one_router_no_link(spark):
     underlay = MatrixUnderlay.of(spark, routes, 0, 1000)
     both = spark.createDataFrame([(4, 4)], "a bigint, b bigint")
     assert underlay.delay(both, "a", "b").first()["delay_us"] == 2000
-    none = spark.createDataFrame([("s", 4, 4, 3, None)], PACKETS)
-    assert underlay.packets(none).collect() == []
+    here, three = np.array([0]), np.array([3])
+    assert [len(part) for part in underlay.kernel.link_packets(here, here, three)] == [0] * 3
+    assert [len(part) for part in underlay.kernel.merged_packets(three, here, here)] == [0] * 3
 
 
 def test_delay_between_all_routers_of_every_case(spark):
@@ -74,45 +75,34 @@ def test_path_delay_adds_up_the_hops_of_every_path(spark):
     assert found == expected
 
 
-PACKETS = "system string, src bigint, dst bigint, packets bigint, tree bigint"
-
-
 def test_packets_add_up_over_routes_and_merge_within_trees(spark):
-    rows, expected = [], Counter()
+    adds, merges, expected = [], [], {"adds": Counter(), "merges": Counter()}
     for one in worlds.worlds()[:80]:
         rng = np.random.default_rng(one.case.seed)
         routers = len(one.case.routers)
         for a, b, packets in rng.integers(0, [routers, routers, 9], (10, 3)).tolist():
-            rows.append(("adds", one.base + a, one.base + b, packets + 1, None))
+            adds.append((one.base + a, one.base + b, packets + 1))
             for s, d in one.routes.path_links(a, b):
-                expected["adds", one.base + s, one.base + d] += packets + 1
+                expected["adds"][one.base + s, one.base + d] += packets + 1
         for tree in range(3):
             source, *targets = rng.integers(0, routers, 5).tolist()
-            name = one.base + tree
-            rows += [("merges", one.base + source, one.base + t, 1, name) for t in targets]
+            # a user's numbers of groups may be beyond 2**53
+            name = 2**60 + one.base + tree
+            merges += [(name, one.base + source, one.base + t) for t in targets]
             merged = {link for t in targets for link in one.routes.path_links(source, t)}
             for s, d in merged:
-                expected["merges", one.base + s, one.base + d] += 1
-    frame = spark.createDataFrame(rows, PACKETS).repartition(4)
-    counted = worlds.underlay(spark).packets(frame)
-    assert counted.columns == ["system", "src", "dst", "packets"]
-    found = {tuple(at): packets for *at, packets in counted.collect()}
-    assert found == dict(expected)
+                expected["merges"][one.base + s, one.base + d] += 1
+    kernel = worlds.underlay(spark).kernel
+    a, b, packets = np.array(adds, dtype=np.int64).T
+    assert counted(kernel, *kernel.link_packets(kernel.index(a), kernel.index(b), packets)) == dict(
+        expected["adds"]
+    )
+    tree, a, b = np.array(merges, dtype=np.int64).T
+    found = counted(kernel, *kernel.merged_packets(tree, kernel.index(a), kernel.index(b)))
+    assert found == dict(expected["merges"])
+    assert max(found.values()) > 1
 
 
-def test_trees_of_large_names_are_kept_apart(spark):
-    """Groups are a user's numbers: beyond 2**53 a float would take two for one."""
-    one = next(w for w in worlds.worlds() if len(w.routes.path_links(0, w.case.routers[-1])) > 0)
-    ends = one.base, one.base + one.case.routers[-1]
-    rows = [("merges", *ends, 1, 2**60 + n) for n in range(20)]  # some in every partition
-    rows += [("adds", *(one.base + r for r in pair), 1, None) for pair in everywhere(one)]
-    counted = worlds.underlay(spark).packets(spark.createDataFrame(rows, PACKETS))
-    found = {
-        (src, dst): packets for system, src, dst, packets in counted.collect() if system[0] == "m"
-    }
-    links = one.routes.path_links(0, ends[1] - ends[0])
-    assert found == {(one.base + s, one.base + d): 20 for s, d in links}
-
-
-def everywhere(one: worlds.World) -> list[tuple[int, int]]:
-    return [(a, b) for a in one.case.routers for b in one.case.routers if a != b]
+def counted(kernel, src: np.ndarray, dst: np.ndarray, packets: np.ndarray) -> dict:
+    links = zip(kernel.ids(src).tolist(), kernel.ids(dst).tolist(), strict=True)
+    return dict(zip(links, packets.tolist(), strict=True))

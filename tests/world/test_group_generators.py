@@ -292,7 +292,7 @@ def nodes(spark):
 def test_members_creators_and_groupids_are_those_of_a_run(spark, nodes):
     config = WorldConfig(**BASE)
     run = RunConfig(nodes=50, groups=5, seed=3)
-    members = draw_members(spark, run)
+    members = draw_members(spark, run).frame
     groups = world_groups(config, extent_of(config))
     expected = sorted(map(tuple, members.collect()))
     pairs = (groups.member_groups.tolist(), groups.member_nodes.tolist())

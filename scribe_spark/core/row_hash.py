@@ -1,0 +1,147 @@
+"""The hash of rows of a table, as Spark's ``xxhash64`` computes it, in numpy.
+
+A column's hash is the seed of the next one's; NULL leaves it as it is.
+
+References
+----------
+Y. Collet: xxHash, https://github.com/Cyan4973/xxHash (XXH64).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["SEED", "hash_bytes", "hash_longs", "hash_rows"]
+
+#: What the hash of the first column starts from.
+SEED = 42
+_P1, _P2, _P3, _P4, _P5 = (
+    np.uint64(prime)
+    for prime in (
+        *(0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9),
+        *(0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5),
+    )
+)
+
+
+def hash_rows(columns: Sequence[pa.Array]) -> np.ndarray:
+    """Return a hash of each row that depends on which columns are NULL: uint64.
+
+    A row without NULL has the ``xxhash64`` of its values; one with NULLs also that of their places.
+
+    Parameters
+    ----------
+    columns : sequence of pyarrow.Array
+        BIGINT, INT, DOUBLE, BOOLEAN or STRING, at least one.
+    """
+    with np.errstate(over="ignore"):
+        hashed = _hash_columns(columns)
+        if not any(column.null_count for column in columns):
+            return hashed
+        null = np.stack([column.is_null().to_numpy(zero_copy_only=False) for column in columns], 1)
+        kinds, of = np.unique(null, axis=0, return_inverse=True)
+        for number, kind in enumerate(kinds):
+            if kind.any():
+                rows = of.ravel() == number
+                places = ",".join(map(str, np.flatnonzero(kind)))
+                which = _hash_columns([pa.array(["NULL in"]), pa.array([places])])
+                hashed[rows] = hash_longs(which, hashed[rows])
+    return hashed
+
+
+def _hash_columns(columns: Sequence[pa.Array]) -> np.ndarray:
+    """``xxhash64`` of each row."""
+    hashed = np.full(len(columns[0]), SEED, dtype=np.uint64)
+    for column in columns:
+        found = _hash(column, hashed)
+        if column.null_count:
+            found = np.where(column.is_valid().to_numpy(zero_copy_only=False), found, hashed)
+        hashed = found
+    return hashed
+
+
+def _hash(column: pa.Array, seed: np.ndarray) -> np.ndarray:
+    kind = column.type
+    if pa.types.is_string(kind):
+        return _hash_texts(column, seed)
+    values = pc.fill_null(column, False if pa.types.is_boolean(kind) else 0)
+    numbers = values.to_numpy(zero_copy_only=False)
+    if pa.types.is_float64(kind):
+        # there is one zero, and one NaN
+        numbers = np.where(np.isnan(numbers), np.nan, numbers + 0.0)
+        return hash_longs(numbers.view(np.uint64), seed)
+    if pa.types.is_int64(kind):
+        return hash_longs(numbers.view(np.uint64), seed)
+    return _hash_int(numbers.astype(np.int32).view(np.uint32).astype(np.uint64), seed)
+
+
+def _hash_texts(column: pa.Array, seed: np.ndarray) -> np.ndarray:
+    """Hash texts, of which there are few different ones."""
+    encoded = column.dictionary_encode()
+    index = pc.fill_null(encoded.indices, -1).to_numpy()
+    hashed = seed.copy()
+    for number, text in enumerate(encoded.dictionary.to_pylist()):
+        rows = index == number
+        hashed[rows] = hash_bytes(text.encode(), seed[rows])
+    return hashed
+
+
+def hash_longs(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
+    """Return the hashes of numbers of 64 bits; overflow is part of it: uint64."""
+    return _mixed(_with_long(seed + _P5 + np.uint64(8), value))
+
+
+def _hash_int(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
+    return _mixed(_with_int(seed + _P5 + np.uint64(4), value))
+
+
+def hash_bytes(text: bytes, seed: np.ndarray) -> np.ndarray:
+    """Return the hashes of one text from several seeds; overflow is part of it: uint64."""
+    longs = np.frombuffer(text[: len(text) // 8 * 8], "<u8")
+    at = len(text) // 32 * 4
+    if at:
+        lanes = [seed + _P1 + _P2, seed + _P2, seed + np.uint64(0), seed - _P1]
+        for number, value in enumerate(longs[:at]):
+            lanes[number % 4] = _round(lanes[number % 4], value)
+        turns = zip(lanes, (1, 7, 12, 18), strict=True)
+        hashed = sum((_turned(lane, bits) for lane, bits in turns), np.zeros_like(seed))
+        for lane in lanes:
+            hashed = (hashed ^ _round(np.zeros_like(lane), lane)) * _P1 + _P4
+    else:
+        hashed = seed + _P5
+    hashed = hashed + np.uint64(len(text))
+    for value in longs[at:]:
+        hashed = _with_long(hashed, value)
+    rest = text[len(longs) * 8 :]
+    if len(rest) >= 4:
+        hashed = _with_int(hashed, np.uint64(int.from_bytes(rest[:4], "little")))
+        rest = rest[4:]
+    for byte in rest:
+        hashed = _turned(hashed ^ (np.uint64(byte) * _P5), 11) * _P1
+    return _mixed(hashed)
+
+
+def _round(lane: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
+    return _turned(lane + value * _P2, 31) * _P1
+
+
+def _with_long(hashed: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
+    return _turned(hashed ^ _round(np.zeros_like(hashed), value), 27) * _P1 + _P4
+
+
+def _with_int(hashed: np.ndarray, value: np.ndarray | np.uint64) -> np.ndarray:
+    return _turned(hashed ^ (value * _P1), 23) * _P2 + _P3
+
+
+def _turned(value: np.ndarray, bits: int) -> np.ndarray:
+    return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
+
+
+def _mixed(hashed: np.ndarray) -> np.ndarray:
+    hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2
+    hashed = (hashed ^ (hashed >> np.uint64(29))) * _P3
+    return hashed ^ (hashed >> np.uint64(32))

@@ -1,0 +1,105 @@
+"""Counts that meet: packed by tasks, shuffled by bucket, added up where they have come together.
+
+For measures, whose buckets need not be intervals of the ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.engine.on_spark import pack_row, read_rows
+from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.runtime.batches import Batches, BatchKernel
+
+__all__ = [
+    "Step",
+    "add_rows",
+    "distinct_rows",
+    "each_bucket",
+    "gather",
+    "meet",
+    "row_starts",
+    "send",
+]
+
+
+def meet(sent: Batches, buckets: int) -> DataFrame:
+    """Return what kernels have sent (:func:`send`), a bucket's rows in one partition."""
+    return sent.frame.repartitionById(buckets, F.col("bucket"))
+
+
+def send(buckets: int, name: str, number: np.ndarray, columns: Columns) -> Iterator[pa.RecordBatch]:
+    """Yield `ROWS`: the columns for each of the buckets that numbers fall into."""
+    to = number % buckets
+    for bucket in range(buckets):
+        rows = np.flatnonzero(to == bucket)
+        if len(rows):
+            yield pack_row(bucket, 0, False, name, take(columns, rows))
+
+
+def gather(
+    batches: Iterable[pa.RecordBatch], stay: list[pa.RecordBatch] | None = None
+) -> Iterator[tuple[int, dict[str, Columns]]]:
+    """Yield what has come for each bucket, by name.
+
+    Parameters
+    ----------
+    stay : list, optional
+        Gets the rows of tables, which were sent to nobody.
+    """
+    come: dict[int, dict[str, list[Columns]]] = {}
+    for row in read_rows(batches):
+        if row.table and stay is not None:
+            stay.append(row.as_it_was())
+        else:
+            come.setdefault(row.bucket, {}).setdefault(row.name, []).append(row.read())
+    for bucket, by_name in sorted(come.items()):
+        yield bucket, {name: concatenate(parts) for name, parts in by_name.items()}
+
+
+#: ``step(counts by name)``: what stays in the bucket (None) or goes to another, by name.
+Step = Callable[[dict[str, Columns]], Iterator[tuple[int | None, str, Columns]]]
+
+
+def each_bucket(step: Step) -> BatchKernel:
+    """Return the kernel that plays a step with what has come for each bucket, by name."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        stay: list[pa.RecordBatch] = []
+        for bucket, counts in gather(batches, stay):
+            for to, name, columns in step(counts):
+                stays = to is None
+                yield pack_row(bucket if to is None else to, bucket, stays, name, columns)
+        yield from stay
+
+    return run
+
+
+def distinct_rows(*keys: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    """Return the first row of each combination, the combinations, and how often each occurs."""
+    order = np.lexsort(keys[::-1])
+    ordered = [key[order] for key in keys]
+    start = row_starts(*ordered)
+    return order[start], [key[start] for key in ordered], np.diff(start, append=len(order))
+
+
+def row_starts(*keys: np.ndarray) -> np.ndarray:
+    """Return where another combination of keys begins, of rows in their order."""
+    if not len(keys[0]):
+        return whole_numbers()
+    differs = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    return np.flatnonzero(np.r_[True, differs])
+
+
+def add_rows(value: str, columns: Columns, *keys: str) -> dict[str, np.ndarray]:
+    """Return the rows that differ in `keys`, in their order, with sums of `value`."""
+    order = np.lexsort([columns[key] for key in reversed(keys)])
+    ordered = take(columns, order)
+    start = row_starts(*(ordered[key] for key in keys))
+    return {**take(ordered, start), value: np.add.reduceat(ordered[value], start)}

@@ -1,0 +1,148 @@
+"""Tables as Parquet on the driver's disk, written by the tasks themselves.
+
+A table that Spark writes goes through the JVM row by row, and its hash is interpreted.  Here each
+task writes its rows by pyarrow, under a name of its own in a folder beside, and its result names
+the file.  Spark takes one result a partition, however often a task is tried; the driver puts the
+files of these results in place, and what else was written is deleted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from scribe_spark.core.row_hash import hash_rows
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.master import is_local
+from scribe_spark.runtime.tricks import enabled
+
+__all__ = ["can_write", "shares_disk", "write_parquet"]
+
+_WRITTEN = "file string, rows bigint, high bigint, low bigint"
+_WRITTEN_NAMES = [column.split()[0] for column in _WRITTEN.split(", ")]
+_ROWS_AT_ONCE = 2**19
+_BESIDE = "_temporary"
+_HALF = 0xFFFFFFFF
+
+
+def can_write(table: Batches, spark: SparkSession, url: str) -> bool:
+    """Whether tasks can write a table to `url`: it is on their disk, and they know its types."""
+    kinds = {field.dataType.simpleString() for field in table.schema}
+    return kinds <= _KINDS and shares_disk(spark, url)
+
+
+def shares_disk(spark: SparkSession, url: str) -> bool:
+    """Whether a location is on a disk that the driver shares with all tasks, and may be used so."""
+    here = url.startswith("file://") and is_local(str(spark.sparkContext.master))
+    return here and enabled("arrow_writer")
+
+
+_KINDS = {"bigint", "int", "double", "boolean", "string"}
+
+
+def write_parquet(table: Batches, folder: Path) -> dict[str, int]:
+    """Write a table in the place of what is there.
+
+    Returns
+    -------
+    dict of int
+        ``rows``: how many there are; ``high`` and ``low``: the sums of both halves of their hashes
+        (`core.row_hash`).
+
+    Raises
+    ------
+    OSError
+        The folder cannot be written.
+    """
+    schema = to_arrow_schema(table.schema)
+    beside = folder / _BESIDE
+    shutil.rmtree(folder, ignore_errors=True)
+    beside.mkdir(parents=True)
+    try:
+        listed = table.then(_writer(schema, beside), _WRITTEN).frame.toArrow().to_pylist()
+        if not listed:  # a table has a file, which tells its columns
+            listed = [{"file": _name(0), "rows": 0, "high": 0, "low": 0}]
+            pq.write_table(schema.empty_table(), beside / listed[0]["file"], **_format(schema))
+        for one in listed:
+            (beside / one["file"]).rename(folder / one["file"])
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    (folder / "_SUCCESS").touch()
+    return {name: sum(one[name] for one in listed) for name in ("rows", "high", "low")}
+
+
+def _writer(
+    schema: pa.Schema, folder: Path
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the kernel that writes the rows of a partition, and tells where."""
+    options = _format(schema)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get()
+        assert task is not None
+        name, sums = _name(task.partitionId()), np.zeros(3, dtype=np.int64)
+        tables = _gathered(batches, schema)
+        for first in tables:
+            with _naming(folder / name), pq.ParquetWriter(folder / name, schema, **options) as out:
+                for table in itertools.chain([first], tables):
+                    out.write_table(table)
+                    for batch in table.to_batches():
+                        hashed = hash_rows(batch.columns).view(np.int64)
+                        sums += [len(hashed), (hashed >> 32 & _HALF).sum(), (hashed & _HALF).sum()]
+            columns = [pa.array([value]) for value in (name, *sums.tolist())]
+            yield pa.RecordBatch.from_arrays(columns, names=_WRITTEN_NAMES)
+
+    return run
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in what goes wrong with it, such as a full disk; pyarrow does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Batches together, as row groups."""
+    waiting, rows = list[pa.RecordBatch](), 0
+    for batch in batches:
+        waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+        rows += len(batch)
+        if rows >= _ROWS_AT_ONCE:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(waiting)
+
+
+def _name(partition: int) -> str:
+    return f"part-{partition:05d}-{uuid.uuid4()}.snappy.parquet"
+
+
+def _format(schema: pa.Schema) -> dict[str, Any]:
+    """Options of pyarrow's writer."""
+    packed = [field.name for field in schema if pa.types.is_integer(field.type)]
+    return {
+        "compression": "snappy",
+        "store_schema": False,
+        # whole numbers by their differences, which costs less than a dictionary of them
+        "use_dictionary": [field.name for field in schema if pa.types.is_string(field.type)],
+        "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+    }

@@ -1,0 +1,171 @@
+"""Tables that tasks make themselves: Arrow batches, one kernel after the other in the same task.
+
+Between two kernels that Spark plays one after the other, rows go through the JVM, which takes
+several times as long as what kernels do with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from scribe_spark.runtime.blocks import union_tables
+
+__all__ = ["Batches", "BatchKernel", "Table", "by_text"]
+
+#: Takes the batches of a partition, gives those of its result.
+BatchKernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Batches:
+    """A table as kernels make it; lazy.
+
+    Attributes
+    ----------
+    parts : tuple
+        DataFrames, and what makes the table's rows of each; None where they are its rows.
+    schema : StructType
+    """
+
+    parts: tuple[tuple[DataFrame, BatchKernel | None], ...]
+    schema: StructType
+
+    @classmethod
+    def of(cls, table: Table, columns: Sequence[str] | None = None) -> Batches:
+        """Return a table in this form.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Those that are wanted; there may be others.
+        """
+        if isinstance(table, Batches):
+            return table
+        frame = table if columns is None else table.select(*columns)
+        return cls(((frame, None),), frame.schema)
+
+    @classmethod
+    def made(cls, rows: DataFrame, kernel: BatchKernel, schema: StructType | str) -> Batches:
+        """Return the table that a kernel makes of the rows of a DataFrame."""
+        return cls(((rows, kernel),), _schema(schema))
+
+    @classmethod
+    def saved(cls, spark: SparkSession, folder: Path, columns: Sequence[str]) -> Batches:
+        """Return some columns of a table that is saved as Parquet where all tasks can read it."""
+        files = sorted(str(file) for file in folder.glob("*.parquet"))
+        groups = [(f, g) for f in files for g in range(pq.read_metadata(f).num_row_groups)]
+        schema = from_arrow_schema(pq.read_schema(files[0]))
+        wanted = StructType([schema[name] for name in columns])
+
+        def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column("id").to_pylist():
+                    file, group = groups[number]
+                    with pq.ParquetFile(file) as source:
+                        table = source.read_row_group(group, columns=list(columns))
+                    yield from table.select(list(columns)).to_batches()
+
+        tasks = max(1, min(len(groups), spark.sparkContext.defaultParallelism * 4))
+        return cls.made(spark.range(0, len(groups), 1, tasks), read, wanted)
+
+    @staticmethod
+    def union(tables: Iterable[Batches]) -> Batches:
+        """Return the rows of several tables with the same columns."""
+        several = list(tables)
+        return Batches(tuple(part for table in several for part in table.parts), several[0].schema)
+
+    def then(self, kernel: BatchKernel, schema: StructType | str) -> Batches:
+        """Return what a kernel makes of the table's rows."""
+        return Batches(
+            tuple((rows, _after(first, kernel)) for rows, first in self.parts), _schema(schema)
+        )
+
+    def each(
+        self, make: Callable[[pa.RecordBatch], dict[str, pa.Array]], schema: StructType | str
+    ) -> Batches:
+        """Return the table that a function makes batch by batch.
+
+        Parameters
+        ----------
+        make : callable
+            ``make(batch)``: the columns of `schema`, numpy or Arrow.
+        """
+        wanted = to_arrow_schema(_schema(schema))
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                columns = make(batch)
+                arrays = [_array(columns[field.name], field.type) for field in wanted]
+                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+        return self.then(run, schema)
+
+    def among(self, column: str, values: Iterable[Any]) -> Batches:
+        """Return the rows whose value in a column is one of some."""
+        wanted = pa.array(list(values), to_arrow_schema(self.schema).field(column).type)
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield batch.filter(pc.is_in(batch.column(column), wanted))
+
+        return self.then(run, self.schema)
+
+    def select(self, columns: Sequence[str]) -> Batches:
+        """Return some of the columns."""
+        wanted = list(columns)
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield batch.select(wanted)
+
+        return self.then(run, StructType([self.schema[name] for name in wanted]))
+
+    @property
+    def frame(self) -> DataFrame:
+        """The table as a DataFrame."""
+        frames = [
+            rows if kernel is None else rows.mapInArrow(kernel, self.schema)
+            for rows, kernel in self.parts
+        ]
+        return union_tables(frames)
+
+
+#: A table in either form.
+Table = DataFrame | Batches
+
+
+def _array(column: Any, kind: pa.DataType) -> pa.Array:
+    return column.cast(kind) if isinstance(column, pa.Array) else pa.array(column, kind)
+
+
+def _schema(schema: StructType | str) -> StructType:
+    return cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
+
+
+def _after(first: BatchKernel | None, kernel: BatchKernel) -> BatchKernel:
+    if first is None:
+        return kernel
+    return lambda batches: kernel(first(batches))
+
+
+def by_text(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the rows of each text in a column, batch by batch."""
+    for batch in batches:
+        encoded = batch.column(column).dictionary_encode()
+        texts = encoded.dictionary.to_pylist()
+        for number, text in enumerate(texts):
+            if len(texts) == 1:
+                yield text, batch
+            else:
+                chosen = encoded.indices.to_numpy(zero_copy_only=False) == number
+                yield text, batch.filter(pa.array(chosen))
