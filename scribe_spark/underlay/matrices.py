@@ -61,9 +61,8 @@ class MatrixKernel(RouterIds):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See :class:`~scribe_spark.underlay.protocol.Kernel`."""
         pred = open_array(self.pred)
-        totals = packets_on_links(pred, a, b, packets)
-        link = np.flatnonzero(totals)
-        return *np.divmod(link, len(pred)), totals[link]
+        link, totals = packets_on_links(pred, a, b, packets)
+        return *np.divmod(link, len(pred)), totals
 
     def merged_packets(
         self, tree: np.ndarray, a: np.ndarray, b: np.ndarray

@@ -57,7 +57,7 @@ def path_links(
 
 def packets_on_links(
     pred: np.ndarray, source: np.ndarray, target: np.ndarray, packets: np.ndarray
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Packets on each link when routes carry some.
 
     All packets from a source that come through a router take the same link to it, so what is
@@ -73,11 +73,12 @@ def packets_on_links(
 
     Returns
     -------
-    ndarray of int64, shape (R * R,)
-        Of the links numbered src * R + dst.
+    link : ndarray of int64, shape (L,)
+        Those that carry some, ascending; numbered src * R + dst.
+    packets : ndarray of int64, shape (L,)
     """
     r = len(pred)
-    totals = np.zeros(r * r, dtype=np.int64)
+    links, sums = [], []
     order = np.argsort(source, kind="stable")
     source, target, packets = source[order], target[order], packets[order]
     for first in range(0, r, _SOURCES):
@@ -97,8 +98,12 @@ def packets_on_links(
             np.add.at(through, here, number)
             here = before[here]
         used = np.flatnonzero(through)
-        np.add.at(totals, before[used] % r * r + used % r, through[used])
-    return totals
+        links.append(before[used] % r * r + used % r)
+        sums.append(through[used])
+    link, of = np.unique(_concatenate(links), return_inverse=True)
+    totals = np.zeros(len(link), dtype=np.int64)
+    np.add.at(totals, of, _concatenate(sums))
+    return link, totals
 
 
 _SOURCES = 32  # whose routes are followed together: what they need fits into a cache
