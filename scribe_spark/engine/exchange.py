@@ -5,6 +5,7 @@ For measures, whose buckets need not be intervals of the ring.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -82,11 +83,27 @@ def each_bucket(step: Step) -> BatchKernel:
 
 
 def distinct_rows(*keys: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """Return the first row of each combination, the combinations, and how often each occurs."""
-    order = np.lexsort(keys[::-1])
+    """Return a row of each combination, the combinations, and how often each occurs."""
+    order = _order(*keys)
     ordered = [key[order] for key in keys]
     start = row_starts(*ordered)
     return order[start], [key[start] for key in ordered], np.diff(start, append=len(order))
+
+
+def _order(*keys: np.ndarray) -> np.ndarray:
+    """Return the rows in the order of their keys, the first of which counts most."""
+    if not len(keys[0]):
+        return whole_numbers()
+    widths = [int(key.max()) + 1 for key in keys]
+    if min(int(key.min()) for key in keys) < 0 or math.prod(widths) > _MOST_KEYS:
+        return np.lexsort(keys[::-1])
+    together = keys[0]  # one number sorts in a third of the time
+    for key, width in zip(keys[1:], widths[1:], strict=True):
+        together = together * width + key
+    return np.argsort(together)
+
+
+_MOST_KEYS = 2**63 - 1
 
 
 def row_starts(*keys: np.ndarray) -> np.ndarray:
@@ -99,7 +116,7 @@ def row_starts(*keys: np.ndarray) -> np.ndarray:
 
 def add_rows(value: str, columns: Columns, *keys: str) -> dict[str, np.ndarray]:
     """Return the rows that differ in `keys`, in their order, with sums of `value`."""
-    order = np.lexsort([columns[key] for key in reversed(keys)])
+    order = _order(*(columns[key] for key in keys))
     ordered = take(columns, order)
     start = row_starts(*(ordered[key] for key in keys))
     return {**take(ordered, start), value: np.add.reduceat(ordered[value], start)}
