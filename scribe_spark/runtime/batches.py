@@ -26,6 +26,9 @@ __all__ = ["Batches", "BatchKernel", "Table", "by_text"]
 BatchKernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+_ROWS_AT_ONCE = 2**19
+
+
 @dataclass(frozen=True)
 class Batches:
     """A table as kernels make it; lazy.
@@ -65,15 +68,16 @@ class Batches:
         files = sorted(str(file) for file in folder.glob("*.parquet"))
         groups = [(f, g) for f in files for g in range(pq.read_metadata(f).num_row_groups)]
         schema = from_arrow_schema(pq.read_schema(files[0]))
-        wanted = StructType([schema[name] for name in columns])
+        names = list(columns)
+        wanted = StructType([schema[name] for name in names])
 
         def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column("id").to_pylist():
                     file, group = groups[number]
                     with pq.ParquetFile(file) as source:
-                        table = source.read_row_group(group, columns=list(columns))
-                    yield from table.select(list(columns)).to_batches()
+                        for rows in source.iter_batches(_ROWS_AT_ONCE, [group], names):
+                            yield rows.select(names)
 
         tasks = max(1, min(len(groups), spark.sparkContext.defaultParallelism * 4))
         return cls.made(spark.range(0, len(groups), 1, tasks), read, wanted)
