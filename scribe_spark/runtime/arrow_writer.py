@@ -26,7 +26,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.core.row_hash import hash_rows
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.runtime.master import is_local
+from scribe_spark.runtime.master import is_local_master
 from scribe_spark.runtime.tricks import enabled
 
 __all__ = ["can_write", "shares_disk", "write_parquet"]
@@ -46,7 +46,7 @@ def can_write(table: Batches, spark: SparkSession, url: str) -> bool:
 
 def shares_disk(spark: SparkSession, url: str) -> bool:
     """Whether a location is on a disk that the driver shares with all tasks, and may be used so."""
-    here = url.startswith("file://") and is_local(str(spark.sparkContext.master))
+    here = url.startswith("file://") and is_local_master(str(spark.sparkContext.master))
     return here and enabled("arrow_writer")
 
 
