@@ -170,8 +170,27 @@ def test_names_that_a_config_lacks_are_unknown():
         WorldConfig(size=5)
     with pytest.raises(InputError, match=r"'world.rouns': is unknown; did you mean 'world.rounds'"):
         WorldConfig(world={"rouns": 5})
-    with pytest.raises(InputError, match="config key = 'rounds': is unknown"):
-        RunConfig(rounds=5)
+    with pytest.raises(InputError, match="config key = 'node': is unknown; did you mean 'nodes'"):
+        RunConfig(node=5)
+
+
+@pytest.mark.parametrize(
+    ("config", "given", "line"),
+    [
+        (RunConfig, {"rounds": 5}, "rounds = 5: is of worlds: a run has no rounds"),
+        (RunConfig, {"scribe.delivery": "reliable"}, "scribe.delivery = 'reliable': is of worlds"),
+        (RunConfig, {"world": {"events": "e.csv"}}, "world = {'events': 'e.csv'}: is of worlds"),
+        (RunConfig, {"delivery": "reliable"}, "delivery = 'reliable': is of worlds: in a run no"),
+        (RunConfig, {"access": "a.csv"}, "access = 'a.csv': is of worlds: a run is for everybody"),
+        (RunConfig, {"measures": "delay"}, "measures = 'delay': is of worlds: a run has all me"),
+        (WorldConfig, {"source": "routed"}, "source = 'routed': is of runs: publish_source says"),
+        (WorldConfig, {"knowledge": "out"}, "knowledge = 'out': is of runs: in a world nodes kn"),
+    ],
+)
+def test_what_the_other_kind_has_is_refused_with_the_reason(config, given, line):
+    with pytest.raises(InputError) as refused:
+        config.of(given)
+    assert str(refused.value).startswith(line)
 
 
 def test_a_config_is_plain_hashable_and_read_back(tmp_path):

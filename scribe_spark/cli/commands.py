@@ -196,7 +196,10 @@ def _session(
 
 # ---------------------------------------------------------------------------------- the commands
 
-_RUN_FLAGS = options([*RUN_FIELDS.values(), *EXECUTION_FIELDS.values()])
+_RUN_FLAGS = [
+    *options([*RUN_FIELDS.values(), *EXECUTION_FIELDS.values()]),
+    *refused(RunConfig.elsewhere),
+]
 
 
 def _examples(*lines: str) -> str:

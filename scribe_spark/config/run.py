@@ -15,6 +15,8 @@ from scribe_spark.config.drawn_groups import refuse_misfits
 from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.rounds import RoundsConfig
+from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import Section, Text
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
@@ -27,6 +29,30 @@ SECTIONS: dict[str, type[Section]] = {
     "groups": GroupsConfig,
     "topology": TopologyConfig,
     "trees": TreesConfig,
+}
+
+
+#: What only worlds have, by flat name or section -> why runs do not.
+_OF_WORLDS: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "world",
+            "scribe",
+            *RoundsConfig.flat_names().values(),
+            *ScribeConfig.flat_names().values(),
+        ),
+        "is of worlds: a run has no rounds in which nodes or members come and go; give it to "
+        "scribe-spark world, whose --measures are a run's",
+    ),
+    **dict.fromkeys(
+        ("delivery", "buffer"),
+        "is of worlds: in a run nobody fails and every message arrives; give it to scribe-spark "
+        "world, whose --measures are a run's",
+    ),
+    "access": "is of worlds: a run is for everybody; scribe-spark world --rounds 1 plays its "
+    "groups with access lists, and its --measures are a run's",
+    "measures": "is of worlds: a run has all measures; leave it out",
+    "reference_tree": "is of worlds; give --variants reference_tree",
 }
 
 
@@ -47,6 +73,12 @@ class RunConfig(NetworkConfig):
     """
 
     sections: ClassVar[dict[str, type[Section]]] = SECTIONS
+    elsewhere: ClassVar[dict[str, str]] = {
+        name: why
+        for name, why in _OF_WORLDS.items()
+        if name
+        not in {flat for section in SECTIONS.values() for flat in section.flat_names().values()}
+    }
 
     groups: GroupsConfig = GroupsConfig()
     trees: TreesConfig = TreesConfig()

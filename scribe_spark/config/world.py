@@ -60,6 +60,16 @@ class WorldConfig(NetworkConfig):
         "topology": TopologyConfig,
     }
 
+    elsewhere: ClassVar[dict[str, str]] = {
+        "source": "is of runs: publish_source says who publishes in a world, and what is measured "
+        "of its multicasts begins at the root",
+        **dict.fromkeys(
+            ("write_knowledge", "write_routing_table", "knowledge"),
+            "is of runs: in a world nodes know something else after every round, and the table "
+            "state_even or state_odd has what they know",
+        ),
+    }
+
     world: RoundsConfig = RoundsConfig()
     reference_tree: LiveTreeConfig = LiveTreeConfig()
     scribe: ScribeConfig = ScribeConfig()
