@@ -227,7 +227,13 @@ class _WorldRun:
         read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
         digest = self.folder.write_json(measures, read)
         saved = {"number": world.number, "state": record, "measures": digest}
-        self._save_manifest(self.manifest | {"world": {**self.manifest["world"], "saved": saved}})
+        tables = self.manifest["world"]["tables"]
+        if world.number == self.config.world.rounds and world.measures_ways:
+            tables = tables | {
+                "tree_edges": self.folder.write_table("tree_edges", world.tree_edges),
+                "deliveries": self.folder.write_table("deliveries", world.deliveries),
+            }
+        self._save_manifest(self.manifest | {"world": {"tables": tables, "saved": saved}})
 
     def _finish(self) -> str:
         """Write the table of rounds and the page."""

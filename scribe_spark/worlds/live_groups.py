@@ -7,7 +7,7 @@ JSAC 2002, Section III; docs/rules.md, "Scribe alive".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -71,12 +71,16 @@ class GroupRound:
         deadline is this round, or of all that are left after the last round.
     watched_trees : pyarrow.Table
         `schemas.WATCHED_TREES` of this round.
+    multicasts : callable
+        Makes ``tree_edges`` and ``deliveries`` of the round's multicasts, until the next round is
+        played; none where these are not measured.
     """
 
     overlay: RoundResult
     measures: dict[str, float]
     publications: pa.Table
     watched_trees: pa.Table
+    multicasts: Callable[[], dict[str, pa.Table]]
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,13 @@ class LiveGroups:
         if number == self.rounds - 1:
             due.append(publications_due(state, number, self.rules.deadline, everything=True))
         trees = told_trees(number, before, state, groups, overlay)
-        return GroupRound(of_overlay, measures, _by_group(due, groups), trees)
+
+        def multicasts() -> dict[str, pa.Table]:
+            if not self.multicasts.of_ways:
+                return {}
+            return self.multicasts.tables(state, result, overlay, groups, kernel)
+
+        return GroupRound(of_overlay, measures, _by_group(due, groups), trees, multicasts)
 
 
 def _refuse_unknown(

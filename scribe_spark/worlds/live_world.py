@@ -6,7 +6,7 @@ state in memory and the events of the round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,11 +51,14 @@ class PlayedRound:
     measures : dict of str to float
     of_groups : dict of str to pyarrow.Table
         ``publications`` and ``watched_trees``, as of `GroupRound`; empty where there are no groups.
+    multicasts : callable
+        As of `GroupRound`.
     """
 
     result: RoundResult
     measures: dict[str, float]
     of_groups: dict[str, pa.Table]
+    multicasts: Callable[[], dict[str, pa.Table]] = dict
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class Protocols:
         if of_groups is None:
             return PlayedRound(result, measures, {})
         tables = {name: getattr(of_groups, name) for name in ("publications", "watched_trees")}
-        return PlayedRound(result, measures | of_groups.measures, tables)
+        return PlayedRound(result, measures | of_groups.measures, tables, of_groups.multicasts)
 
 
 def unpack_overlay(nodes: pa.Table, rules: WorldRules, kernel: Kernel) -> OverlayState:

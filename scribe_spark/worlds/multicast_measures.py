@@ -12,9 +12,11 @@ docs/rules.md, S25 to S27; JSAC 2002, Section IV.B to IV.D.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from scribe_spark.core.arrays import NONE, find_sorted
 from scribe_spark.measures.formulas import (
@@ -26,6 +28,8 @@ from scribe_spark.measures.formulas import (
     rmd,
 )
 from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.round import ScribeResult
 from scribe_spark.scribe.living.state import ScribeState
 from scribe_spark.underlay.protocol import Kernel
@@ -163,14 +167,51 @@ class MulticastMeasures:
             if "link_stress" in self.names and len(sent.group):
                 size = size_of(overlay, self.routers, self.core_links)
                 root = sent.root[of]
+                _, sender, to = _carried(result, sent)
                 links = {
-                    _SCRIBE: packets_between(*_carried(result, sent), router, kernel),
+                    _SCRIBE: packets_between(sender, to, router, kernel),
                     _UNICAST: packets_between(root, member, router, kernel),
                     _IP: _merged(of, root, member, router, kernel),
                 }
                 for system, packets in links.items():
                     found |= _packet_numbers(system, packets, size)
         return {name: float(value) for name, value in found.items() if value is not None}
+
+    def tables(
+        self,
+        state: ScribeState,
+        result: ScribeResult,
+        overlay: OverlayState,
+        groups: Groups,
+        kernel: Kernel,
+    ) -> dict[str, pa.Table]:
+        """Return the tables of a run of a round's multicasts: ``tree_edges, deliveries``.
+
+        ``system, group, parent, child`` and ``system, group, node, hops, delay_ms``.
+        """
+        sent, ring = _Sent.of(result), overlay.states.known
+        of, member = sent.members(state)
+        root = sent.root[of]
+        base_us = kernel.delays(ring.router[root], ring.router[member]) + 2 * self.lan_us
+        star = sent.group[of], root, member
+        direct = sent.group[of], member, np.ones(len(of), dtype=np.int64), base_us
+        at, node, hops, delay_us = _deliveries(result, sent)
+        edges = {_SCRIBE: _carried(result, sent), _IP: star, _UNICAST: star}
+        delivered = {_SCRIBE: (sent.group[at], node, hops, delay_us), _IP: direct, _UNICAST: direct}
+
+        def table(
+            names: tuple[str, ...], columns: Mapping[str, tuple[np.ndarray, ...]]
+        ) -> pa.Table:
+            length = {system: len(parts[0]) for system, parts in columns.items()}
+            systems = pa.array(np.repeat(list(length), list(length.values())), pa.string())
+            joined = [np.concatenate(part) for part in zip(*columns.values(), strict=True)]
+            return pa.table([systems, *joined], names=["system", *names])
+
+        called = {
+            "tree_edges": table(("group", "parent", "child"), edges),
+            "deliveries": table(("group", "node", "hops", "delay_us"), delivered),
+        }
+        return {name: _numbered(one, groups, ring.node) for name, one in called.items()}
 
     def _delay(
         self,
@@ -197,6 +238,18 @@ class MulticastMeasures:
             rdp = rdp_numbers(delay_us[mine], base_us[mine])
             found |= {f"rdp.{name}": value for name, value in rdp.items()}
         return {f"{_SCRIBE}.{name}": value for name, value in found.items()}
+
+
+def _numbered(table: pa.Table, groups: Groups, node: np.ndarray) -> pa.Table:
+    """Groups and nodes by their numbers, delays in milliseconds; hops are INT."""
+    columns = {name: table.column(name) for name in table.column_names}
+    columns["group"] = groups.number[columns["group"].to_numpy()]
+    for name in columns.keys() & {"parent", "child", "node"}:
+        columns[name] = node[columns[name].to_numpy()]
+    if "hops" in columns:
+        columns["hops"] = columns["hops"].to_numpy().astype(np.int32)
+        columns["delay_ms"] = columns.pop("delay_us").to_numpy() / MICROSECONDS
+    return pa.table(columns)
 
 
 # --- delay
@@ -253,15 +306,15 @@ def _node_stress(state: ScribeState, overlay: OverlayState) -> dict[str, float |
 # --- link stress
 
 
-def _carried(result: ScribeResult, sent: _Sent) -> tuple[np.ndarray, np.ndarray]:
-    """Senders and receivers of the payloads of the multicasts, lost ones too."""
+def _carried(result: ScribeResult, sent: _Sent) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Group, sender and receiver of the payloads of the multicasts, lost ones too."""
     parts = [
         [payloads[at] for payloads in result.payloads] or [np.empty(0, dtype=np.int64)]
         for at in range(4)
     ]
     group, publication, sender, to = (np.concatenate(part) for part in parts)
     mine = sent.find(group, publication) >= 0
-    return sender[mine], to[mine]
+    return group[mine], sender[mine], to[mine]
 
 
 def _merged(

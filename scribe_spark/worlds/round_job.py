@@ -36,6 +36,7 @@ from scribe_spark.worlds.world_rows import (
     EVENT,
     LOOKUPS,
     MEASURE,
+    MULTICASTS,
     NEW_LEAFS,
     OF_GROUPS,
     REFUSED,
@@ -110,7 +111,7 @@ def _play(
             # some of the round may have been played: the rounds before it once more
             world = protocols.unpack(unpack(packed))
             for earlier in range(rounds[0], number):
-                protocols.play(world, earlier, events.of(earlier))
+                done = protocols.play(world, earlier, events.of(earlier))
             break
         now = time.monotonic()
         took, before = now - before, now
@@ -119,6 +120,8 @@ def _play(
         yield from _results(world.overlay, done, number, took)
         if now - started >= seconds:
             break
+    if multicasts := done.multicasts():
+        yield as_table(MULTICASTS, pack(multicasts))
     yield as_table(STATE, pack(protocols.pack(world)))
 
 

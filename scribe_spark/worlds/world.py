@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DecimalType
+from pyspark.sql.types import DecimalType, StructType
 
 from scribe_spark import schemas
 from scribe_spark.errors import InputError
@@ -33,6 +33,7 @@ from scribe_spark.worlds.state_table import NODES
 from scribe_spark.worlds.world_rows import (
     LOOKUPS,
     MEASURE,
+    MULTICASTS,
     NEW_LEAFS,
     OF_GROUPS,
     REFUSED,
@@ -256,6 +257,27 @@ class World:
     def children(self) -> DataFrame:
         """``group, parent, child``: the children tables."""
         return children(self._of_groups())
+
+    @property
+    def tree_edges(self) -> DataFrame:
+        """`schemas.TREE_EDGES` of the multicasts of the last round, if these are measured."""
+        return self._multicasts("tree_edges", schemas.TREE_EDGES)
+
+    @property
+    def deliveries(self) -> DataFrame:
+        """`schemas.DELIVERIES` of the multicasts of the last round, if these are measured."""
+        return self._multicasts("deliveries", schemas.DELIVERIES)
+
+    @property
+    def measures_ways(self) -> bool:
+        """Whether there are :attr:`tree_edges` and :attr:`deliveries`."""
+        groups = self._protocols.groups
+        return groups is not None and groups.multicasts.of_ways
+
+    def _multicasts(self, name: str, schema: StructType) -> DataFrame:
+        if self._rows is None or not self.measures_ways:
+            raise ValueError("no round has been played, or its multicasts are not measured")
+        return unpacked(_of(self._rows, MULTICASTS, schemas.PACKED.names), name, schema)
 
     def _of_groups(self) -> DataFrame:
         if self._protocols.groups is None or not self.number:

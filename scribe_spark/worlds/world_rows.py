@@ -22,6 +22,7 @@ __all__ = [
     "EVENT",
     "LOOKUPS",
     "MEASURE",
+    "MULTICASTS",
     "NEW_LEAFS",
     "OF_GROUPS",
     "REFUSED",
@@ -47,7 +48,7 @@ WORLD_ROWS = StructType(
 )
 
 #: Values of the column ``what`` of :data:`WORLD_ROWS`.
-STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT, REFUSED, OF_GROUPS, SECONDS = range(8)
+STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT, REFUSED, OF_GROUPS, SECONDS, MULTICASTS = range(9)
 
 #: Rows of a batch.
 BATCH = 10_000

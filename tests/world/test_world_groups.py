@@ -45,6 +45,10 @@ CONFIG = WorldConfig(
 )  # fmt: skip
 
 
+#: What such a world leaves besides measures.
+TABLES = ("publications", "memberships", "watched_trees", "tree_edges", "deliveries")
+
+
 @pytest.fixture(scope="module")
 def simulation(spark):
     with Simulation(spark, network_of(CONFIG)) as made:
@@ -155,6 +159,11 @@ def test_the_first_round_is_measured_as_a_run(spark, tmp_path):
     with Simulation(spark, network_of(world)) as simulation:
         played = experiments.make_world(simulation, world)
         measured = played.step()
+        for name in ("tree_edges", "deliveries"):
+            ours, theirs = getattr(played, name).toPandas(), table(tmp_path, name)
+            by = [column for column in theirs if column not in ("hops", "delay_ms")]
+            assert {*ours["system"]} == {"scribe", "ip_multicast", "naive_unicast"}
+            pd.testing.assert_frame_equal(_ordered(ours, by), _ordered(theirs, by))
         played.release()
     found = {name: measured[name] for name in measured.keys() & MULTICAST_MEASURES.keys()}
     assert found.pop("scribe.multicasts") == 7
@@ -260,7 +269,7 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             play(spark, out, Stops(after), resume=True)
     play(spark, out, resume=True, partitions=3)
-    for name in ("rounds", "publications", "memberships", "watched_trees"):
+    for name in (*TABLES, "rounds"):
         assert table(out, name).equals(table(finished, name))
 
 
@@ -295,5 +304,5 @@ def test_killed_worlds_with_groups_go_on(finished, tmp_path):
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in CONFIG.given().items()]
     command = [sys.executable, "-m", "scribe_spark.cli", "world", *flags]
     killed_then_gone_on([*command, f"--out={out}", "--resume"], "round 4:", log)
-    for name in ("rounds", "publications", "memberships", "watched_trees"):
+    for name in (*TABLES, "rounds"):
         assert table(out, name).equals(table(finished, name))
