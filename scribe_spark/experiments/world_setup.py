@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -27,6 +28,7 @@ from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.registry import arrival_rules, check_overlay
 from scribe_spark.scribe import check_capacities, read_capacities
 from scribe_spark.scribe.living.rules import RemoverRules, ScribeRules
+from scribe_spark.scribe.living.upcalls import Application
 from scribe_spark.topology import check_routable, load, needs_spark
 from scribe_spark.worlds import (
     LiveGroups,
@@ -60,7 +62,10 @@ WORLD_OVERLAYS = ("perfect", "arrivals")
 
 
 def make_world(
-    simulation: Simulation, config: WorldConfig, events: DataFrame | None = None
+    simulation: Simulation,
+    config: WorldConfig,
+    events: DataFrame | None = None,
+    application: Callable[[int], Application] | None = None,
 ) -> World:
     """The world of a config before its first round; to be freed by its ``release``.
 
@@ -70,6 +75,14 @@ def make_world(
         Of :func:`network_of` the config.
     events : DataFrame, optional
         `schemas.EVENTS`, where they have been made already.
+    application : callable, optional
+        Makes an application of yours on Scribe's upcalls, given how many nodes there are; picklable
+        (the class of the application, for example).
+
+    Raises
+    ------
+    InputError
+        An application for no groups, or beside reliable delivery, which is one itself.
 
     Examples
     --------
@@ -79,6 +92,13 @@ def make_world(
     ...     print(world.step()["lookups.hops"])
     ...     world.lookups.where("NOT right").show()
     """
+    groups = live_groups_of(simulation, config)
+    if application is not None:
+        if groups is None or groups.rules.reliable:
+            what = "is an application itself" if groups else "is of no group"
+            remedy = f"{what}; give best-effort delivery and groups to one of your own"
+            raise InputError("delivery", config.scribe.delivery, remedy)
+        groups = replace(groups, application=application)
     return World.start(
         simulation.nodes,
         extent_of(config).initial,
@@ -88,7 +108,7 @@ def make_world(
         config.world.lookups,
         config.overlay.kind,
         live_tree_of(config),
-        live_groups_of(simulation, config),
+        groups,
     )
 
 

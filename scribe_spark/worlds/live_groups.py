@@ -103,6 +103,9 @@ class LiveGroups:
         Numbers of the groups whose trees are watched.
     multicasts : MulticastMeasures
         What is measured of the multicasts of each round.
+    application : callable, optional
+        Makes an application of the user's on the upcalls, given how many nodes there are; without
+        it delivery is that of the rules.
     """
 
     numbers: np.ndarray
@@ -114,6 +117,7 @@ class LiveGroups:
     link_stress: LinkStress
     watched: np.ndarray = field(default_factory=whole_numbers)
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
+    application: Callable[[int], Application] | None = None
 
     def unpack(self, tables: Mapping[str, pa.Table], known: Ring) -> PlayedGroups:
         """The groups between two rounds; without tables before the first one.
@@ -126,7 +130,8 @@ class LiveGroups:
             All nodes of the world, in the order of nodeIds.
         """
         groups = Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
-        application = application_of(self.rules, len(known))
+        own = self.application
+        application = own(len(known)) if own else application_of(self.rules, len(known))
         if tables:
             state = from_tables(tables, groups, known, application)
         else:

@@ -17,6 +17,7 @@ from stopping import Stops
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.engine.ring import ring_of
+from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of, rules_of
@@ -31,6 +32,7 @@ from scribe_spark.scribe.living.groups import Groups
 from scribe_spark.scribe.living.reliable import Reliable
 from scribe_spark.scribe.living.round import play_round
 from scribe_spark.scribe.living.state import CAUSES, ScribeState
+from scribe_spark.scribe.living.upcalls import Application, Emitted
 from scribe_spark.worlds.group_measures import GROUP_MEASURES, group_measures, is_of_groups
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
 from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES
@@ -170,6 +172,40 @@ def test_the_first_round_is_measured_as_a_run(spark, tmp_path):
     assert found.pop("scribe.multicasts.reached") == 1
     assert len(found) > 30
     assert found == {name: pytest.approx(metrics[name], rel=1e-12) for name in found}
+
+
+def test_an_application_of_ones_own_is_played_and_measured(spark):
+    """Half of the children get nothing: the members below are not reached, in a round as in all."""
+
+    class Plain(Application):
+        def __init__(self, nodes: int) -> None:
+            self.nodes = nodes
+
+    class Half(Plain):
+        def forward_handler(self, calls, messages, contents) -> Emitted:
+            children = calls.children[calls.children["child"] < self.nodes // 2]
+            return Emitted(children.assign(message=-1))
+
+    config = WorldConfig(
+        **NETWORK, nodes=90, leaf_set=8, groups=7, seed=3, replicas=3, rounds=1, lookups=0,
+        generator="publications", measures="delay",
+    )  # fmt: skip
+    measured = {}
+    with Simulation(spark, network_of(config)) as simulation:
+        for application in (None, Plain, Half):
+            world = experiments.make_world(simulation, config, application=application)
+            measured[application] = world.step()
+            delivered = world.deliveries.where("system = 'scribe'").count()
+            unicast = world.deliveries.where("system = 'naive_unicast'").count()
+            assert measured[application]["scribe.multicasts.reached"] == delivered / unicast
+            world.release()
+        reliable = config.replace(delivery="reliable")
+        with pytest.raises(InputError, match="delivery = 'reliable': is an application itself"):
+            experiments.make_world(simulation, reliable, application=Half)
+    for name in MULTICAST_MEASURES.keys() & measured[None].keys():
+        assert measured[None][name] == measured[Plain][name]
+    assert 0 < measured[Half]["scribe.multicasts.reached"] < 0.7
+    assert measured[None]["scribe.multicasts.reached"] == 1
 
 
 def _ordered(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
