@@ -13,7 +13,7 @@ import numpy as np
 from arriving import Kernel
 from living_worlds import as_snapshot as overlay_snapshot
 from oracle.scribe_living.cases import World as Case
-from oracle.scribe_living.groups import Group
+from oracle.scribe_living.groups import Group, Settings
 from oracle.scribe_living.measures import PublicationResult
 from oracle.scribe_living.world import Event, Run, Snapshot
 
@@ -128,12 +128,20 @@ def _world(case: Case, run: Run) -> World:
         deadline=settings.deadline,
         reliable=case.buffer is not None,
         buffer=case.buffer or 1,
-        remover=None if settings.limit is None else RemoverRules(settings.limit, *settings.shed),
+        remover=remover_of(settings),
     )
     state = ScribeState.empty(len(known), len(groups))
     application = None if case.buffer is None else Reliable(case.buffer, len(known))
     overlay_state = living_worlds.state_of(made)
     return World(case, run, made, groups, rules, overlay_state, state, application)
+
+
+def remover_of(settings: Settings) -> RemoverRules | None:
+    """The oracle's limits for the kernels."""
+    if settings.limit is None:
+        return None
+    capacities = None if settings.capacities is None else np.array(settings.capacities)
+    return RemoverRules(settings.limit, *settings.shed, capacities)
 
 
 def _ring(idents: dict[int, int]) -> Ring:

@@ -14,6 +14,7 @@ from oracle.scribe_living.multicasts import (
     link_stress_measures,
     node_stress_measures,
 )
+from oracle.scribe_living.multicasts import tables as oracle_tables
 from test_link_stress import network, on_routers
 
 from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES, MulticastMeasures
@@ -42,6 +43,17 @@ def test_measures_are_those_of_the_oracle(seed, reliable, monkeypatch) -> None:
         expected = delay_measures(world.run, lambda a, b: oracle.delay(a, b) + 2 * LAN_US)
         expected |= node_stress_measures(world.run)
         assert found == pytest.approx(expected, rel=1e-8)
+        tables = by_delay.tables(*of, world.overlay, world.groups, world.pastry.kernel)
+        delivered = tables["deliveries"].to_pandas()
+        delivered["delay_ms"] = (delivered["delay_ms"] * 1000).round().astype(int)
+        rows = {
+            "tree_edges": sorted(
+                tables["tree_edges"].to_pandas().itertuples(index=False, name=None)
+            ),
+            "deliveries": sorted(delivered.itertuples(index=False, name=None)),
+        }
+        assert rows == oracle_tables(world.run, lambda a, b: oracle.delay(a, b) + 2 * LAN_US)
+        assert set(delivered) == {"system", "group", "node", "hops", "delay_ms"}
         placed = on_routers(world.overlay, drawn)
         there = int(np.count_nonzero(placed.alive | (placed.died >= 0)))
         expected = link_stress_measures(

@@ -89,10 +89,16 @@ def test_the_bottleneck_remover_is_the_oracles_after_every_round(seed: int) -> N
 
 
 def with_limit(seed: int) -> Case:
-    """A random world whose nodes have a limit of children; every third with reliable delivery."""
+    """A random world whose nodes have a limit of children; every third with reliable delivery.
+
+    Of every fourth each node has a limit of its own.
+    """
     case, pick = random_world(seed), random.Random(f"limit {seed}")
     shed = tuple(map(pick.choice, (SHED_GROUP, SHED_CHILD, SHED_TABLE)))
     limited = replace(case.settings, limit=pick.choice([1, 2, 2, 3, 4]), shed=shed)
+    if seed % 4 == 1:
+        own = tuple(pick.randint(1, 5) for _ in range(case.count))
+        limited = replace(limited, capacities=own)
     return replace(case, settings=limited, buffer=None if seed % 3 else case.buffer)
 
 

@@ -48,7 +48,7 @@ def limits_exceeded(scribe: Scribe) -> dict[int, dict[int, set[int]]]:
     for group, node, entry in scribe.all_entries():
         if entry.children:
             tables[node][group] = set(entry.children)
-    return {node: of for node, of in tables.items() if load(of) > scribe.settings.limit}
+    return {node: of for node, of in tables.items() if load(of) > scribe.settings.limit_of(node)}
 
 
 def overloaded(scribe: Scribe) -> list[int]:
@@ -62,7 +62,8 @@ def dropped(scribe: Scribe, before: set[tuple[int, int, int]]) -> list[Drop]:
     for node, tables in sorted(limits_exceeded(scribe).items()):
         stays = {(group, child) for group, parent, child in before if parent == node}
         drops += drops_of(
-            *(node, tables, scribe.settings.limit, scribe.overlay.delay, *scribe.settings.shed),
+            *(node, tables, scribe.settings.limit_of(node), scribe.overlay.delay),
+            *scribe.settings.shed,
             *(scribe.overlay.draw, stays),
         )
     for drop in drops:

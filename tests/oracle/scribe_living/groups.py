@@ -70,7 +70,13 @@ class Settings:
     replicas: int = 5  # k, the root among them
     deadline: int = 5  # rounds after which an undelivered publication counts as lost
     limit: int | None = None  # of children, over all groups; None: no bottleneck remover
+    capacities: tuple[int, ...] | None = None  # every node's own limit instead
     shed: tuple[str, str, str] = ("largest", "farthest", "remaining")  # group, child, table
+
+    def limit_of(self, node: int) -> int:
+        """How many children a node may have, where there are limits."""
+        assert self.limit is not None
+        return self.limit if self.capacities is None else self.capacities[node]
 
     def check(self, leaf_set_size: int) -> None:
         """Refuse what contradicts itself (rule S23)."""

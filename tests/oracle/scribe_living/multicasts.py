@@ -79,6 +79,29 @@ def delay_measures(run: Run, delay: Delay) -> dict[str, float]:
     return found
 
 
+def tables(run: Run, delay: Delay) -> dict[str, list[tuple]]:
+    """What a run leaves of its multicasts: (system, group, parent, child) and deliveries, sorted.
+
+    A delivery is (system, group, node, hops, microseconds).
+    """
+    sent, edges, delivered = multicasts(run), [], []
+    for publication, sender, to in run.scribe.carried:
+        if sent.get(publication[1], (None,))[0] == publication:
+            edges.append(("scribe", publication[1], sender, to))
+    for publication, node in run.seen[-1].ordered:
+        group = publication[1]
+        if sent.get(group, (None,))[0] == publication and node != sent[group][1]:
+            path = way(run, group, node)
+            spent = sum(delay(a, b) for a, b in zip(path[1:], path, strict=False))
+            delivered.append(("scribe", group, node, len(path) - 1, spent))
+    for group, (_, root) in sent.items():
+        for node in other_members(run, group, root):
+            for system in ("ip_multicast", "naive_unicast"):
+                edges.append((system, group, root, node))
+                delivered.append((system, group, node, 1, delay(root, node)))
+    return {"tree_edges": sorted(edges), "deliveries": sorted(delivered)}
+
+
 def node_stress_measures(run: Run) -> dict[str, float]:
     """After a round."""
     tables, entries = Counter(), Counter()
