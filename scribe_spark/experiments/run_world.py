@@ -229,9 +229,11 @@ class _WorldRun:
         saved = {"number": world.number, "state": record, "measures": digest}
         tables = self.manifest["world"]["tables"]
         if world.number == self.config.world.rounds and world.measures_ways:
+            edges = world.tree_edges.orderBy("system", "group", "parent", "child")
+            delivered = world.deliveries.orderBy("system", "group", "node")
             tables = tables | {
-                "tree_edges": self.folder.write_table("tree_edges", world.tree_edges),
-                "deliveries": self.folder.write_table("deliveries", world.deliveries),
+                "tree_edges": self.folder.write_table("tree_edges", edges),
+                "deliveries": self.folder.write_table("deliveries", delivered),
             }
         self._save_manifest(self.manifest | {"world": {"tables": tables, "saved": saved}})
 

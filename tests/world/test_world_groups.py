@@ -337,7 +337,8 @@ def _edges(children: DataFrame) -> set[tuple[int, int, int]]:
 def test_killed_worlds_with_groups_go_on(finished, tmp_path):
     """Killed with -9 in a round; the rest is played by executor processes."""
     out, log = tmp_path / "out", tmp_path / "log"
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in CONFIG.given().items()]
+    given = CONFIG.given() | {"measures": ",".join(CONFIG.scribe.measures)}
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
     command = [sys.executable, "-m", "scribe_spark.cli", "world", *flags]
     killed_then_gone_on([*command, f"--out={out}", "--resume"], "round 4:", log)
     for name in (*TABLES, "rounds"):
