@@ -129,6 +129,7 @@ def _world(case: Case, run: Run) -> World:
         reliable=case.buffer is not None,
         buffer=case.buffer or 1,
         remover=remover_of(settings),
+        collapse=settings.collapse,
     )
     state = ScribeState.empty(len(known), len(groups))
     application = None if case.buffer is None else Reliable(case.buffer, len(known))

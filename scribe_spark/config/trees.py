@@ -32,8 +32,8 @@ class LiveTreesConfig(Section):
 
     variants: Names = Field(
         default=(),
-        description="Worlds: what is done to Scribe's trees in each round: bottleneck (Section "
-        "IV.E); none, or plain, by default",
+        description="Worlds: what is done to Scribe's trees in each round, separated by commas: "
+        "bottleneck (Section IV.E), collapse (Section IV.F); none, or plain, by default",
     )
     limit: int = Field(
         default=64,

@@ -23,11 +23,9 @@ __all__ = ["MOST_WORLD_MEMBERSHIPS", "WorldConfig"]
 MOST_WORLD_MEMBERSHIPS = 50_000_000
 
 
-#: The variant that worlds have, and why they have none of the others that runs have.
-_BOTTLENECK = "bottleneck"
+#: The variants that worlds have, and why they have none of the others that runs have.
+_IN_WORLDS = ("bottleneck", "collapse")
 _NOT_IN_WORLDS = {
-    "collapse": "is of runs: it takes nodes out of trees that are complete, and no tree of a world "
-    "ever is",
     "lazy": "is of runs: it orders the JOINs of trees that are made at once, and members of a "
     "world come when they come",
     "reference_tree": "is of runs; give --reference-tree, which keeps it over the live nodes",
@@ -95,8 +93,8 @@ class WorldConfig(NetworkConfig):
     @model_validator(mode="after")
     def _variants_can_be(self) -> WorldConfig:
         for name in self.trees.variants:
-            if name != _BOTTLENECK:
-                unknown = f"is no variant of a world's trees; there is {_BOTTLENECK}"
+            if name not in _IN_WORLDS:
+                unknown = f"is no variant of a world's trees; there are {', '.join(_IN_WORLDS)}"
                 raise InputError("variants", name, _NOT_IN_WORLDS.get(name, unknown))
             if not self.scribe.has_groups:
                 raise InputError("variants", name, "is of no group; give groups or members")

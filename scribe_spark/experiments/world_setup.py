@@ -160,6 +160,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
         reliable=scribe.delivery == "reliable",
         buffer=scribe.buffer,
         remover=_remover_of(simulation, config),
+        collapse="collapse" in config.trees.variants,
     )
     lists = {
         right: (
@@ -183,7 +184,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
 def _remover_of(simulation: Simulation, config: WorldConfig) -> RemoverRules | None:
     """The rules of the bottleneck remover; None where nodes have no limits."""
     trees, limits = config.trees, None
-    if not trees.variants:
+    if "bottleneck" not in trees.variants:
         return None
     if trees.capacities is not None:
         given = read_capacities(simulation.spark, trees.capacities, config.overlay.nodes)

@@ -34,7 +34,7 @@ Message = tuple[str, int, int]
 RELIABLE, BEST_EFFORT, INTRODUCED = (0, 8), (1, 2, 3, 4, 5, 26), 26
 CASES = [*((seed, True) for seed in RELIABLE), *((seed, False) for seed in BEST_EFFORT)]
 
-#: Its nodes have a limit of children.
+#: Its nodes have a limit of children, and paths are cut short.
 LIMITED = 4
 
 #: Its groups have no access lists.
@@ -49,7 +49,7 @@ def played(seed: int, reliable: bool) -> tuple[World, list[tuple[Traffic, list[M
     case = random_world(seed)
     case = replace(case, rules=replace(case.rules, introduce=seed == INTRODUCED))
     if seed == LIMITED:
-        case = replace(case, settings=replace(case.settings, limit=2))
+        case = replace(case, settings=replace(case.settings, limit=2, collapse=True))
     world = world_of(case if reliable else replace(case, buffer=None))
     rounds = []
     for number in range(case.rounds):

@@ -88,6 +88,26 @@ def test_the_bottleneck_remover_is_the_oracles_after_every_round(seed: int) -> N
     check(world_of(with_limit(seed)))
 
 
+@pytest.mark.parametrize(
+    "seed", [*range(10), *[pytest.param(n, marks=pytest.mark.slow) for n in range(10, 80)]]
+)
+def test_collapse_is_the_oracles_after_every_round(seed: int) -> None:
+    """Every second with limits, too; every third with reliable delivery."""
+    case = with_limit(seed) if seed % 2 else random_world(seed)
+    settings = replace(case.settings, collapse=True)
+    world = world_of(replace(case, settings=settings, buffer=None if seed % 3 else case.buffer))
+    check(world)
+
+
+def test_in_the_worlds_that_collapse_some_ask_the_dead() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(6):
+        case = random_world(seed)
+        case = replace(case, settings=replace(case.settings, collapse=True), buffer=None)
+        counts.update(case.play().scribe.overlay.counts)
+    assert counts["collapse"] > 2 * counts["lost collapse"] > 0
+
+
 def with_limit(seed: int) -> Case:
     """A random world whose nodes have a limit of children; every third with reliable delivery.
 

@@ -112,7 +112,7 @@ def test_the_table_is_what_comes_out_when_each_cell_is_tried(spark, tmp_path):
         PAGE.write_text(page, "utf-8")
     assert PAGE.read_text("utf-8") == page
     played = [cell for cell, names in found.items() if not isinstance(names, str)]
-    assert len(played) == 15 + 8
+    assert len(played) == 15 + 12
     # of what is played every measure is there that makes sense
     for cell in played:
         assert all(has(cell, found[cell], names) for names in sensible(cell)), cell
@@ -187,7 +187,7 @@ def test_every_reason_is_one_line_that_says_what_would_do():
             config_of(cell)
         except InputError as refused:
             lines.add(str(refused))
-    assert len(lines) == 5
+    assert len(lines) == 4
     assert all("\n" not in line and line.count(": ") >= 1 for line in lines)
 
 

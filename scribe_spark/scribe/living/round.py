@@ -20,6 +20,7 @@ from scribe_spark.pastry.living.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.living.traffic import Traffic
 from scribe_spark.scribe.living import chains, creating, joining, leaving, roots, sources, upkeep
 from scribe_spark.scribe.living.bottleneck import overloaded, remove_bottlenecks
+from scribe_spark.scribe.living.collapse import collapse
 from scribe_spark.scribe.living.duplicates import SOURCE_BITS, keep_got
 from scribe_spark.scribe.living.emitting import disseminate_with_upcalls, settle
 from scribe_spark.scribe.living.events import GroupEvents, play_group_events
@@ -203,6 +204,7 @@ def _maintain(
     made = creating.create_groups(scribe, *creates)
     joining.send_joins(scribe)
     remove_bottlenecks(scribe)
+    collapse(scribe)
     chains.break_cycles(scribe)
     turn_strangers_away(scribe)
     scribe.close_phase()

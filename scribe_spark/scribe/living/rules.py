@@ -59,6 +59,8 @@ class ScribeRules:
         Reliable delivery: how many messages a node keeps.
     remover : RemoverRules, optional
         Of the bottleneck remover, where nodes have limits of children.
+    collapse : bool
+        Whether paths without branches are cut short.
     """
 
     k: int = 5
@@ -69,3 +71,4 @@ class ScribeRules:
     reliable: bool = False
     buffer: int = 64
     remover: RemoverRules | None = None
+    collapse: bool = False

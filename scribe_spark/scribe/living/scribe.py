@@ -26,7 +26,8 @@ __all__ = ["SCRIBE_KINDS", "Answers", "Joins", "Rule", "Scribe"]
 
 #: The kinds of messages of Scribe.  ``payload`` and ``retransmission`` are MULTICASTs on edges of
 #: trees, ``MULTICAST`` those from sources to roots; ``shed``
-#: tells a child that its parent drops it, and ``delay probe`` is its measurement of a delay.
+#: tells a child that its parent drops it, and ``delay probe`` is its measurement of a delay;
+#: ``collapse`` asks a parent, or tells a child, that a node leaves between the two.
 SCRIBE_KINDS = (
     "CREATE",
     "JOIN",
@@ -44,6 +45,7 @@ SCRIBE_KINDS = (
     "drop child",
     "shed",
     "delay probe",
+    "collapse",
 )
 
 

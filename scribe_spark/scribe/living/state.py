@@ -48,6 +48,7 @@ CAUSES = (
     "cycle",
     "ask",
     "shed",
+    "collapse",
 )
 
 

@@ -70,6 +70,7 @@ class Settings:
     replicas: int = 5  # k, the root among them
     deadline: int = 5  # rounds after which an undelivered publication counts as lost
     limit: int | None = None  # of children, over all groups; None: no bottleneck remover
+    collapse: bool = False
     capacities: tuple[int, ...] | None = None  # every node's own limit instead
     shed: tuple[str, str, str] = ("largest", "farthest", "remaining")  # group, child, table
 

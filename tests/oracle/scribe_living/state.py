@@ -22,6 +22,7 @@ CAUSES = (
     "hand-over",
     "cycle",
     "shed",
+    "collapse",
 )
 
 

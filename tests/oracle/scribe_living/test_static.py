@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ..bottleneck import remove_bottlenecks
@@ -10,6 +12,7 @@ from ..living.overlay import Overlay, Rules
 from ..living.perfect import enter_perfect
 from ..random_cases import Case, random_case
 from ..scribe import Scribe as StaticScribe
+from ..variants import collapse
 from .groups import Group, Settings
 from .state import Scribe
 from .world import Event, Run
@@ -17,14 +20,14 @@ from .world import Event, Run
 SEEDS = [seed for seed in range(120) if (case := random_case(seed)).keys and len(case.ids) > 1]
 
 
-def living(case: Case, limit: int | None = None) -> Run:
+def living(case: Case, **settings: Any) -> Run:
     """The case's perfect overlay, and its groups."""
     static = case.overlay(case.routes())
     rules = Rules(b=case.b, l=case.leaf_set_size)
     overlay = Overlay(case.ids, static.proximity, keyed_draw(case.seed), rules)
     enter_perfect(overlay, case.ids)
     groups = {group: Group(key) for group, key in case.keys.items()}
-    return Run(Scribe(overlay, groups, Settings(replicas=1, limit=limit)))
+    return Run(Scribe(overlay, groups, Settings(replicas=1, **settings)))
 
 
 def edges(run: Run) -> set[tuple[int, int, int]]:
@@ -62,7 +65,7 @@ def test_the_bottleneck_remover_makes_the_trees_of_a_run() -> None:
         removal = remove_bottlenecks(
             static.edges(), static.overlay.proximity, dict.fromkeys(case.ids, limit)
         )
-        run = living(case, limit)
+        run = living(case, limit=limit)
         events: list[Event] = [(0, min(case.ids), "create", group) for group in case.keys]
         events += [(0, member, "join", group) for group, member in case.joins()]
         first, second = run.play(events, 2)
@@ -73,6 +76,26 @@ def test_the_bottleneck_remover_makes_the_trees_of_a_run() -> None:
         assert not second.counts.get("shed")
         dropped += len(removal.joins)
     assert dropped > 50
+
+
+def test_collapse_makes_the_trees_of_a_run() -> None:
+    """Where nobody comes or goes, once is enough."""
+    cut = 0
+    for seed in SEEDS[::3]:
+        case = random_case(seed)
+        if len(case.ids) - 1 == case.leaf_set_size:
+            continue
+        static = StaticScribe(case.overlay(case.routes()), case.keys)
+        static.join_all(case.joins())
+        run = living(case, collapse=True)
+        events: list[Event] = [(0, min(case.ids), "create", group) for group in case.keys]
+        events += [(0, member, "join", group) for group, member in case.joins()]
+        first, second = run.play(events, 2)
+        roots = {group: node for group, node, _, root, *_ in first.entries if root}
+        assert edges(run) == collapse(static.edges(), case.members, roots)
+        assert second.joins == []
+        cut += len(static.edges()) - len(edges(run))
+    assert cut > 10
 
 
 @pytest.mark.parametrize("seed", SEEDS[::6])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..living import world as pastry
-from . import bottleneck, creating, joining, leaving, multicast, roots, sources, upkeep
+from . import bottleneck, collapse, creating, joining, leaving, multicast, roots, sources, upkeep
 from .phase import Phase
 from .state import Scribe
 from .upcalls import Publication
@@ -182,6 +182,7 @@ class Run:
         self.created |= {group for group, _ in made}
         joining.send_joins(scribe, phase)
         bottleneck.remove_bottlenecks(scribe, phase)
+        collapse.collapse(scribe, phase)
         joining.break_cycles(scribe)
         joining.turn_strangers_away(scribe, phase)
         phase.close()
