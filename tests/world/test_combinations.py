@@ -87,7 +87,7 @@ def test_the_table_is_what_comes_out_when_each_cell_is_tried(spark, tmp_path):
     """Runs build all variants together; a world has one."""
     found: dict[Cell, Collection[str] | str] = {}
     runs: dict[str, Mapping[str, Any]] = {}
-    with Simulation(spark, network_of(WorldConfig(**SMALL))) as simulation:
+    with Simulation(spark, network_of(WorldConfig(**SMALL | OF_WORLD))) as simulation:
         for cell in CELLS:
             try:
                 config = config_of(cell)
@@ -126,7 +126,7 @@ def sensible(cell: Cell) -> list[tuple[str, ...]]:
 def has(cell: Cell, names: Collection[str], wanted: tuple[str, ...]) -> bool:
     """Whether there are all metrics of a measure."""
     variant = cell.command == "run" and cell.variant != "plain"
-    system = system_of_variant(cell.variant).name if variant else "scribe"
+    system = system_of_variant(cell.variant) if variant else "scribe"
     return {name.format(system) for name in wanted} <= {*names}
 
 
