@@ -17,8 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.engine.ring import Ring
 from scribe_spark.measures.formulas import (
     PACKET_NUMBERS,
     RDP_BOUNDS,
@@ -187,7 +189,7 @@ class MulticastMeasures:
     ) -> dict[str, pa.Table]:
         """Return the tables of a run of a round's multicasts: ``tree_edges, deliveries``.
 
-        ``system, group, parent, child`` and ``system, group, node, hops, delay_ms``.
+        With the columns that `schemas.WRITTEN` has of them.
         """
         sent, ring = _Sent.of(result), overlay.states.known
         of, member = sent.members(state)
@@ -211,7 +213,7 @@ class MulticastMeasures:
             "tree_edges": table(("group", "parent", "child"), edges),
             "deliveries": table(("group", "node", "hops", "delay_us"), delivered),
         }
-        return {name: _numbered(one, groups, ring.node) for name, one in called.items()}
+        return {name: _numbered(one, groups, ring, kernel) for name, one in called.items()}
 
     def _delay(
         self,
@@ -240,13 +242,18 @@ class MulticastMeasures:
         return {f"{_SCRIBE}.{name}": value for name, value in found.items()}
 
 
-def _numbered(table: pa.Table, groups: Groups, node: np.ndarray) -> pa.Table:
-    """Groups and nodes by their numbers, delays in milliseconds; hops are INT."""
+def _numbered(table: pa.Table, groups: Groups, ring: Ring, kernel: Kernel) -> pa.Table:
+    """Groups, nodes and routers by their numbers, delays in milliseconds; hops are INT."""
     columns = {name: table.column(name) for name in table.column_names}
     columns["group"] = groups.number[columns["group"].to_numpy()]
-    for name in columns.keys() & {"parent", "child", "node"}:
-        columns[name] = node[columns[name].to_numpy()]
-    if "hops" in columns:
+    for name in [name for name in ("parent", "child", "node") if name in columns]:
+        at = columns[name].to_numpy()
+        columns[name] = ring.node[at]
+        if name != "node":
+            columns[f"{name}_router"] = kernel.ids(ring.router[at])
+    if "parent" in columns:
+        columns["merged"] = pc.equal(columns["system"], _IP)
+    else:
         columns["hops"] = columns["hops"].to_numpy().astype(np.int32)
         columns["delay_ms"] = columns.pop("delay_us").to_numpy() / MICROSECONDS
     return pa.table(columns)

@@ -260,8 +260,11 @@ class World:
 
     @property
     def tree_edges(self) -> DataFrame:
-        """`schemas.TREE_EDGES` of the multicasts of the last round, if these are measured."""
-        return self._multicasts("tree_edges", schemas.TREE_EDGES)
+        """Edges of the multicasts of the last round, if these are measured; as a run writes them.
+
+        ``system, group, parent, child, parent_router, child_router, merged``.
+        """
+        return self._multicasts("tree_edges", schemas.WRITTEN["tree_edges"])
 
     @property
     def deliveries(self) -> DataFrame:

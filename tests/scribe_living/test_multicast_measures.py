@@ -35,6 +35,8 @@ def test_measures_are_those_of_the_oracle(seed, reliable, monkeypatch) -> None:
     drawn = np.random.default_rng(seed).integers(0, routers, len(node))
     router = dict(zip(node.tolist(), drawn.tolist(), strict=True))
     oracle = world.run.scribe.overlay
+    of_router = np.empty(len(node), dtype=np.int64)
+    of_router[node] = world.overlay.states.known.router
     names = ("delay", "node_stress"), ("link_stress",)
     by_delay, by_links = (MulticastMeasures(n, core_links, routers, LAN_US) for n in names)
     seen, least = Counter[str](), 1.0
@@ -48,10 +50,13 @@ def test_measures_are_those_of_the_oracle(seed, reliable, monkeypatch) -> None:
         tables = by_delay.tables(*of, world.overlay, world.groups, world.pastry.kernel)
         delivered = tables["deliveries"].to_pandas()
         delivered["delay_ms"] = (delivered["delay_ms"] * 1000).round().astype(int)
+        edges = tables["tree_edges"].to_pandas()
+        assert (edges["merged"] == (edges["system"] == "ip_multicast")).all()
+        assert (edges["parent_router"] == of_router[edges["parent"]]).all()
+        assert (edges["child_router"] == of_router[edges["child"]]).all()
+        ends = edges[["system", "group", "parent", "child"]]
         rows = {
-            "tree_edges": sorted(
-                tables["tree_edges"].to_pandas().itertuples(index=False, name=None)
-            ),
+            "tree_edges": sorted(ends.itertuples(index=False, name=None)),
             "deliveries": sorted(delivered.itertuples(index=False, name=None)),
         }
         assert rows == oracle_tables(world.run, lambda a, b: oracle.delay(a, b) + 2 * LAN_US)
