@@ -36,7 +36,7 @@ help: ## This list
 	@echo '  SEED=1          key of every draw'
 	@echo '  OUT=out/run     folder or URL to write; report and verify read it; of paper out/paper'
 	@echo '  MASTER=local[*] Spark master'
-	@echo '  CONFIG=         TOML file with any flag; flags win over it'
+	@echo '  CONFIG=         TOML file with any flag; flags win over it (run: data/paper.toml)'
 	@echo '  ARGS=           more flags, for example ARGS="--overwrite --leaf-set 32"'
 	@echo
 	@echo 'paper takes OUT, MASTER and ARGS too (ARGS="--experiments small_groups"), and:'
@@ -51,8 +51,9 @@ help: ## This list
 	@echo 'PYTHON=python3 is the Python that .venv is made with (3.11 or newer).'
 
 .PHONY: run
-run: setup ## Simulate, measure and draw; the paper's size by default
-	@set -f; $(SCRIBE) run $(foreach v,NODES GROUPS SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
+run: setup ## Simulate, measure and draw; the paper's experiment by default
+	@set -f; $(SCRIBE) run $(if $(CONFIG),,--config data/paper.toml) \
+	  $(foreach v,NODES GROUPS SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: paper
 paper: setup ## All of Section IV over ten topologies; repeated, it goes on where it was

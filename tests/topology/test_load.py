@@ -66,9 +66,9 @@ ELSEWHERE = {
 }
 
 
-def test_the_paper_preset_is_the_default_and_states_every_field():
+def test_the_paper_preset_is_the_default_but_for_its_arrivals_and_states_every_field():
     told = read_toml(DATA / "paper.toml")
-    assert RunConfig.of(told) == RunConfig()
+    assert RunConfig.of(told) == RunConfig(overlay="arrivals")
     assert set(RunConfig().flat()) - set(told) == {
         "group_size",
         "members",
