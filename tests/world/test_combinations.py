@@ -1,0 +1,198 @@
+"""What can be combined: ``docs/combinations.md`` is what came out when each cell was tried.
+
+``WRITE_COMBINATIONS=1 pytest tests/world/test_combinations.py`` writes the page anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scribe_spark import experiments
+from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import Simulation, network_of
+from scribe_spark.systems import all_systems
+
+PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
+
+SMALL: dict[str, Any] = {
+    **{"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3},
+    **{"nodes": 60, "leaf_set": 8, "groups": 4, "limit": 6},
+}
+OF_WORLD = {
+    **{"rounds": 1, "replicas": 3, "generator": "publications", "lookups": 0},
+    "measures": "delay,node_stress,link_stress",
+}
+
+OVERLAYS: dict[str, dict[str, Any]] = {
+    "perfect": {"overlay": "perfect"},
+    "arrivals": {"overlay": "arrivals"},
+    "arrivals, contact latest": {"overlay": "arrivals", "contact": "latest"},
+}
+VARIANTS = ("plain", "bottleneck", "collapse", "lazy", "reference_tree")
+DELIVERIES = ("best-effort", "reliable")
+
+#: Column -> the metrics of a system that it stands for; `{}` is the system.
+MEASURES: dict[str, tuple[str, ...]] = {
+    "RAD, RMD, RDP": ("{}.rad.median", "{}.rmd.median", "{}.rdp.mean"),
+    "node stress": ("{}.children_tables.mean", "{}.children_entries.max"),
+    "link stress": ("{}.link_stress.mean_existing", "{}.link_stress.max"),
+    "beside IP multicast and unicast": (
+        "ip_multicast.link_stress.max",
+        "naive_unicast.link_stress.max",
+    ),
+    "failures, repair, late and lost": ("scribe.publications.sent", "scribe.orphans"),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of the table."""
+
+    command: str
+    overlay: str
+    variant: str
+    delivery: str
+
+
+CELLS = [
+    Cell(command, overlay, variant, delivery)
+    for command in ("run", "world")
+    for overlay in OVERLAYS
+    for variant in VARIANTS
+    for delivery in DELIVERIES
+]
+
+
+def config_of(cell: Cell) -> RunConfig | WorldConfig:
+    """The config of a cell's small case.
+
+    Raises
+    ------
+    InputError
+        There is no such cell.
+    """
+    given = SMALL | OVERLAYS[cell.overlay] | {"variants": cell.variant}
+    given |= {} if cell.delivery == "best-effort" else {"delivery": cell.delivery}
+    return WorldConfig(**given | OF_WORLD) if cell.command == "world" else RunConfig(**given)
+
+
+@pytest.mark.slow
+def test_the_table_is_what_comes_out_when_each_cell_is_tried(spark, tmp_path):
+    """Runs build all variants together; a world has one."""
+    found: dict[Cell, Collection[str] | str] = {}
+    runs: dict[str, Mapping[str, Any]] = {}
+    with Simulation(spark, network_of(WorldConfig(**SMALL | OF_WORLD))) as simulation:
+        for cell in CELLS:
+            try:
+                config = config_of(cell)
+            except InputError as refused:
+                found[cell] = refused.remedy
+                continue
+            if isinstance(config, WorldConfig):
+                world = experiments.make_world(simulation, config)
+                found[cell] = set(world.step())
+                world.release()
+                continue
+            if cell.overlay not in runs:
+                out = str(tmp_path / cell.overlay)
+                everything = config.replace(variants=VARIANTS)
+                with experiments.run(spark, everything, Execution(out=out)) as done:
+                    runs[cell.overlay] = {
+                        metric["name"]: metric["value"] for metric in done.metrics()
+                    }
+            found[cell] = {name for name, value in runs[cell.overlay].items() if value is not None}
+    page = page_of(found)
+    if os.environ.get("WRITE_COMBINATIONS"):
+        PAGE.write_text(page, "utf-8")
+    assert PAGE.read_text("utf-8") == page
+    played = [cell for cell, names in found.items() if not isinstance(names, str)]
+    assert len(played) == 15 + 12
+    # of what is played every measure is there that makes sense
+    for cell in played:
+        assert all(has(cell, found[cell], names) for names in sensible(cell)), cell
+
+
+def sensible(cell: Cell) -> list[tuple[str, ...]]:
+    """The measures that a cell must have."""
+    return list(MEASURES.values())[: None if cell.command == "world" else -1]
+
+
+def has(cell: Cell, names: Collection[str], wanted: tuple[str, ...]) -> bool:
+    """Whether there are all metrics of a measure."""
+    variant = cell.command == "run" and cell.variant != "plain"
+    named = {one.variant: one.name for one in all_systems()}
+    system = named[cell.variant] if variant else "scribe"
+    return {name.format(system) for name in wanted} <= {*names}
+
+
+def page_of(found: Mapping[Cell, Collection[str] | str]) -> str:
+    """The page; rows that are refused for one reason stand together below."""
+    heads = ["command", "overlay", "variant", "delivery", *MEASURES]
+    lines = [
+        "# What can be combined",
+        "",
+        "Each row was tried on a small case by the test that writes this page "
+        "(`tests/world/test_combinations.py`): *yes* where the numbers are there. Sweeps and "
+        "`scribe-spark paper` are runs (or worlds) like these. A run loses nothing and repairs "
+        "nothing, so the last column is of worlds.",
+        "",
+        "| " + " | ".join(heads) + " |",
+        "|" + "---|" * len(heads),
+    ]
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for cell, names in found.items():
+        if isinstance(names, str):
+            what = _what_is_refused(cell, names)
+            reasons.setdefault((cell.command, names), []).append(what)
+            continue
+        told = ["yes" if has(cell, names, wanted) else "no" for wanted in MEASURES.values()]
+        lines.append(
+            "| "
+            + " | ".join([cell.command, cell.overlay, cell.variant, cell.delivery, *told])
+            + " |"
+        )
+    lines += ["", "All other combinations are refused in one line:", ""]
+    lines += ["| command | given | reason |", "|---|---|---|"]
+    for (command, reason), given in reasons.items():
+        lines.append(f"| {command} | {', '.join(dict.fromkeys(given))} | {reason} |")
+    return "\n".join(lines) + "\n"
+
+
+def _what_is_refused(cell: Cell, reason: str) -> str:
+    """The value that the reason is about: what is refused without it, too, is about another."""
+    for one, value in (
+        ("overlay", "perfect"),
+        ("variant", "plain"),
+        ("delivery", "best-effort"),
+    ):
+        without = Cell(**vars(cell) | {one: value})
+        try:
+            config_of(without)
+        except InputError as refused:
+            if refused.remedy == reason:
+                continue
+        return f"{one} {getattr(cell, one)}"
+    raise AssertionError(cell)
+
+
+def test_every_reason_is_one_line_that_says_what_would_do():
+    lines = set()
+    for cell in CELLS:
+        try:
+            config_of(cell)
+        except InputError as refused:
+            lines.add(str(refused))
+    assert len(lines) == 4
+    assert all("\n" not in line and line.count(": ") >= 1 for line in lines)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_names_of_the_page_are_flags(overlay):
+    assert RunConfig(**OVERLAYS[overlay]).overlay.kind in overlay
