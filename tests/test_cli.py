@@ -255,7 +255,7 @@ def test_no_command_is_help(call):
 
 
 def test_every_field_is_a_flag_with_a_text(call):
-    options = {option.name: option for option in commands._RUN_FLAGS}
+    options = {option.name: option for option in commands._RUN_FLAGS if not option.hidden}
     assert set(options) == {*RunConfig().flat(), *Execution(out="o").flat()}
     for option in options.values():
         assert option.help is not None
