@@ -92,7 +92,7 @@ WORLD_STATE = _schema(
 )
 
 #: A world between two rounds: `nodes` (:data:`WORLD_STATE`) and the tables of
-#: `scribe.living.rows`, in parts, each an Arrow stream.
+#: `scribe.rows`, in parts, each an Arrow stream.
 PACKED = _schema(name=_STRING, part=_INT, data=BinaryType())
 
 #: What became of the publications of a round to a group: how many members were expected to get

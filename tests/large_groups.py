@@ -11,9 +11,9 @@ from scribe_spark.core import u128
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.states import NONE, States
-from scribe_spark.pastry.living.leaf_sets import ring_leaves
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.scribe.living.groups import Groups
+from scribe_spark.pastry.leaf_set_order import ring_leaves
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.scribe.group_keys import Groups
 
 
 @dataclass(frozen=True)

@@ -19,20 +19,20 @@ from oracle.scribe_living.world import Event, Run, Snapshot
 
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.living.events import Events
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.round import RoundResult
-from scribe_spark.pastry.living.rules import WorldRules
-from scribe_spark.pastry.living.traffic import Traffic
-from scribe_spark.scribe.living.events import GroupEvents
-from scribe_spark.scribe.living.groups import OPERATIONS, Groups
-from scribe_spark.scribe.living.measures import publications_due
-from scribe_spark.scribe.living.reliable import Reliable
-from scribe_spark.scribe.living.round import ScribeResult, play_round
-from scribe_spark.scribe.living.rules import RemoverRules, ScribeRules
-from scribe_spark.scribe.living.sources import FATES
-from scribe_spark.scribe.living.state import CAUSES, ScribeState
-from scribe_spark.scribe.living.upcalls import Application
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.round import RoundResult
+from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.scribe.events import GroupEvents
+from scribe_spark.scribe.group_keys import OPERATIONS, Groups
+from scribe_spark.scribe.outcomes import publications_due
+from scribe_spark.scribe.reliable import Reliable
+from scribe_spark.scribe.round import ScribeResult, play_round
+from scribe_spark.scribe.rules import RemoverRules, ScribeRules
+from scribe_spark.scribe.sources import FATES
+from scribe_spark.scribe.state import CAUSES, ScribeState
+from scribe_spark.scribe.upcalls import Application
 
 _SOURCE = 2**32
 

@@ -24,11 +24,11 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.maintenance import row_bits
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.living.events import Events
-from scribe_spark.pastry.living.lookups import LookupResults, Lookups
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.round import RoundResult, play_round
-from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.lookups import LookupResults, Lookups
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.round import RoundResult, play_round
+from scribe_spark.pastry.rules import WorldRules
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs")
 

@@ -64,13 +64,13 @@ FAULTS = {
         "pastry/arrivals/leaf_offers.py", "near = order < half", "near = order < half - 1", ARRIVALS
     ),
     "a stale parent": Fault(
-        "scribe/living/leaving.py",
+        "scribe/leave.py",
         "scribe.state.entries.parent[rows] = -1",
         "scribe.state.entries.parent[rows] += 0",
         GROUPS,
     ),
     "a missed replica": Fault(
-        "scribe/living/replicas.py",
+        "scribe/replicas.py",
         "[:, : scribe.rules.k - 1]\n        at, column",
         "[:, : scribe.rules.k - 2]\n        at, column",
         GROUPS,

@@ -24,11 +24,11 @@ from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.previous import previous_manifest, refuse_other_inputs
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
-from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.registry import arrival_rules, check_overlay
+from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe import check_capacities, read_capacities
-from scribe_spark.scribe.living.rules import RemoverRules, ScribeRules
-from scribe_spark.scribe.living.upcalls import Application
+from scribe_spark.scribe.rules import RemoverRules, ScribeRules
+from scribe_spark.scribe.upcalls import Application
 from scribe_spark.topology import check_routable, load, needs_spark
 from scribe_spark.worlds import (
     LiveGroups,

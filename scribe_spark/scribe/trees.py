@@ -1,7 +1,7 @@
 """A run's trees and deliveries: CREATE, JOIN and MULTICAST of all groups, played by the engine.
 
 A run is a world of one round in which nobody comes or goes: groups are created, members join, and
-each group's source multicasts one message.  The steps are :mod:`scribe_spark.scribe.living`'s.
+each group's source multicasts one message.  The steps are those of a world's rounds.
 
 References
 ----------
@@ -31,19 +31,19 @@ from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.overlay.route import start_path
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
-from scribe_spark.scribe.living.creating import receive_creates
-from scribe_spark.scribe.living.figures import take_answers
-from scribe_spark.scribe.living.groups import Groups
-from scribe_spark.scribe.living.joining import Requests, first_joins, receive_joins
-from scribe_spark.scribe.living.multicast import Parcels, receive_payloads
-from scribe_spark.scribe.living.rules import ScribeRules
-from scribe_spark.scribe.living.scribe import Answers, Scribe
-from scribe_spark.scribe.living.state import NOTHING, Children, Copies, Entries, ScribeState
+from scribe_spark.scribe.create import receive_creates
+from scribe_spark.scribe.figures import take_answers
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.join import Requests, first_joins, receive_joins
+from scribe_spark.scribe.multicast import Payloads, receive_payloads
+from scribe_spark.scribe.rules import ScribeRules
+from scribe_spark.scribe.scribe import Answers, Scribe
+from scribe_spark.scribe.state import NOTHING, Children, Copies, Entries, ScribeState
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [
@@ -275,8 +275,8 @@ class Multicast(_Program):
             return {}
         scribe, came = self.run.scribe(bucket, tables), inbox[PAYLOAD]
         names = ("group", "sender", AT, "hops", "delay_us")
-        parcels = Parcels(came["group"], *(came[name] for name in names))
-        got, sent, _ = receive_payloads(scribe, parcels)
+        payloads = Payloads(came["group"], *(came[name] for name in names))
+        got, sent, _ = receive_payloads(scribe, payloads)
         if len(got):
             # a table for each superstep: nothing is written twice
             tables[f"{DELIVERED} {superstep}"] = {

@@ -27,7 +27,7 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.errors import InputError
-from scribe_spark.worlds.lifetimes import Lifetimes
+from scribe_spark.worlds.lifetime_distributions import Lifetimes
 from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 
 __all__ = ["MOST_EVENTS", "churn"]

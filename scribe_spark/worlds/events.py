@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import schemas
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, read_table
+from scribe_spark.worlds.group_legality import first_impossible_in_groups
 from scribe_spark.worlds.group_start import GroupStart
 from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.possible import first_bad_cell, first_impossible, live_after
-from scribe_spark.worlds.possible_groups import first_impossible_in_groups
+from scribe_spark.worlds.legality import first_bad_cell, first_impossible, live_after
 from scribe_spark.worlds.rows import EVENT_NAMES, NO_GROUP, EventRows, Extent, event_codes
 
 __all__ = [

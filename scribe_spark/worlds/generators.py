@@ -16,7 +16,7 @@ from scribe_spark import draws
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.arrivals.closeness import Keys, distances
-from scribe_spark.worlds.lives import Lives
+from scribe_spark.worlds.lifetimes import Lives
 from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 
 __all__ = [

@@ -17,7 +17,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.worlds.access import MAY_JOIN
 from scribe_spark.worlds.churn import MOST_EVENTS
 from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.lifetimes import Lifetimes
+from scribe_spark.worlds.lifetime_distributions import Lifetimes
 from scribe_spark.worlds.rows import JOIN, QUIT, EventRows
 from scribe_spark.worlds.setting import Setting
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from scribe_spark.scribe.living.measures import joins_by_cause
-from scribe_spark.scribe.living.round import ScribeResult
-from scribe_spark.scribe.living.scribe import SCRIBE_KINDS
-from scribe_spark.scribe.living.sources import FATES
-from scribe_spark.scribe.living.state import CAUSES, ScribeState
+from scribe_spark.scribe.outcomes import joins_by_cause
+from scribe_spark.scribe.round import ScribeResult
+from scribe_spark.scribe.scribe import SCRIBE_KINDS
+from scribe_spark.scribe.sources import FATES
+from scribe_spark.scribe.state import CAUSES, ScribeState
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
 
 __all__ = [
@@ -103,7 +103,7 @@ def group_measures(
     ``repaired``, the failures after which a root reaches all children of the failed node again
     since this round, and ``repaired.N``, those of them that took N rounds; ``deliveries.late`` of
     publications of earlier rounds, ``deliveries.late.N`` of those sent N rounds before, and
-    ``deliveries.out_of_order``, after a newer one (:mod:`scribe_spark.scribe.living.order`);
+    ``deliveries.out_of_order``, after a newer one (:mod:`scribe_spark.scribe.order`);
     ``publications.FATE``.  Messages of Scribe are among ``messages.KIND``; what became of
     publications is known at their deadline (:func:`publication_measures`).
     """

@@ -11,7 +11,7 @@ from scribe_spark import draws
 from scribe_spark.errors import InputError
 from scribe_spark.worlds.access import MAY_CREATE
 from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.lives import Lives
+from scribe_spark.worlds.lifetimes import Lives
 from scribe_spark.worlds.rows import CREATE, JOIN, EventRows, Extent
 
 __all__ = ["GroupStart"]

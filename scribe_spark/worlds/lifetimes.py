@@ -1,49 +1,96 @@
-"""Distributions of nodes' lifetimes in rounds, real numbers above 0."""
+"""The lives of nodes: the rounds in which each is alive, out of a table of events."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import gammaincinv
 
-__all__ = ["Lifetimes"]
+from scribe_spark.worlds.rows import ALIVE_AFTER, EventRows, Extent
+
+__all__ = ["Lives"]
 
 
-@dataclass(frozen=True)
-class Lifetimes:
-    """Weibull-distributed lifetimes; of shape 1 they are exponential.
+class Lives:
+    """The lives of all nodes, for events that are possible.
 
-    Attributes
+    Parameters
     ----------
-    mean : float
-        In rounds.
-    shape : float
-        Below 1, who has lived long will probably live longer, as measured in file sharing networks.
-
-    References
-    ----------
-    Stutzbach and Rejaie, "Understanding churn in peer-to-peer networks", IMC 2006.
+    rows : EventRows
+        Those of a group are ignored.
+    extent : Extent
     """
 
-    mean: float
-    shape: float = 1.0
+    def __init__(self, rows: EventRows, extent: Extent) -> None:
+        rows = rows.take(rows.of_node)
+        self._extent = extent
+        self._key = rows.nodes * np.int64(extent.rounds) + rows.rounds
+        order = np.argsort(self._key, kind="stable")
+        self._key, self._rows = self._key[order], rows.take(order)
 
-    @property
-    def scale(self) -> float:
-        """The Weibull distribution's scale."""
-        return self.mean / math.gamma(1 + 1 / self.shape)
+    def at(self, nodes: np.ndarray, rounds: np.ndarray | int) -> tuple[np.ndarray, np.ndarray]:
+        """Whether nodes are alive after the events of rounds, and in which life.
 
-    def lifetimes(self, uniform: np.ndarray) -> np.ndarray:
-        """Lifetimes of nodes that enter, from uniform numbers in [0, 1): float64."""
-        return self.scale * (-np.log1p(-uniform)) ** (1 / self.shape)
-
-    def remaining(self, uniform: np.ndarray) -> np.ndarray:
-        """Return the rest of the lifetimes of nodes that are found alive: float64.
-
-        In a network that has churned for a long time the remaining lifetime has the density
-        P(lifetime > t) / mean, the equilibrium of a renewal process.  Of exponential lifetimes it
-        is that of new nodes.
+        Returns
+        -------
+        tuple of ndarray
+            bool and int64, shape as `nodes`.  Two answers for a node have the same life if nothing
+            has happened to it in between.
         """
-        return self.scale * gammaincinv(1 / self.shape, uniform) ** (1 / self.shape)
+        after = np.searchsorted(self._key, self._keys(nodes, rounds), side="right")
+        has_row = self._is_of(after - 1, nodes)
+        life = np.where(has_row, after - 1, -1)
+        alive = nodes < self._extent.initial
+        alive[has_row] = ALIVE_AFTER[self._rows.events[life[has_row]]]
+        return alive, life
+
+    def last_event(self, node: int, at: int) -> tuple[int, int] | None:
+        """Code and round of the last event of a node until a round; None if it has none."""
+        _, life = self.at(np.array([node]), at)
+        if life[0] < 0:
+            return None
+        return int(self._rows.events[life[0]]), int(self._rows.rounds[life[0]])
+
+    def ends(self, nodes: np.ndarray, rounds: np.ndarray) -> np.ndarray:
+        """The rounds in which nodes that are alive after `rounds` die; R if they do not: int64."""
+        after = np.searchsorted(self._key, self._keys(nodes, rounds), side="right")
+        found = self._is_of(after, nodes)
+        ends = np.full(len(nodes), self._extent.rounds, dtype=np.int64)
+        ends[found] = self._rows.rounds[after[found]]
+        return ends
+
+    def live(self, at: int) -> np.ndarray:
+        """The nodes that are alive after the events of a round, ascending; at -1: at the start."""
+        everybody = np.arange(self._extent.nodes)
+        alive = everybody < self._extent.initial
+        self._play(alive, self._rows.rounds <= at)
+        return everybody[alive]
+
+    def untouched(self, at: int) -> np.ndarray:
+        """The nodes that are alive before a round and have no event in it, ascending."""
+        return np.setdiff1d(self.live(at - 1), self._rows.nodes[self._rows.rounds == at])
+
+    def by_round(self) -> Iterator[np.ndarray]:
+        """Yield the nodes that are alive after each round: bool, shape (N,); one array, changed."""
+        alive = np.arange(self._extent.nodes) < self._extent.initial
+        order = np.argsort(self._rows.rounds, kind="stable")
+        ends = np.searchsorted(self._rows.rounds[order], np.arange(self._extent.rounds), "right")
+        begin = 0
+        for end in ends:
+            self._play(alive, order[begin:end])
+            begin = end
+            yield alive
+
+    def _play(self, alive: np.ndarray, which: np.ndarray) -> None:
+        """Rows are in the order of rounds for each node, and numpy writes them in their order."""
+        alive[self._rows.nodes[which]] = ALIVE_AFTER[self._rows.events[which]]
+
+    def _keys(self, nodes: np.ndarray, rounds: np.ndarray | int) -> np.ndarray:
+        return nodes * np.int64(self._extent.rounds) + rounds
+
+    def _is_of(self, places: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """Whether the rows at `places` exist and are of `nodes`."""
+        there = (places >= 0) & (places < len(self._rows))
+        found = np.zeros(len(nodes), dtype=bool)
+        found[there] = self._rows.nodes[places[there]] == nodes[there]
+        return found

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.pastry.living.overlay_state import NEVER, OverlayState
-from scribe_spark.pastry.living.tally import MESSAGE_KINDS
-from scribe_spark.pastry.living.traffic import Traffic
-from scribe_spark.scribe.living.scribe import SCRIBE_KINDS
+from scribe_spark.pastry.overlay_state import NEVER, OverlayState
+from scribe_spark.pastry.tally import MESSAGE_KINDS
+from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.underlay.size import Size
 

@@ -16,20 +16,20 @@ import pyarrow as pa
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.living.events import Events, ImpossibleRound
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.round import RoundResult
-from scribe_spark.pastry.living.rules import WorldRules
-from scribe_spark.pastry.living.traffic import Traffic
-from scribe_spark.scribe.living.duplicates import SOURCE_BITS
-from scribe_spark.scribe.living.events import GroupEvents
-from scribe_spark.scribe.living.groups import Groups
-from scribe_spark.scribe.living.measures import PublicationResults, publications_due
-from scribe_spark.scribe.living.round import application_of, play_round
-from scribe_spark.scribe.living.rows import from_tables, to_tables
-from scribe_spark.scribe.living.rules import ScribeRules
-from scribe_spark.scribe.living.state import ScribeState
-from scribe_spark.scribe.living.upcalls import Application
+from scribe_spark.pastry.events import Events, ImpossibleRound
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.round import RoundResult
+from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.scribe.duplicates import SOURCE_BITS
+from scribe_spark.scribe.events import GroupEvents
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.outcomes import PublicationResults, publications_due
+from scribe_spark.scribe.round import application_of, play_round
+from scribe_spark.scribe.rows import from_tables, to_tables
+from scribe_spark.scribe.rules import ScribeRules
+from scribe_spark.scribe.state import ScribeState
+from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import group_measures
 from scribe_spark.worlds.link_stress import LinkStress

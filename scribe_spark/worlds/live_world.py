@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.pastry.living.events import Events
-from scribe_spark.pastry.living.node_rows import from_rows, to_rows
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.round import RoundResult, play_round
-from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.node_rows import from_rows, to_rows
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.round import RoundResult, play_round
+from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.live_groups import LiveGroups, PlayedGroups
 from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures

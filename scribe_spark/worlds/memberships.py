@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.worlds.access import MAY_JOIN, AccessLists
-from scribe_spark.worlds.lives import Lives
+from scribe_spark.worlds.lifetimes import Lives
 from scribe_spark.worlds.rows import JOIN, QUIT, EventRows, Extent
 
 __all__ = ["Memberships"]

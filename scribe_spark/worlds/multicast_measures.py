@@ -29,11 +29,11 @@ from scribe_spark.measures.formulas import (
     rdp_numbers,
     rmd,
 )
-from scribe_spark.pastry.living.overlay_state import OverlayState
+from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.scribe.living.groups import Groups
-from scribe_spark.scribe.living.round import ScribeResult
-from scribe_spark.scribe.living.state import ScribeState
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.round import ScribeResult
+from scribe_spark.scribe.state import ScribeState
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.underlay.size import Size
 from scribe_spark.worlds.link_stress import packets_between, size_of

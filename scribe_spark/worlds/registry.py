@@ -27,7 +27,7 @@ from scribe_spark.worlds.generators import (
 from scribe_spark.worlds.group_churn import group_churn
 from scribe_spark.worlds.group_events import group_crowd
 from scribe_spark.worlds.groups import group_keys
-from scribe_spark.worlds.lifetimes import Lifetimes
+from scribe_spark.worlds.lifetime_distributions import Lifetimes
 from scribe_spark.worlds.publications import (
     any_sources,
     member_sources,

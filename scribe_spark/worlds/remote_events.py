@@ -23,10 +23,10 @@ from scribe_spark.worlds.events import (
     events_table,
     refuse_empty,
 )
+from scribe_spark.worlds.group_legality import first_impossible_in_groups
 from scribe_spark.worlds.group_start import GroupStart
 from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.possible import first_bad_cell, first_impossible
-from scribe_spark.worlds.possible_groups import first_impossible_in_groups
+from scribe_spark.worlds.legality import first_bad_cell, first_impossible
 from scribe_spark.worlds.rows import (
     ALIVE_AFTER,
     EVENT_NAMES,

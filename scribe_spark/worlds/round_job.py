@@ -19,12 +19,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.living.events import ImpossibleRound
-from scribe_spark.pastry.living.live_knowledge import live_knowledge
-from scribe_spark.pastry.living.lookups import LookupResults, Lookups, try_routes
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.events import ImpossibleRound
+from scribe_spark.pastry.live_knowledge import live_knowledge
+from scribe_spark.pastry.lookups import LookupResults, Lookups, try_routes
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.runtime.task_reports import Address, Reporter
 from scribe_spark.underlay.protocol import Kernel, Underlay

@@ -12,10 +12,10 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.core import u128
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.living.leaf_sets import ring_leaves, same_leaves
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.round import RoundResult
-from scribe_spark.pastry.living.tally import MESSAGE_KINDS
+from scribe_spark.pastry.leaf_set_order import ring_leaves, same_leaves
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.round import RoundResult
+from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pyspark.sql import DataFrame
 
 from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.lives import Lives
+from scribe_spark.worlds.lifetimes import Lives
 from scribe_spark.worlds.memberships import Memberships
 from scribe_spark.worlds.rows import EventRows, Extent
 

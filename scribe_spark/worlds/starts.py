@@ -13,10 +13,10 @@ from scribe_spark import schemas
 from scribe_spark.engine.ring import ring_of
 from scribe_spark.pastry.arrivals.overlay import arrival_plan, grown
 from scribe_spark.pastry.arrivals.waves import wave_ends
-from scribe_spark.pastry.living.node_rows import NodeRows, to_rows
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.perfect_start import perfect_start
-from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.node_rows import NodeRows, to_rows
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.perfect_start import perfect_start
+from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.packed import pack

@@ -8,7 +8,7 @@ from pyspark.sql.types import BinaryType
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import offsets_of
-from scribe_spark.pastry.living.node_rows import NodeRows
+from scribe_spark.pastry.node_rows import NodeRows
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["NODES", "read_state", "state_table"]

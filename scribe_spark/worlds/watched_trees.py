@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.scribe.living.groups import Groups
-from scribe_spark.scribe.living.state import ScribeState
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.state import ScribeState
 from scribe_spark.worlds.groups import WorldGroups
 
 __all__ = ["AFTER", "BEFORE", "Tree", "all_told", "told_trees", "tree_of", "watched_groups"]

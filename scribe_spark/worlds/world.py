@@ -16,8 +16,8 @@ from pyspark.sql.types import DecimalType, StructType
 
 from scribe_spark import schemas
 from scribe_spark.errors import InputError
-from scribe_spark.pastry.living.rules import WorldRules
 from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.runtime.blocks import describe_jobs, materialise, release
 from scribe_spark.runtime.task_reports import Address, receive_reports
 from scribe_spark.underlay.protocol import Underlay

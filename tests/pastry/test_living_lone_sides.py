@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from living_worlds import state_of, world
 
-from scribe_spark.pastry.living import leaf_repair
-from scribe_spark.pastry.living.leaf_repair import detect_failures, repair_leaf_sets
-from scribe_spark.pastry.living.tally import Tally
+from scribe_spark.pastry import leaf_repair
+from scribe_spark.pastry.leaf_repair import detect_failures, repair_leaf_sets
+from scribe_spark.pastry.tally import Tally
 
 
 def repaired(seed: int, few: int, patch: pytest.MonkeyPatch) -> tuple:

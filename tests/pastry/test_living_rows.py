@@ -14,12 +14,12 @@ from oracle.living.overlay import Overlay, Rules
 from oracle.living.perfect import enter_perfect
 from oracle.living.world import snapshot
 
-from scribe_spark.pastry.living.events import Events
-from scribe_spark.pastry.living.node_rows import NodeRows, from_rows, to_rows
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.perfect_start import perfect_start
-from scribe_spark.pastry.living.round import play_round
-from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.node_rows import NodeRows, from_rows, to_rows
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.perfect_start import perfect_start
+from scribe_spark.pastry.round import play_round
+from scribe_spark.pastry.rules import WorldRules
 
 STATE = ("live", "sides", "cells")
 

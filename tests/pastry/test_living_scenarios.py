@@ -11,12 +11,12 @@ from arriving import Arrivals, arrivals
 
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys, roots
-from scribe_spark.pastry.living.events import Events
-from scribe_spark.pastry.living.lookups import Lookups
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.perfect_start import perfect_start
-from scribe_spark.pastry.living.round import RoundResult, play_round
-from scribe_spark.pastry.living.rules import WorldRules
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.lookups import Lookups
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.perfect_start import perfect_start
+from scribe_spark.pastry.round import RoundResult, play_round
+from scribe_spark.pastry.rules import WorldRules
 
 RULES = WorldRules(b=2, leaf_set=8)
 CASE = next(case for case in map(arrivals, range(100)) if len(case.known) >= 55)

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.arrays import NONE, SortedTable, whole_numbers
-from scribe_spark.scribe.living.memory import AtNodes, Remembering
-from scribe_spark.scribe.living.upcalls import NOTHING, Calls, Emitted
+from scribe_spark.scribe.memory import AtNodes, Remembering
+from scribe_spark.scribe.upcalls import NOTHING, Calls, Emitted
 
 __all__ = ["Newest"]
 
@@ -57,10 +57,10 @@ class Newest(Remembering):
         newest = self.had.newest[rows[call]]
         lacks = (newest != NONE) & ((extra == NOTHING) | (extra < newest))
         message = np.arange(lacks.sum())
-        parcels = {"call": call[lacks], "child": joins["source"].to_numpy()[lacks]}
+        payloads = {"call": call[lacks], "child": joins["source"].to_numpy()[lacks]}
         inside = {"number": newest[lacks], "publication": newest[lacks]}
         return Emitted(
-            pd.DataFrame({**parcels, "message": message}),
+            pd.DataFrame({**payloads, "message": message}),
             pd.DataFrame({"number": newest[lacks], "start": NOTHING, "floor": NONE}),
             pd.DataFrame({"message": message, **inside}),
         )

@@ -10,13 +10,13 @@ import pytest
 from large_groups import PlaneKernel, full_overlay, large_ring, many_groups
 
 from scribe_spark import draws
-from scribe_spark.pastry.living.events import Events
-from scribe_spark.pastry.living.round import RoundResult
-from scribe_spark.pastry.living.rules import WorldRules
-from scribe_spark.scribe.living.events import GroupEvents
-from scribe_spark.scribe.living.round import ScribeResult, application_of, play_round
-from scribe_spark.scribe.living.rules import ScribeRules
-from scribe_spark.scribe.living.state import ScribeState
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.round import RoundResult
+from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.scribe.events import GroupEvents
+from scribe_spark.scribe.round import ScribeResult, application_of, play_round
+from scribe_spark.scribe.rules import ScribeRules
+from scribe_spark.scribe.state import ScribeState
 from scribe_spark.worlds.group_measures import group_measures
 
 FAIL, ROUNDS = 2, 8

@@ -19,10 +19,10 @@ from oracle.random_cases import random_case
 from oracle.routes import Routes
 from oracle.scribe_living.cases import random_world
 
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.tally import MESSAGE_KINDS, Tally
-from scribe_spark.pastry.living.traffic import Traffic
-from scribe_spark.scribe.living.scribe import SCRIBE_KINDS
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
+from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel
 from scribe_spark.worlds.link_stress import KINDS, LINK_STRESS_MEASURES, LinkStress

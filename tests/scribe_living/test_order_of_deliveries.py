@@ -17,13 +17,13 @@ from oracle.scribe_living.upcalls import Join, Local, Payload, Publication
 
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.scribe.living import order
-from scribe_spark.scribe.living.groups import Groups
-from scribe_spark.scribe.living.reliable import Reliable
-from scribe_spark.scribe.living.rows import from_tables, to_tables
-from scribe_spark.scribe.living.sources import FATES, Sent
-from scribe_spark.scribe.living.state import Missing, ScribeState
-from scribe_spark.scribe.living.upcalls import NOTHING, Application, Calls
+from scribe_spark.scribe import order
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.reliable import Reliable
+from scribe_spark.scribe.rows import from_tables, to_tables
+from scribe_spark.scribe.sources import FATES, Sent
+from scribe_spark.scribe.state import Missing, ScribeState
+from scribe_spark.scribe.upcalls import NOTHING, Application, Calls
 
 
 def less(number):

@@ -16,9 +16,9 @@ from oracle.scribe_living.measures import attached
 from oracle.scribe_living.state import Scribe
 from oracle.scribe_living.world import Event, Run, Snapshot
 
-from scribe_spark.scribe.living.chains import break_cycles, on_chain, under_root
-from scribe_spark.scribe.living.measures import joins_by_cause
-from scribe_spark.scribe.living.scribe import Scribe as Round
+from scribe_spark.scribe.outcomes import joins_by_cause
+from scribe_spark.scribe.paths_to_root import break_cycles, on_chain, under_root
+from scribe_spark.scribe.scribe import Scribe as Round
 
 COUNT, G = small.COUNT, small.G
 STATIC = [seed for seed in range(60) if (case := random_case(seed)).keys and len(case.ids) > 1]

@@ -10,8 +10,8 @@ from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import PARTS, differences
 
 from scribe_spark import schemas
-from scribe_spark.scribe.living.reliable import Reliable
-from scribe_spark.scribe.living.rows import from_tables, to_tables
+from scribe_spark.scribe.reliable import Reliable
+from scribe_spark.scribe.rows import from_tables, to_tables
 from scribe_spark.worlds.packed import pack, unpack
 
 

@@ -14,11 +14,11 @@ from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import differences
 from oracle.scribe_living.measures import attached
 
-import scribe_spark.scribe.living as living
-from scribe_spark.scribe.living.reliable import Reliable
-from scribe_spark.scribe.living.upcalls import NOTHING, Application, Calls, Emitted
+from scribe_spark.scribe import upcalls
+from scribe_spark.scribe.reliable import Reliable
+from scribe_spark.scribe.upcalls import NOTHING, Application, Calls, Emitted
 
-HERE = Path(living.__file__).parent
+HERE = Path(upcalls.__file__).parent
 
 
 def played(seed: int, application: type[Application], **given) -> World:
@@ -39,14 +39,14 @@ def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
     The memory of applications and the ring buffers know of no application.
     """
     own = Path(__file__).with_name("newest_value.py")
-    for path in (*(HERE / f"{name}.py" for name in ("reliable", "memory", "rings")), own):
+    for path in (*(HERE / f"{name}.py" for name in ("reliable", "memory", "ring_buffers")), own):
         text = path.read_text()
         imported = {
             line.split()[1].rpartition(".")[2]
             for line in text.splitlines()
             if line.startswith("from scribe_spark")
         }
-        assert imported <= {"upcalls", "arrays", "memory", "rings"}
+        assert imported <= {"upcalls", "arrays", "memory", "ring_buffers"}
     assert len((HERE / "reliable.py").read_text().splitlines()) <= 155
 
 
@@ -135,7 +135,7 @@ def test_a_repairing_join_asks_for_what_a_child_still_needs() -> None:
     joins = {"call": [0], "source": [2], "number": [3], "cause": [2], "extra": [3]}
     emitted = reliable.join_handler(calls, pd.DataFrame(joins))
     assert emitted.asks.to_dict("list") == {"call": [0], "extra": [3]}
-    assert len(emitted.parcels) == 0
+    assert len(emitted.payloads) == 0
     assert reliable.fault_handler(calls, pd.DataFrame({"number": [3], "cause": [2]})) == [3]
     reliable.rings.write(row, np.array([4]), np.array([8]))
     assert reliable.fault_handler(calls, pd.DataFrame({"number": [3], "cause": [2]})) == [5]

@@ -23,7 +23,7 @@ from scribe_spark.worlds import (
     remote_events,
 )
 from scribe_spark.worlds.events import check_rows, events_frame, events_table
-from scribe_spark.worlds.possible import first_impossible, live_after
+from scribe_spark.worlds.legality import first_impossible, live_after
 from scribe_spark.worlds.rows import ARRIVE, FAIL, LEAVE, RECOVER
 
 EXTENT = Extent(nodes=5, rounds=10, initial=3)

@@ -26,8 +26,8 @@ from scribe_spark.worlds import (
 from scribe_spark.worlds.access import RIGHTS, AccessLists
 from scribe_spark.worlds.combined import start_of
 from scribe_spark.worlds.events import check_rows
+from scribe_spark.worlds.group_legality import first_impossible_in_groups
 from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.possible_groups import first_impossible_in_groups
 from scribe_spark.worlds.rows import JOIN, NO_GROUP
 
 #: Nodes 0 to 3 of five are alive at the start; group 1 has members 0 and 1, group 2 has none yet.

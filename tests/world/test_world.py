@@ -20,10 +20,10 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.world_setup import rules_of
 from scribe_spark.overlay import Application
-from scribe_spark.pastry.living.events import Events
-from scribe_spark.pastry.living.node_rows import from_rows, to_rows
-from scribe_spark.pastry.living.perfect_start import perfect_start
-from scribe_spark.pastry.living.round import play_round
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.node_rows import from_rows, to_rows
+from scribe_spark.pastry.perfect_start import perfect_start
+from scribe_spark.pastry.round import play_round
 from scribe_spark.scribe import build_trees
 from scribe_spark.worlds.round_measures import (
     cell_delays,

@@ -22,17 +22,17 @@ from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.run_world import tidy
 from scribe_spark.experiments.world_setup import live_groups_of, network_of, rules_of
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.living.events import Events
-from scribe_spark.pastry.living.overlay_state import OverlayState
-from scribe_spark.pastry.living.perfect_start import perfect_start
-from scribe_spark.pastry.living.traffic import Traffic
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.perfect_start import perfect_start
+from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.report.world_panels import GROUP_PANELS
-from scribe_spark.scribe.living.events import GroupEvents
-from scribe_spark.scribe.living.groups import Groups
-from scribe_spark.scribe.living.reliable import Reliable
-from scribe_spark.scribe.living.round import play_round
-from scribe_spark.scribe.living.state import CAUSES, ScribeState
-from scribe_spark.scribe.living.upcalls import Application, Emitted
+from scribe_spark.scribe.events import GroupEvents
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.reliable import Reliable
+from scribe_spark.scribe.round import play_round
+from scribe_spark.scribe.state import CAUSES, ScribeState
+from scribe_spark.scribe.upcalls import Application, Emitted
 from scribe_spark.worlds.group_measures import GROUP_MEASURES, group_measures, is_of_groups
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
 from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES

@@ -20,13 +20,13 @@ from pyspark.sql import functions as F
 
 from scribe_spark import draws, superstep
 from scribe_spark.runtime.blocks import materialise, read_partition
-from scribe_spark.scribe.living.bottleneck import (
+from scribe_spark.scribe.bottleneck import (
     Drops,
     choose_drops,
     choose_siblings,
     refusals,
 )
-from scribe_spark.scribe.living.rules import RemoverRules
+from scribe_spark.scribe.rules import RemoverRules
 from scribe_spark.scribe.variants.context import EDGE, Variant, VariantContext
 from scribe_spark.scribe.variants.cycle_rule import rejoin
 from scribe_spark.superstep import Round, Step, Table

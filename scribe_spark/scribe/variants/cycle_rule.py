@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from scribe_spark.pastry.randomised import randomised
 from scribe_spark.pastry.trace import trace
 from scribe_spark.runtime.blocks import materialise, union_tables
-from scribe_spark.scribe.living.bottleneck import ancestors
+from scribe_spark.scribe.bottleneck import ancestors
 from scribe_spark.scribe.variants.context import EDGE, VariantContext, bigints
 from scribe_spark.superstep import Finished
 

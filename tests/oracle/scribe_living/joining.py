@@ -147,7 +147,7 @@ def cycle_tops(scribe: Scribe, group: int) -> list[int]:
     return sorted(tops)
 
 
-def turn_strangers_away(scribe: Scribe, phase: Phase) -> None:
+def refuse_unknown_members(scribe: Scribe, phase: Phase) -> None:
     """JOINs without the right credentials leave nothing behind (rule S13).
 
     After the round's JOINs each goes to the first node of the tree, which refuses it. Where there

@@ -184,7 +184,7 @@ class Run:
         bottleneck.remove_bottlenecks(scribe, phase)
         collapse.collapse(scribe, phase)
         joining.break_cycles(scribe)
-        joining.turn_strangers_away(scribe, phase)
+        joining.refuse_unknown_members(scribe, phase)
         phase.close()
         roots.replicate_changed(scribe)
         multicast.settle(scribe)

@@ -1,0 +1,54 @@
+"""What live nodes know of live nodes, as the layout of any Pastry overlay reads it.
+
+References
+----------
+JSAC 2002, Section II.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.core.arrays import offsets_of
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.states import NONE
+from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.leaf_set import LeafSets
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.routing_table import RoutingTables
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["live_knowledge"]
+
+
+def live_knowledge(state: OverlayState, kernel: Kernel) -> Knowledge:
+    """The knowledge of the live nodes; dead leaves and entries are left out."""
+    states, live = state.states, state.live()
+    known, entries = states.known, states.cells[live]
+    return Knowledge(
+        Ring(known.hi, known.lo, known.node, kernel.ids(known.router)),
+        live,
+        _leaf_sets(state, live),
+        RoutingTables.of_dense(np.where(state.is_alive(entries), entries, NONE)),
+    )
+
+
+def _leaf_sets(state: OverlayState, live: np.ndarray) -> LeafSets:
+    states, size, half = state.states, len(state.states.known), state.states.half
+    # 1. does the span of both sides, dead leaves included, go around the ring?
+    larger, smaller = states.reach(live)
+    alone = (larger == 0) & (smaller == 0)
+    # 2. live leaves by their place clockwise; those up to the farthest larger one come last
+    leaves = states.leaves[live]
+    place = np.where(state.is_alive(leaves), (leaves - live[:, None]) % size, 0)
+    reach = place[:, :half].max(axis=1, initial=0)[:, None]
+    order = np.where(place > reach, place, np.where(place > 0, place + size, 3 * size))
+    order.sort(axis=1)
+    order[:, 1:][order[:, 1:] == order[:, :-1]] = 3 * size  # a leaf on both sides
+    there = order < 3 * size
+    return LeafSets(
+        offsets_of(there.sum(axis=1)),
+        ((live[:, None] + order) % size)[there],
+        (order < size).sum(axis=1),
+        alone | (larger + smaller >= size),
+    )

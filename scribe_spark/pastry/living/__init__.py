@@ -1,1 +1,0 @@
-"""Rounds of a living overlay: nodes arrive, leave, fail and recover; numpy kernels."""

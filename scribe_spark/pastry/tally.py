@@ -1,0 +1,101 @@
+"""Counts of messages by kind, those that met a dead node apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from scribe_spark.pastry.arrivals.routes import Routes
+from scribe_spark.pastry.traffic import Between, Traffic
+
+__all__ = ["MESSAGE_KINDS", "Tally"]
+
+#: Every kind of message in a world.  ``join`` is the request to the contact, and each transmission
+#: of the join message.
+MESSAGE_KINDS = (
+    "probe",
+    "join",
+    "rows",
+    "leaf set",
+    "announcement",
+    "exchange",
+    "introduction",
+    "maintenance",
+    "repair",
+    "check",
+    "goodbye",
+    "recovery",
+    "keep-alive",
+    "lookup",
+)
+
+
+class Tally:
+    """How many messages of each kind were sent in a round.
+
+    ``lost KIND`` are those of a kind that met a dead node.
+
+    Parameters
+    ----------
+    kinds : tuple of str
+        :data:`MESSAGE_KINDS`, and those of an application on Pastry.
+    traffic : Traffic, optional
+        Where senders and receivers are remembered; without it they are not even computed.
+    """
+
+    def __init__(
+        self, kinds: tuple[str, ...] = MESSAGE_KINDS, traffic: Traffic | None = None
+    ) -> None:
+        self._kinds, self.traffic = frozenset(kinds), traffic
+        self._counts: Counter[str] = Counter()
+
+    def add(
+        self,
+        kind: str,
+        messages: int | np.integer,
+        lost: int | np.integer = 0,
+        *,
+        between: Between,
+    ) -> None:
+        """Count messages, of which some were lost.
+
+        Parameters
+        ----------
+        between : callable
+            Gives the sender and the receiver of each message, in any order.
+
+        Raises
+        ------
+        ValueError
+            An unknown kind; or not as many senders and receivers as messages.
+        """
+        if kind not in self._kinds:
+            raise ValueError(f"{kind!r} is not among the kinds of messages")
+        self._counts[kind] += int(messages)
+        self._counts[f"lost {kind}"] += int(lost)
+        if self.traffic is not None:
+            sender, to = between()
+            if not len(sender) == len(to) == messages:
+                raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")
+            self.traffic.note(kind, sender, to)
+
+    def send(self, kind: str, arrives: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
+        """Count a message for each element; False where it was lost."""
+        lost = arrives.size - np.count_nonzero(arrives)
+        self.add(kind, arrives.size, lost, between=lambda: (sender, to))
+
+    def add_routes(self, kind: str, routes: Routes) -> None:
+        """Count the transmissions of messages that were routed."""
+        lost = routes.lost.sum()
+
+        def between() -> tuple[np.ndarray, np.ndarray]:
+            hop, message = np.nonzero(routes.path[1:] >= 0)
+            sender, to = routes.path[hop, message], routes.path[hop + 1, message]
+            return np.r_[sender, routes.found.node], np.r_[to, routes.found.dead]
+
+        self.add(kind, routes.hops.sum() + lost, lost, between=between)
+
+    def by_kind(self) -> dict[str, int]:
+        """Messages by kind, without the kinds that did not occur."""
+        return {kind: count for kind, count in sorted(self._counts.items()) if count}

@@ -1,0 +1,124 @@
+"""``forward`` and ``deliver`` of Figures 3 and 4, for all messages that arrive in a superstep.
+
+In the papers a message comes alone.  Here all of a kind come as arrays, to all nodes of all groups
+at once; what nodes do does not depend on their order.  Numbers in parentheses are lines of the
+figures.
+
+References
+----------
+JSAC 2002, Section III.A, Figures 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from scribe_spark.core.arrays import expand
+from scribe_spark.scribe.scribe import Answers, Joins, Scribe
+
+__all__ = [
+    "deliver_create",
+    "deliver_join",
+    "deliver_leave",
+    "deliver_multicast",
+    "forward",
+    "take_answers",
+]
+
+
+def forward(
+    scribe: Scribe, at: np.ndarray, joins: Joins, route: Callable[[np.ndarray], None]
+) -> None:
+    """Figure 3, line 1: JOINs (2) on their way to the groupId, at nodes that may be in the tree.
+
+    Parameters
+    ----------
+    at : ndarray of int64
+        Where each JOIN is.
+    route : callable
+        Sends the JOINs of nodes that enter the tree, given by their (group, node), ascending.
+    """
+    place = scribe.key(joins.group, at)
+    new = np.unique(place[~scribe.state.entries.has(place)])  # (3) if !(msg.group in groups)
+    scribe.state.entries.enter(new, scribe.number, "forwarder")  # (4) groups = groups + msg.group
+    route(new)  # (5) route(msg, msg.group)
+    _add_children(scribe, at, joins)  # (6) groups[msg.group].children + msg.source
+    # (7) nextId = null: the caller keeps none of the messages
+
+
+def deliver_create(
+    scribe: Scribe, group: np.ndarray, node: np.ndarray, creator: np.ndarray
+) -> None:
+    """Figure 4, line 3, at nodes that do not know the group: its state, of which they are roots."""
+    state = {"epoch": scribe.number, "version": 0, "creator": creator, "value": -1}
+    place = scribe.key(group, node)
+    scribe.state.copies.insert(place, **state, root=node, incarnation=-1)  # (3) groups + msg.group
+
+
+def deliver_join(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
+    """Figure 4, line 4, at roots."""
+    _add_children(scribe, at, joins)  # (4) groups[msg.group].children + msg.source
+
+
+def _add_children(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
+    """Children are added and answered; joinHandler is called later."""
+    edge = scribe.key(scribe.key(joins.group, at), joins.source)
+    scribe.state.children.put(edge, number=joins.number, refreshed=scribe.number)
+    answers = Answers(joins.group, joins.source, at)
+    if scribe.settled:
+        scribe.answers.append(answers)
+        return
+    scribe.added.append((at, joins))
+    entries = scribe.state.entries
+    by_root = ~entries.root[scribe.entry(joins.group, joins.source)]
+    by_root &= entries.root[scribe.entry(joins.group, at)]
+    scribe.at_root.append(joins.take(by_root))
+    take_answers(scribe, answers)
+
+
+def take_answers(scribe: Scribe, answers: Answers) -> None:
+    """Whoever sent a JOIN takes who answers as its parent; a root takes no answer."""
+    entries = scribe.state.entries
+    row = scribe.entry(answers.group, answers.source)
+    takes = ~entries.root[row]
+    entries.parent[row[takes]] = answers.parent[takes]
+    entries.heard[row[takes]] = scribe.number
+
+
+def deliver_multicast(scribe: Scribe, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Figure 4, lines 5 and 6: to whom messages go on; lines 7 and 8 are the caller's.
+
+    Parameters
+    ----------
+    place : ndarray of int64
+        (group, node) of each message.
+
+    Returns
+    -------
+    message, row : ndarray of int64
+        An index of `place`, and the row of `Children` along which it is sent.
+    """
+    children = scribe.state.children.key
+    first = np.searchsorted(children, place * scribe.state.size)
+    last = np.searchsorted(children, (place + 1) * scribe.state.size)
+    return expand(first, last)  # (5) for all node in groups[msg.group].children (6) send(msg, node)
+
+
+def deliver_leave(
+    scribe: Scribe, group: np.ndarray, node: np.ndarray, source: np.ndarray, number: np.ndarray
+) -> None:
+    """Figure 4, line 9; lines 10 and 11 are `leaving.leave_up`.
+
+    A LEAVE that is older than the JOIN by which the child was added last is ignored.
+
+    Parameters
+    ----------
+    group, node, source, number : ndarray of int64
+        Whom the LEAVE reaches, who has sent it, and the join number of that one.
+    """
+    children = scribe.state.children
+    row = children.find(scribe.key(scribe.key(group, node), source))
+    row, number = row[row >= 0], number[row >= 0]
+    children.drop(row[children.number[row] <= number])  # (9) children - msg.source

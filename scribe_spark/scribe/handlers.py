@@ -1,0 +1,92 @@
+"""How Scribe makes its upcalls: what an application is shown, and what is done with its answers.
+
+References
+----------
+JSAC 2002, Section III.B.2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.core.arrays import expand
+from scribe_spark.scribe.scribe import Joins, Scribe
+from scribe_spark.scribe.state import NOTHING
+from scribe_spark.scribe.upcalls import Calls
+
+__all__ = ["calls_of", "call_fault_handler", "keep_used_values", "keep_values"]
+
+
+def calls_of(scribe: Scribe, place: np.ndarray) -> Calls:
+    """The part of nodes of trees that an application sees.
+
+    Parameters
+    ----------
+    place : ndarray of int64
+        Their (group, node), each once.
+    """
+    entries, children, copies = scribe.state.entries, scribe.state.children, scribe.state.copies
+    group, node = scribe.split(place)
+    row = entries.find(place)
+    root = entries.root[row]
+    answered = (entries.parent[row] >= 0) & (entries.number[row] == scribe.number)
+    copy = copies.find(place[root])
+    epoch = np.full(len(place), -1)
+    epoch[root] = copies.epoch[copy]
+    here = {
+        "group": group,
+        "node": node,
+        "root": root,
+        "entered": entries.entered[row],
+        "joined": np.where(entries.member[row], entries.joined[row], -1),
+        "asked": np.where(answered, entries.extra[row], NOTHING),
+        "epoch": epoch,
+    }
+    first = np.searchsorted(children.key, place * scribe.state.size)
+    call, edge = expand(first, np.searchsorted(children.key, (place + 1) * scribe.state.size))
+    under = {"call": call, "child": children.key[edge] % scribe.state.size}
+    values = [
+        scribe.state.values.get(int(value), np.empty(0, dtype=np.int64))
+        for value in copies.value[copy]
+    ]
+    lengths = [len(value) for value in values]
+    kept = {
+        "call": np.repeat(np.flatnonzero(root), lengths),
+        "value": np.concatenate([np.empty(0, dtype=np.int64), *values]),
+    }
+    return Calls(scribe.number, pd.DataFrame(here), pd.DataFrame(under), pd.DataFrame(kept))
+
+
+def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
+    """JOINs that repair, with what the application adds to them."""
+    if scribe.application is None or not len(joins):
+        return joins
+    calls = calls_of(scribe, scribe.key(joins.group, joins.source))
+    table = pd.DataFrame({"number": joins.number, "cause": joins.cause})
+    return joins.with_extra(scribe.application.fault_handler(calls, table).astype(np.int64))
+
+
+def keep_values(scribe: Scribe, place: np.ndarray, values: pd.DataFrame) -> None:
+    """Roots keep what an application wants in the groups' states, which have changed."""
+    if not len(values):
+        return
+    call = values["call"].to_numpy()
+    order = np.argsort(call, kind="stable")
+    numbers = values["value"].to_numpy(dtype=np.int64)[order]
+    changed, first = np.unique(call[order], return_index=True)
+    copies, kept = scribe.state.copies, scribe.state.values
+    row = copies.find(place[changed])
+    copies.value[row] = max(kept, default=-1) + 1 + np.arange(len(changed))
+    copies.version[row] += 1
+    parts = np.split(numbers, first[1:])
+    kept.update(zip(copies.value[row].tolist(), parts, strict=True))
+    scribe.changed.append(place[changed])
+
+
+def keep_used_values(scribe: Scribe) -> None:
+    """Forget what no copy has any more, and number the rest from 0."""
+    value, old = scribe.state.copies.value, scribe.state.values
+    used = np.unique(value[value >= 0])
+    value[value >= 0] = np.searchsorted(used, value[value >= 0])
+    scribe.state.values = {new: old[int(before)] for new, before in enumerate(used)}

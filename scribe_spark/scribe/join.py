@@ -1,0 +1,199 @@
+"""JOINs of a round: all start together and go up hop by hop.
+
+A JOIN repairs if its cause is that the parent or the root failed; so does that of a node that
+enters the tree because such a JOIN has come to it, and which sends its own instead.
+
+References
+----------
+JSAC 2002, Section III.A.2, Figure 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.engine.program import AT
+from scribe_spark.scribe.figures import deliver_join, forward
+from scribe_spark.scribe.handlers import call_fault_handler
+from scribe_spark.scribe.paths_to_root import on_chain
+from scribe_spark.scribe.root import become_root
+from scribe_spark.scribe.scribe import Joins, Scribe
+from scribe_spark.scribe.state import FAILED, cause
+
+__all__ = [
+    "Requests",
+    "first_joins",
+    "forwarded",
+    "note_joins",
+    "receive_joins",
+    "send_joins",
+]
+
+
+@dataclass(frozen=True)
+class Requests:
+    """JOINs on their way.
+
+    Attributes
+    ----------
+    joins : Joins
+    at : ndarray of int64, shape (m,)
+        Where they are.
+    path : ndarray of int64, shape (m, longest path)
+        The nodes that they were at, NONE after the end; without columns where all is settled.
+    repairs : ndarray of bool, shape (m,)
+        Which of them repair.
+    """
+
+    joins: Joins
+    at: np.ndarray
+    path: np.ndarray
+    repairs: np.ndarray
+
+    @classmethod
+    def of(cls, scribe: Scribe, joins: Joins, repairs: np.ndarray) -> Requests:
+        """JOINs at their sources."""
+        path = joins.source[:, None][:, : 0 if scribe.settled else 1]
+        return cls(joins, joins.source, path, repairs)
+
+    @classmethod
+    def sent_to(cls, joins: Joins, at: np.ndarray) -> Requests:
+        """JOINs that were sent to nodes, not routed."""
+        path = np.column_stack([joins.source, at])
+        return cls(joins, at, path, np.zeros(len(at), dtype=bool))
+
+    def take(self, index: np.ndarray) -> Requests:
+        """Some of them."""
+        return Requests(
+            self.joins.take(index), self.at[index], self.path[index], self.repairs[index]
+        )
+
+    @staticmethod
+    def join(*parts: Requests) -> Requests:
+        """Return the rows of several together."""
+        return Requests.from_columns(concatenate([part.to_columns() for part in parts]))
+
+    def to_columns(self) -> dict[str, np.ndarray]:
+        """All of them as columns of messages."""
+        carried = {one.name: getattr(self.joins, one.name) for one in fields(Joins)}
+        return {**carried, AT: self.at, "path": self.path, "repairs": self.repairs}
+
+    @classmethod
+    def from_columns(cls, columns: Columns) -> Requests:
+        """What :meth:`to_columns` made."""
+        joins = Joins(*[columns[one.name] for one in fields(Joins)])
+        return cls(joins, columns[AT], columns["path"], columns["repairs"])
+
+
+def send_joins(scribe: Scribe) -> None:
+    """Every waiting node sends a JOIN, until all are answered or lost."""
+    moving = first_joins(scribe)
+    while len(moving.at):
+        moving = receive_joins(scribe, moving)
+
+
+def first_joins(scribe: Scribe) -> Requests:
+    """Every waiting node sends a JOIN; return those that go on."""
+    joins = note_joins(scribe, scribe.state.entries.waiting())
+    # all JOINs take a hop; some are delivered where they began
+    repairs = np.isin(joins.cause, FAILED)
+    scribe.repairing.append(joins.source[repairs])
+    moving, delivered = _onward(scribe, Requests.of(scribe, joins, repairs))
+    place = scribe.key(joins.group[delivered], joins.source[delivered])
+    knows = scribe.state.copies.has(place)
+    scribe.refused["no group"] += int((~knows).sum())
+    become_root(scribe, place[knows])
+    return moving
+
+
+def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
+    """Nodes that have no parent, by rows of `Entries`, make JOINs, which they remember.
+
+    Who has sent one before lets faultHandler add to it.
+    """
+    entries = scribe.state.entries
+    joins = Joins.of(*scribe.split(entries.key[rows]), scribe.number, entries.cause[rows])
+    tried = np.flatnonzero(entries.tried[rows])
+    extra = joins.extra.copy()
+    extra[tried] = call_fault_handler(scribe, joins.take(tried)).extra
+    joins = joins.with_extra(extra)
+    _note(scribe, joins)
+    return joins
+
+
+def _note(scribe: Scribe, joins: Joins) -> None:
+    """Nodes remember the JOINs that they send."""
+    entries = scribe.state.entries
+    row = scribe.entry(joins.group, joins.source)
+    entries.number[row], entries.tried[row], entries.extra[row] = joins.number, True, joins.extra
+    if not scribe.settled:
+        scribe.joins.append(joins)
+
+
+def _onward(scribe: Scribe, routed: Requests) -> tuple[Requests, np.ndarray]:
+    """One hop; what ends without an answer is forgotten.
+
+    Returns
+    -------
+    moving : Requests
+    delivered : ndarray of bool
+        Which of `routed` Pastry delivers where they are.
+    """
+    onward = scribe.hop("JOIN", routed.at, routed.joins.group)
+    delivered = onward == routed.at
+    goes = (onward >= 0) & ~delivered
+    if scribe.settled:
+        went = routed.take(np.flatnonzero(goes))
+        return Requests(went.joins, onward[goes], went.path, went.repairs), delivered
+    circled = (routed.path == onward[:, None]).any(axis=1)
+    index = np.flatnonzero(goes & ~circled)
+    path = np.concatenate([routed.path[index], onward[index, None]], axis=1)
+    went = routed.take(index)
+    return Requests(went.joins, onward[index], path, went.repairs), delivered
+
+
+def forwarded(scribe: Scribe, moving: Requests) -> Requests:
+    """JOINs that are not answered where they are take a hop; return those that go on."""
+    return _onward(scribe, moving)[0]
+
+
+def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
+    """All JOINs under way arrive; return those that go on.
+
+    Who is on whose path to the root is as it was before.
+    """
+    joins, at = moving.joins, moving.at
+    scribe.repairing.append(at[moving.repairs])
+    place = scribe.key(joins.group, at)
+    row = scribe.state.entries.find(place)
+    # 1. those of nodes on the receiver's own path to the root go on
+    circular = row[:0] if scribe.settled else on_chain(scribe, row, joins.source)
+    parts = [_onward(scribe, moving.take(circular))[0]]
+    # 2. nodes that are not in the tree yet send JOINs of their own with the least extra that they
+    #    got, unless Pastry delivers there
+    stranger = np.flatnonzero(row < 0)
+    new, which = np.unique(place[stranger], return_inverse=True)
+    own = Joins.of(*scribe.split(new), scribe.number, cause("forwarder"))
+    np.minimum.at(own.extra, which, joins.extra[stranger])
+    repairs = np.zeros(len(new), dtype=bool)
+    repairs[which[moving.repairs[stranger]]] = True
+    own_moving, delivered = _onward(scribe, Requests.of(scribe, own, repairs))
+    ends = np.zeros(len(at), dtype=bool)
+    ends[stranger] = delivered[which]
+
+    def route(entered: np.ndarray) -> None:
+        _note(scribe, own.take(np.searchsorted(new, entered)))
+        parts.append(own_moving)
+
+    answered = ~ends
+    answered[circular] = False
+    forward(scribe, at[answered], joins.take(answered), route)
+    # 3. where Pastry delivers: at the root, or nowhere
+    knows = ends & scribe.state.copies.has(place)
+    scribe.refused["no group"] += int((ends & ~knows).sum())
+    become_root(scribe, np.unique(place[knows]))
+    deliver_join(scribe, at[knows], joins.take(knows))
+    return Requests.join(*parts)

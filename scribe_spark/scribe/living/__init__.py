@@ -1,1 +1,0 @@
-"""Scribe alive: a round of groups on arrays, in one task."""

@@ -1,0 +1,124 @@
+"""What applications remember at the nodes of trees, as arrays.
+
+A node remembers what it has seen since it entered the tree, and what it knows of its children; its
+memory is gone when it dies, or when it enters the tree anew.  A child that dies is forgotten.
+Part of the memory of a node is a ring buffer of the last messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from scribe_spark.core.arrays import (
+    NONE,
+    SortedTable,
+    find_sorted,
+    key_of,
+    whole_numbers,
+)
+from scribe_spark.scribe.ring_buffers import SharedRings
+from scribe_spark.scribe.upcalls import Application, Calls, columns_of, frame
+
+__all__ = ["AtNodes", "Remembering"]
+
+_NODE, _EDGE = ("group", "node"), ("group", "node", "child")
+
+
+@dataclass
+class AtNodes(SortedTable):
+    """What nodes of trees remember, by (group, node); applications add columns.
+
+    Attributes
+    ----------
+    entered : ndarray of int64
+        The round in which the node entered the tree.
+    ring : ndarray of int64
+        Its buffer, see `rings`.
+    """
+
+    entered: np.ndarray = field(default_factory=whole_numbers)
+    ring: np.ndarray = field(default_factory=whole_numbers)
+
+
+class Remembering(Application):
+    """An application that remembers; new rows are NONE in all columns.
+
+    Parameters
+    ----------
+    nodes : int
+        How many nodes are known.
+    at_nodes : AtNodes
+        An empty table.
+    at_edges : SortedTable
+        An empty table by (group, node, child).
+    buffer : int
+        How many messages the ring buffers of nodes have room for.
+    """
+
+    def __init__(
+        self, nodes: int, at_nodes: AtNodes, at_edges: SortedTable, buffer: int = 1
+    ) -> None:
+        self.nodes, self.at_nodes, self.at_edges = nodes, at_nodes, at_edges
+        self.rings = SharedRings(buffer, at_nodes)
+
+    def rows(self, calls: Calls) -> np.ndarray:
+        """The rows of calls in `at_nodes`; new ones of nodes that have entered the tree anew."""
+        place, entered = self._place(calls), calls.here["entered"].to_numpy()
+        row = self.at_nodes.find(place)
+        stale = row >= 0
+        stale[stale] = self.at_nodes.entered[row[stale]] != entered[stale]
+        if stale.any():
+            self._forget(np.isin(self.at_nodes.key, place[stale]))
+        new = stale | (row < 0)
+        if new.any():
+            blank = dict.fromkeys(self.at_nodes.columns(), NONE)
+            self.at_nodes.insert(place[new], **blank | {"entered": entered[new]})
+            row = self.at_nodes.find(place)
+        return row
+
+    def edges(self, calls: Calls, call: np.ndarray, child: np.ndarray) -> np.ndarray:
+        """The rows in `at_edges` of children of calls."""
+        key = key_of([self._place(calls)[call], child], self.nodes)
+        row = self.at_edges.find(key)
+        if (row < 0).any():
+            blank = dict.fromkeys(self.at_edges.columns(), NONE)
+            self.at_edges.insert(np.unique(key[row < 0]), **blank)
+            row = self.at_edges.find(key)
+        return row
+
+    def children(self, calls: Calls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The calls and children of the children tables, and their rows in `at_edges`."""
+        call, child = (calls.children[name].to_numpy() for name in ("call", "child"))
+        return call, child, self.edges(calls, call, child)
+
+    def _place(self, calls: Calls) -> np.ndarray:
+        return key_of([calls.here[name].to_numpy() for name in _NODE], self.nodes)
+
+    def _forget(self, which: np.ndarray) -> None:
+        gone = self.at_nodes.key[which]
+        self.at_nodes.keep(~which)
+        self.at_edges.keep(find_sorted(gone, self.at_edges.key // self.nodes) < 0)
+
+    def nodes_died(self, nodes: np.ndarray) -> None:
+        """What the nodes' processes knew is gone, and what others knew of them as children."""
+        dead = np.zeros(self.nodes, dtype=bool)
+        dead[nodes] = True
+        self._forget(dead[self.at_nodes.key % self.nodes])
+        self.at_edges.keep(~dead[self.at_edges.key % self.nodes])
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """All of the memory."""
+        return {
+            "rings": frame(**self.rings.to_columns()),  # it numbers the rings of nodes
+            "nodes": frame(**self.at_nodes.to_columns(_NODE, self.nodes)),
+            "edges": frame(**self.at_edges.to_columns(_EDGE, self.nodes)),
+        }
+
+    def restore(self, tables: dict[str, pd.DataFrame]) -> None:
+        """Take back what :meth:`tables` gave; this remembers nothing yet."""
+        self.at_nodes.take_back(columns_of(tables["nodes"]), _NODE, self.nodes)
+        self.at_edges.take_back(columns_of(tables["edges"]), _EDGE, self.nodes)
+        self.rings.take_back(**columns_of(tables["rings"]))

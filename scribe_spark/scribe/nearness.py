@@ -1,0 +1,44 @@
+"""Nodes nearest to groupIds, as nodes see it by their leaf sets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.core.arrays import NONE
+from scribe_spark.pastry.arrivals.closeness import Distances, distances
+from scribe_spark.scribe.scribe import Scribe
+
+__all__ = ["leaves_by_nearness", "nearness_order", "rank"]
+
+
+def rank(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """How many nodes of its leaf set are nearer to the groupId than each node: int64."""
+    leaves, distance = _leaves(scribe, group, node)
+    own = _distances(scribe, group, node[:, None])
+    return np.count_nonzero((leaves >= 0) & distance.closer_than(own), axis=1)
+
+
+def leaves_by_nearness(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """Leaf sets as they are, the numerically closest to the groupId first: int64, shape (n, l).
+
+    :data:`NONE` comes last.
+    """
+    leaves, distance = _leaves(scribe, group, node)
+    order = np.lexsort((distance.position, distance.lo, distance.hi, leaves < 0), axis=1)
+    return np.take_along_axis(leaves, order, axis=1)
+
+
+def nearness_order(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """The order of pairs by group, the nodes nearest to the groupId first."""
+    distance = _distances(scribe, group, node[:, None])
+    return np.lexsort((node, distance.lo[:, 0], distance.hi[:, 0], group))
+
+
+def _leaves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> tuple[np.ndarray, Distances]:
+    leaves = scribe.overlay.states.distinct_leaves(node).astype(np.int64)
+    leaves[leaves < 0] = NONE
+    return leaves, _distances(scribe, group, leaves)
+
+
+def _distances(scribe: Scribe, group: np.ndarray, candidates: np.ndarray) -> Distances:
+    return distances(scribe.overlay.states.known, scribe.groups.keys.take(group), candidates)

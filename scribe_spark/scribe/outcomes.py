@@ -1,0 +1,262 @@
+"""What became of publications, and how long repairs take: kept from round to round until known.
+
+References
+----------
+JSAC 2002, Section III.B; docs/rules.md, "Measures, by round".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
+
+import numpy as np
+
+from scribe_spark.core.arrays import codes, expand, find_sorted, whole_numbers
+from scribe_spark.scribe.duplicates import SOURCE, SOURCE_BITS, pending_keys
+from scribe_spark.scribe.paths_to_root import under_root
+from scribe_spark.scribe.scribe import Joins, Scribe
+from scribe_spark.scribe.sources import FATES, Sent
+from scribe_spark.scribe.state import (
+    CAUSES,
+    Missing,
+    Publications,
+    Repairs,
+    ScribeState,
+)
+
+__all__ = [
+    "PublicationResults",
+    "Repaired",
+    "joins_by_cause",
+    "note_deliveries",
+    "publications_due",
+    "repaired",
+]
+
+_Rows = TypeVar("_Rows", Missing, Publications, Repairs)
+
+
+@dataclass(frozen=True)
+class PublicationResults:
+    """What became of publications; in time + late + lost = expected.
+
+    Attributes
+    ----------
+    group, publication : ndarray of int64
+    fate : ndarray of int8
+        An index of `sources.FATES`; refused publications are left out, and those that died with
+        their sources, before any root had taken them.
+    expected : ndarray of int64
+        Members at the end of each round from the publication to the deadline, the source too.
+    in_time, late, lost : ndarray of int64
+        Of them, those that got it in its round, later, or not up to the deadline.
+    duplicates : ndarray of int64
+        How often members got it again, up to the deadline.
+    """
+
+    group: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
+    fate: np.ndarray = field(default_factory=codes)
+    expected: np.ndarray = field(default_factory=whole_numbers)
+    in_time: np.ndarray = field(default_factory=whole_numbers)
+    late: np.ndarray = field(default_factory=whole_numbers)
+    lost: np.ndarray = field(default_factory=whole_numbers)
+    duplicates: np.ndarray = field(default_factory=whole_numbers)
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Nodes that died with children, all of which a root reaches again.
+
+    Attributes
+    ----------
+    died, node : ndarray of int64
+    rounds : ndarray of int64
+        Rounds from the death to the first at whose end all children that are still in the tree
+        were reached.
+    """
+
+    died: np.ndarray
+    node: np.ndarray
+    rounds: np.ndarray
+
+
+def joins_by_cause(joins: Joins) -> dict[str, int]:
+    """JOINs that nodes sent, by cause; causes that did not occur are left out."""
+    counts = np.bincount(joins.cause, minlength=len(CAUSES)).tolist()
+    return {name: count for name, count in zip(CAUSES, counts, strict=True) if count}
+
+
+#: The fates of publications that nobody expects.
+_LEFT_OUT = [FATES.index(fate) for fate in ("refused", "source died")]
+
+
+def note_deliveries(
+    scribe: Scribe,
+    sent: Sent,
+    got: tuple[np.ndarray, np.ndarray, np.ndarray],
+    again: tuple[np.ndarray, np.ndarray],
+) -> None:
+    """Remember a round's publications, who of the members has not got them, and late deliveries.
+
+    Parameters
+    ----------
+    got : (ndarray, ndarray, ndarray)
+        Group, publication and node of the round's deliveries.
+    again : (ndarray, ndarray)
+        Group and publication of each duplicate.
+    """
+    state, number, size = scribe.state, scribe.number, scribe.state.size
+    is_new = sent.publication >> SOURCE_BITS == number
+    _note_fates(scribe, sent.take(~is_new))
+    kept = np.flatnonzero(is_new & ~np.isin(sent.fate, _LEFT_OUT))
+    group, publication = sent.group[kept], sent.publication[kept]
+    new = Publications(group, publication, sent.fate[kept], np.zeros(len(kept), dtype=np.int64))
+    state.publications = _and(state.publications, new)
+    # publications by their place among those whose deadline has not come
+    keys = pending_keys(scribe, state.publications.group, state.publications.publication)
+    order = np.argsort(keys)
+    delivered = find_sorted(keys[order], pending_keys(scribe, got[0], got[1]))
+    known = delivered >= 0
+    pairs = np.sort(delivered[known] * size + got[2][known])
+    # 1. late deliveries, duplicates
+    missing = state.missing
+    at = find_sorted(keys[order], pending_keys(scribe, missing.group, missing.publication))
+    is_late = (find_sorted(pairs, at * size + missing.node) >= 0) & (missing.late < 0)
+    missing.late[is_late] = number
+    twice = find_sorted(keys[order], pending_keys(scribe, *again))
+    np.add.at(state.publications.duplicates, order[twice[twice >= 0]], 1)
+    # 2. members without this round's; looked for where fewer got one than there are members
+    entries = state.entries
+    of_group = entries.key[entries.member] // size
+    members = np.bincount(of_group, minlength=len(scribe.groups))
+    mine = find_sorted(keys[order], pending_keys(scribe, group, publication))
+    short = np.bincount(pairs // size, minlength=len(keys))[mine] < members[group]
+    mine, group, publication = mine[short], group[short], publication[short]
+    first = np.searchsorted(entries.key, group * size)
+    which, row = expand(first, np.searchsorted(entries.key, (group + 1) * size))
+    which, node = which[entries.member[row]], entries.key[row[entries.member[row]]] % size
+    without = find_sorted(pairs, mine[which] * size + node) < 0
+    which, node = which[without], node[without]
+    none = np.full(len(which), -1)
+    state.missing = _and(missing, Missing(group[which], publication[which], node, none))
+
+
+def _note_fates(scribe: Scribe, again: Sent) -> None:
+    """What became of publications that were sent again; some are expected by nobody any more."""
+    if not len(again.group):
+        return
+    state = scribe.state
+    keys = pending_keys(scribe, again.group, again.publication)
+    order = np.argsort(keys)
+
+    def fates(rows: Publications | Missing) -> tuple[np.ndarray, np.ndarray]:
+        at = find_sorted(keys[order], pending_keys(scribe, rows.group, rows.publication))
+        return at >= 0, again.fate[order][at]
+
+    there, fate = fates(state.publications)
+    state.publications.fate[there] = fate[there]
+    for name in ("publications", "missing"):
+        there, fate = fates(getattr(state, name))
+        left = np.flatnonzero(~(there & np.isin(fate, _LEFT_OUT)))
+        setattr(state, name, _take(getattr(state, name), left))
+
+
+def publications_due(
+    state: ScribeState, number: int, deadline: int, everything: bool = False
+) -> PublicationResults:
+    """What became of the publications whose deadline is this round, which are forgotten.
+
+    Parameters
+    ----------
+    deadline : int
+        In rounds.
+    everything : bool
+        At the end of a world: of all that are left, by now.
+    """
+    results = [PublicationResults()]
+    first = state.publications.publication >> SOURCE_BITS
+    due = first >= 0 if everything else first <= number - deadline
+    order = np.lexsort((state.publications.publication, state.publications.group))
+    for published in np.unique(first[due]):
+        results.append(_results(state, int(published), order[first[order] == published]))
+    _forget(state, due)
+    return PublicationResults(
+        *[
+            np.concatenate([getattr(one, f.name) for one in results])
+            for f in fields(PublicationResults)
+        ]
+    )
+
+
+def _results(state: ScribeState, published: int, rows: np.ndarray) -> PublicationResults:
+    """Of the publications of one round, by rows of `ScribeState.publications`."""
+    entries, missing, due = state.entries, state.missing, _take(state.publications, rows)
+    stayed = entries.member & (entries.joined <= published)
+    expected = np.bincount(entries.key[stayed] // state.size, minlength=len(state.created))
+    expected = expected[due.group]
+    # missing members that are still there
+    some = np.flatnonzero(missing.publication >> SOURCE_BITS == published)
+    row = entries.find(missing.group[some] * state.size + missing.node[some])
+    there = row >= 0
+    there[there] = stayed[row[there]]
+    some = some[there]
+    own = due.group << SOURCE_BITS | due.publication & SOURCE
+    theirs = missing.group[some] << SOURCE_BITS | missing.publication[some] & SOURCE
+    order = np.argsort(own)
+    which = order[find_sorted(own[order], theirs)]
+    is_late = missing.late[some] >= 0
+    late = np.bincount(which[is_late], minlength=len(rows))
+    lost = np.bincount(which[~is_late], minlength=len(rows))
+    return PublicationResults(
+        due.group,
+        due.publication,
+        due.fate,
+        expected,
+        expected - late - lost,
+        late,
+        lost,
+        due.duplicates,
+    )
+
+
+def _forget(state: ScribeState, due: np.ndarray) -> None:
+    """Publications are looked at no more."""
+    gone = np.unique(state.publications.publication[due] >> SOURCE_BITS)
+    state.publications = _take(state.publications, np.flatnonzero(~due))
+    first = state.missing.publication >> SOURCE_BITS
+    state.missing = _take(state.missing, np.flatnonzero(~np.isin(first, gone)))
+
+
+def repaired(scribe: Scribe, orphans: np.ndarray) -> Repaired:
+    """Forget failed nodes whose children are all reached by a root again; return them.
+
+    Parameters
+    ----------
+    orphans : ndarray of int64
+        By rows of `Entries`.
+    """
+    state, repairs = scribe.state, scribe.state.repairs
+    if not len(repairs.node):
+        return Repaired(*[np.empty(0, dtype=np.int64)] * 3)
+    row = state.entries.find(repairs.place)
+    there = row >= 0
+    is_orphan = np.zeros(len(state.entries), dtype=bool)
+    is_orphan[orphans] = True
+    waits = there.copy()
+    waits[there] = ~under_root(scribe, row[there], is_orphan)
+    death, which = np.unique(repairs.died * state.size + repairs.node, return_inverse=True)
+    left = np.bincount(which[waits], minlength=len(death)) > 0
+    died, node = np.divmod(death[~left], state.size)
+    state.repairs = _take(repairs, np.flatnonzero(left[which] & there))
+    return Repaired(died, node, scribe.number - died)
+
+
+def _take(rows: _Rows, index: np.ndarray) -> _Rows:
+    return type(rows)(*[getattr(rows, one.name)[index] for one in fields(rows)])
+
+
+def _and(rows: _Rows, more: _Rows) -> _Rows:
+    parts = [(getattr(rows, f.name), getattr(more, f.name)) for f in fields(rows)]
+    return type(rows)(*[np.concatenate(part).astype(part[0].dtype) for part in parts])

@@ -1,0 +1,197 @@
+"""The groups of a world between two rounds as tables of flat rows: nothing else persists.
+
+Rows name nodes and groups by their numbers, so that they can be read in any order, and in a round
+in which more nodes are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from scribe_spark.core.arrays import NONE, SortedTable, key_of
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.overlay_state import NEVER
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.state import (
+    NOTHING,
+    Addresses,
+    Children,
+    Copies,
+    DeadRoots,
+    Entries,
+    Got,
+    Kept,
+    Lacking,
+    Missing,
+    Publications,
+    Repairs,
+    Resent,
+    ScribeState,
+)
+from scribe_spark.scribe.upcalls import Application
+
+__all__ = ["from_tables", "to_tables"]
+
+#: Columns that name nodes; `root` of entries says whether a node is one.
+_NODES = frozenset({"node", "child", "parent", "creator", "root"})
+
+#: What the numbers of a key are.
+_NODE, _EDGE = ("group", "node"), ("group", "node", "child")
+
+_SORTED: dict[str, tuple[type[SortedTable], tuple[str, ...]]] = {
+    "entries": (Entries, _NODE),
+    "children": (Children, _EDGE),
+    "copies": (Copies, _NODE),
+    "addresses": (Addresses, _NODE),
+    "strangers": (SortedTable, _NODE),
+    "dead_roots": (DeadRoots, _NODE),
+    "lacking": (Lacking, _NODE),
+}
+
+_PLAIN: dict[str, type[Kept | Publications | Missing | Resent | Got]] = {
+    "kept": Kept,
+    "publications": Publications,
+    "missing": Missing,
+    "resent": Resent,
+    "got": Got,
+}
+
+_APPLICATION = "application "
+
+
+class _Names:
+    """Numbers of nodes and groups, and their places in a round."""
+
+    def __init__(self, known: Ring, groups: Groups) -> None:
+        self.size = len(known)
+        self.node = np.r_[known.node, NONE]  # what NONE indexes is NONE
+        self.position = np.full(int(known.node.max()) + 2, NONE)
+        self.position[known.node] = np.arange(len(known))
+        self.group = groups.number
+
+    def outside(self, columns: dict[str, np.ndarray]) -> pa.Table:
+        """Columns of positions and indices as a table of numbers."""
+        return pa.table({name: self._number(name, part) for name, part in columns.items()})
+
+    def _number(self, name: str, part: np.ndarray) -> np.ndarray:
+        if name == "group":
+            return self.group[part]
+        return self.node[part] if name in _NODES and part.dtype != bool else part
+
+    def inside(self, table: pa.Table) -> dict[str, np.ndarray]:
+        """The columns of a table of numbers, as positions and indices."""
+        columns = {name: table.column(name).to_numpy() for name in table.column_names}
+        return {name: self._place(name, part) for name, part in columns.items()}
+
+    def _place(self, name: str, part: np.ndarray) -> np.ndarray:
+        if name == "group":
+            return np.searchsorted(self.group, part)
+        return self.position[part] if name in _NODES and part.dtype != bool else part.copy()
+
+
+def to_tables(
+    state: ScribeState, groups: Groups, known: Ring, application: Application | None = None
+) -> dict[str, pa.Table]:
+    """All that has to be kept of the groups from round to round.
+
+    Parameters
+    ----------
+    known : Ring
+        The nodes of the round, in the order of nodeIds.
+    application : Application, optional
+        Its memory is kept, too.
+    """
+    names = _Names(known, groups)
+    tables = {}
+    for name, (_, parts) in _SORTED.items():
+        table: SortedTable = getattr(state, name)
+        columns = table.to_columns(parts, state.size)
+        columns.pop("extra", None)  # of this round alone
+        tables[name] = names.outside(columns)
+    for name in _PLAIN:
+        tables[name] = names.outside(dict(vars(getattr(state, name))))
+    repairs = state.repairs
+    group, child = np.divmod(repairs.place, state.size)
+    tables["repairs"] = names.outside(
+        {"died": repairs.died, "node": repairs.node, "group": group, "child": child}
+    )
+    came = np.flatnonzero(state.incarnation != NEVER)
+    tables["incarnations"] = names.outside({"node": came, "round": state.incarnation[came]})
+    tables["created"] = names.outside({"group": np.flatnonzero(state.created)})
+    some = np.flatnonzero(state.newest >= 0)
+    tables["newest"] = names.outside({"group": some, "publication": state.newest[some]})
+    tables["values"] = _values_table(state.values)
+    if application is not None:
+        for name, frame in application.tables().items():
+            own = {str(one): frame[one].to_numpy() for one in frame.columns}
+            tables[_APPLICATION + name] = names.outside(own)
+    return tables
+
+
+def from_tables(
+    tables: Mapping[str, pa.Table],
+    groups: Groups,
+    known: Ring,
+    application: Application | None = None,
+) -> ScribeState:
+    """What :func:`to_tables` has kept; `known` may have more nodes, rows may come in any order.
+
+    Parameters
+    ----------
+    application : Application, optional
+        One that remembers nothing yet, and takes back its memory.
+    """
+    names = _Names(known, groups)
+    state = ScribeState.empty(len(known), len(groups))
+    for name, (_, parts) in _SORTED.items():
+        columns = names.inside(tables[name])
+        if name == "entries":
+            columns["extra"] = np.full(len(columns["node"]), NOTHING)
+        getattr(state, name).take_back(columns, parts, state.size)
+    for name, kind in _PLAIN.items():
+        columns = names.inside(tables[name])
+        empty = vars(kind())
+        setattr(state, name, kind(**{one: columns[one].astype(empty[one].dtype) for one in empty}))
+    repairs = names.inside(tables["repairs"])
+    place = key_of([repairs["group"], repairs["child"]], state.size)
+    state.repairs = Repairs(repairs["died"], repairs["node"], place)
+    came = names.inside(tables["incarnations"])
+    state.incarnation[came["node"]] = came["round"]
+    state.created[names.inside(tables["created"])["group"]] = True
+    newest = names.inside(tables["newest"])
+    state.newest[newest["group"]] = newest["publication"]
+    state.values = _values(tables["values"])
+    if application is not None:
+        application.restore(
+            {
+                name.removeprefix(_APPLICATION): pd.DataFrame(names.inside(table))
+                for name, table in tables.items()
+                if name.startswith(_APPLICATION)
+            }
+        )
+    return state
+
+
+def _values_table(values: dict[int, np.ndarray]) -> pa.Table:
+    """``value, place, number``: what an application keeps in the groups' states."""
+    lengths = [len(values[value]) for value in values]
+    nothing = np.empty(0, dtype=np.int64)
+    columns: dict[str, Any] = {
+        "value": np.repeat(np.array(list(values), dtype=np.int64), lengths),
+        "place": np.concatenate([nothing, *map(np.arange, lengths)]),
+        "number": np.concatenate([nothing, *values.values()]),
+    }
+    return pa.table(columns)
+
+
+def _values(table: pa.Table) -> dict[int, np.ndarray]:
+    value, place, number = (table.column(name).to_numpy() for name in table.column_names)
+    order = np.lexsort((place, value))
+    found, first = np.unique(value[order], return_index=True)
+    parts = np.split(number[order], first[1:]) if len(found) else []
+    return dict(zip(found.tolist(), parts, strict=True))
