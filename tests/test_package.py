@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +101,17 @@ def test_what_overloaded_nodes_drop_is_known_without_the_config():
     rules = rules_of(RunConfig(shed_child="nearest").trees)
     assert (rules.group, rules.child, rules.table) == ("largest", "nearest", "remaining")
     assert b"scribe_spark.config" not in pickle.dumps(rules)
+
+
+WORDS = """leaf_set routing_table next_hop route arrival repair create join leave multicast children
+root failover heartbeat replicas upcalls reliable"""
+
+
+@pytest.mark.parametrize("word", WORDS.split())
+def test_a_word_of_the_papers_is_a_file_or_a_name(word):
+    files = list(Path(scribe_spark.__file__).parent.rglob("*.py"))
+    if word not in {file.stem for file in files}:
+        trees = [ast.parse(file.read_text()) for file in files]
+        defined = (ast.FunctionDef, ast.ClassDef)
+        names = {one.name for tree in trees for one in ast.walk(tree) if isinstance(one, defined)}
+        assert {word, word.title()} & names

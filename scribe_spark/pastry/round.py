@@ -22,7 +22,7 @@ from scribe_spark.pastry.table_repair import find_all_dead
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["RoundResult", "changed_leaf_sets", "mend", "play_round"]
+__all__ = ["RoundResult", "changed_leaf_sets", "repair", "play_round"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def play_round(
     if not state.alive.any():
         raise ImpossibleRound(number, "no node is left")
     # 2. keep-alives, detection and repair
-    mend(state, number, rules, kernel, tally)
+    repair(state, number, rules, kernel, tally)
     # 3. lookups
     if isinstance(lookups, int):
         lookups = drawn_lookups(state, lookups, number, rules.seed)
@@ -85,7 +85,9 @@ def play_round(
     return RoundResult(number, tally.by_kind(), changed, results)
 
 
-def mend(state: OverlayState, number: int, rules: WorldRules, kernel: Kernel, tally: Tally) -> None:
+def repair(
+    state: OverlayState, number: int, rules: WorldRules, kernel: Kernel, tally: Tally
+) -> None:
     """Keep-alives, detection, and repair of leaf sets and tables; writes into `state`."""
     live = state.live()
     leaves = state.states.distinct_leaves(live)

@@ -22,7 +22,7 @@ from scribe_spark.scribe.replicas import (
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 
-__all__ = ["become_root", "lost_groups", "new_leafs"]
+__all__ = ["become_root", "failover", "lost_groups", "new_leafs"]
 
 
 def new_leafs(scribe: Scribe) -> None:
@@ -45,14 +45,20 @@ def new_leafs(scribe: Scribe) -> None:
     handed = states.take(hands)
     _step_down(scribe, handed.group, handed.sender, handed.to)
     become_root(scribe, np.unique(scribe.key(handed.group, handed.to)))
-    # 2. who has a copy and is the nearest becomes the root
-    nearest = rank(scribe, *scribe.split(copies.key)) == 0
-    become_root(scribe, copies.key[nearest])
+    # 2. failover
+    failover(scribe)
     # 3. roots bring their replicas up to date
     scribe.changed = []
     replicate(scribe, scribe.state.entries.key[scribe.state.entries.root])
     # 4. who is not of the k nearest drops its copy, once that is safe
     drop_far_copies(scribe, passed_on)
+
+
+def failover(scribe: Scribe) -> None:
+    """Nodes that have a copy of a group's state and are the nearest to its key become the roots."""
+    copies = scribe.state.copies
+    nearest = rank(scribe, *scribe.split(copies.key)) == 0
+    become_root(scribe, copies.key[nearest])
 
 
 def _step_down(scribe: Scribe, group: np.ndarray, node: np.ndarray, successor: np.ndarray) -> None:

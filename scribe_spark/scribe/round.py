@@ -20,7 +20,7 @@ from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe import (
     create,
-    heartbeats,
+    heartbeat,
     join,
     leave,
     paths_to_root,
@@ -184,12 +184,12 @@ def play_round(
         raise ImpossibleRound(number, "no node is left")
     play_group_events(scribe, events, group_events)
     # 2. Pastry's detection and repair
-    pastry.mend(overlay, number, world, kernel, scribe.tally)
+    pastry.repair(overlay, number, world, kernel, scribe.tally)
     # 3. maintenance of trees
     lost, made = _maintain(scribe, group_events.create)
     # 4. publications, heartbeats
     sent = _publish(scribe, group_events.publish)
-    orphans = heartbeats.send_heartbeats(scribe)
+    orphans = heartbeat.send_heartbeats(scribe)
     if isinstance(lookups, int):
         lookups = drawn_lookups(overlay, lookups, number, world.seed)
     found = look_up(overlay, lookups, world, kernel, scribe.tally)
@@ -205,9 +205,9 @@ def _maintain(
     """Roots, soft state, suspicion, LEAVE, CREATE, JOIN; lost groups, CREATEs that succeeded."""
     root.new_leafs(scribe)
     lost = root.lost_groups(scribe)
-    heartbeats.refresh(scribe)
-    heartbeats.expire(scribe)
-    heartbeats.suspect(scribe)
+    heartbeat.refresh(scribe)
+    heartbeat.expire(scribe)
+    heartbeat.suspect(scribe)
     leave.leave_up(scribe)
     made = create.create_groups(scribe, *creates)
     join.send_joins(scribe)
