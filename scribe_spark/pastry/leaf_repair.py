@@ -13,14 +13,11 @@ import numpy as np
 
 from scribe_spark.pastry.arrivals.leaf_offers import SIDES, places_out, side_columns
 from scribe_spark.pastry.arrivals.states import NONE, States
-from scribe_spark.pastry.one_sided_leaf_sets import OneSidedLeafSets
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.pastry.traffic import both_ways
 
 __all__ = ["Lost", "detect_failures", "repair_leaf_sets"]
-
-_FEW = 8  # sides that are repaired without arrays
 
 
 @dataclass(frozen=True)
@@ -57,32 +54,35 @@ def detect_failures(state: OverlayState, number: int) -> Lost:
     return Lost(np.concatenate(nodes), np.concatenate(sides))
 
 
-def repair_leaf_sets(state: OverlayState, lost: Lost, tally: Tally) -> int:
+def repair_leaf_sets(state: OverlayState, lost: Lost, tally: Tally) -> None:
     """Repair sides until nothing changes; writes `States.leaves`.
 
     In a round every side that lost leaves asks the live leaf farthest out on it, or if there is
-    none on the other side; all answers are leaf sets from before the round, and a side whose
-    question changed nothing asks no more.
-
-    Returns
-    -------
-    int
-        Rounds of questions.
+    none the nearest node that can be found on it; all answers are leaf sets from before the round,
+    and a side whose question changed nothing asks no more.  Sides without a live leaf have a round
+    before all others, which would ask their nodes in vain (rule P21).
     """
-    node, side, rounds = lost.node, lost.side, 0
-    while len(node) > _FEW:
-        rounds += 1
-        asked, on_side = _ask(state, node, side, tally)
-        offers = _offers(state.states, node, side, asked, on_side)
-        held = _columns_of(state.states, node, side)
-        filled = _fill(state, node, side, held, offers, tally)
-        changed = (filled != held).any(axis=1)
+    node, side = lost.node, lost.side
+    alone = ~state.is_alive(_columns_of(state.states, node, side)).any(axis=1)
+    changed = _ask_once(state, node[alone], side[alone], tally)
+    node = np.r_[node[~alone], node[alone][changed]]
+    side = np.r_[side[~alone], side[alone][changed]]
+    while len(node):
+        changed = _ask_once(state, node, side, tally)
         node, side = node[changed], side[changed]
-        for one in SIDES:
-            mine = side == one
-            columns = side_columns(state.states, one)
-            state.states.leaves[node[mine], columns] = filled[changed][mine]
-    return rounds + OneSidedLeafSets(state).repair_all(node, side, tally)
+
+
+def _ask_once(state: OverlayState, node: np.ndarray, side: np.ndarray, tally: Tally) -> np.ndarray:
+    """A round of questions; return which sides it has changed: bool, shape (a,)."""
+    asked = _ask(state, node, side, tally)
+    offers = _offers(state.states, node, side, asked)
+    held = _columns_of(state.states, node, side)
+    filled = _fill(state, node, side, held, offers, tally)
+    changed = (filled != held).any(axis=1)
+    for one in SIDES:
+        mine = changed & (side == one)
+        state.states.leaves[node[mine], side_columns(state.states, one)] = filled[mine]
+    return changed
 
 
 def _columns_of(states: States, node: np.ndarray, side: np.ndarray) -> np.ndarray:
@@ -91,16 +91,12 @@ def _columns_of(states: States, node: np.ndarray, side: np.ndarray) -> np.ndarra
     return states.leaves[node[:, None], columns]
 
 
-def _ask(
-    state: OverlayState, node: np.ndarray, side: np.ndarray, tally: Tally
-) -> tuple[np.ndarray, np.ndarray]:
-    """The leaf that answers each side, :data:`NONE` if none; and whether it is of the same side.
+def _ask(state: OverlayState, node: np.ndarray, side: np.ndarray, tally: Tally) -> np.ndarray:
+    """The node that answers each side, :data:`NONE` if there is none.
 
     Questions to leaves that are dead but not detected are lost; the next farthest is asked.
     """
-    states = state.states
-    same, other = (_columns_of(states, node, which)[:, ::-1] for which in (side, 1 - side))
-    in_turn = np.concatenate([same, other], axis=1)
+    in_turn = _columns_of(state.states, node, side)[:, ::-1]
     answers = state.is_alive(in_turn)
     before = (np.cumsum(answers, axis=1) == 0) & (in_turn >= 0)
     answered = answers.any(axis=1)
@@ -113,26 +109,57 @@ def _ask(
         return np.r_[asker, node[np.nonzero(before)[0]]], np.r_[other, in_turn[before]]
 
     tally.add("repair", lost + 2 * np.count_nonzero(answered), lost, between=between)
-    return asked, first < states.half
+    for one in np.flatnonzero(~answered):
+        asked[one] = _search(state, int(node[one]), int(side[one]), tally)
+    return asked
 
 
-def _offers(
-    states: States, node: np.ndarray, side: np.ndarray, asked: np.ndarray, on_side: np.ndarray
-) -> np.ndarray:
-    """What nodes take of the leaf sets of those they asked: int32, shape (a, l), or NONE.
+def _search(state: OverlayState, node: int, side: int, tally: Tally) -> int:
+    """The live node nearest on a side without a live leaf, as far as nodes know; or NONE (P31)."""
+    states = state.states
+    silent = states.leaves[node, side_columns(states, side)]  # asked already
+    found, limit, asked = NONE, len(states.known), node
+    while asked != NONE:
+        named = np.r_[states.leaves[asked], states.cells[asked].ravel()]
+        named = np.setdiff1d(named, np.r_[silent, NONE, node])
+        out = places_out(states, np.full(len(named), node), named, side)
+        in_turn = named[np.argsort(out)][: np.count_nonzero(out < limit)]
+        answers = np.flatnonzero(state.alive[in_turn])
+        lost = in_turn[: answers[0]] if len(answers) else in_turn
+        silent, asked = np.r_[silent, lost], NONE
+        if len(answers):
+            found = asked = int(in_turn[answers[0]])
+            limit = int(places_out(states, np.array([node]), np.array([found]), side)[0])
+        _count_questions(tally, node, lost, asked)
+    return found
 
-    Of a leaf on the same side what lies beyond it on that side, or between it and the asker: the
-    rest lies on the asker's other side, and would look like its farthest leaves.
+
+def _count_questions(tally: Tally, node: int, lost: np.ndarray, answered: int) -> None:
+    """Count questions that were lost, and one that was answered, unless it is NONE."""
+    other = np.r_[lost, [answered] * (answered != NONE)]
+    pairs = np.full(len(other), node), other
+    tally.add("repair", len(other), len(lost), between=lambda: pairs)
+    if answered != NONE:
+        answer = np.array([answered]), np.array([node])
+        tally.add("repair", 1, between=lambda: answer)
+
+
+def _offers(states: States, node: np.ndarray, side: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """What nodes take of those they asked: int32, shape (a, l + 1), or NONE.
+
+    The node asked, and of its leaf set what lies beyond it on that side, or between it and the
+    asker: the rest lies on the asker's other side, and would look like its farthest leaves (P22).
     """
     leaves = states.leaves[asked].copy()
     beyond = np.arange(2 * states.half) // states.half == side[:, None]
     out = places_out(states, node[:, None], leaves, side[:, None])
     limit = places_out(states, node, asked, side)
     between = (out > 0) & (out < limit[:, None])
-    keep = beyond | between | ~on_side[:, None]
-    keep &= (leaves >= 0) & (leaves != node[:, None]) & (asked >= 0)[:, None]
+    keep = (beyond | between) & (leaves >= 0) & (leaves != node[:, None])
     leaves[~keep] = NONE
-    return leaves
+    offers = np.concatenate([leaves, asked[:, None].astype(np.int32)], axis=1)
+    offers[asked == NONE] = NONE
+    return offers
 
 
 def _fill(

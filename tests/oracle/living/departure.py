@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from .arrival import arrive, told_of_leaves
 from .leaf_exchange import exchange
-from .node_state import LARGER, SMALLER, NodeState
+from .node_state import NodeState
 from .overlay import Overlay
 
 
@@ -47,41 +47,70 @@ def detect(overlay: Overlay) -> dict[int, list[str]]:
     return lost
 
 
-def repair_leaf_sets(overlay: Overlay, lost: dict[int, list[str]]) -> int:
-    """Repair until nothing changes; the number of rounds of questions (rule P21).
+def repair_leaf_sets(overlay: Overlay, lost: dict[int, list[str]]) -> None:
+    """Repair until nothing changes (rule P21).
 
     In a round every side that lost leaves asks, all answers are leaf sets from before it, and a
-    side whose question changed nothing asks no more.
+    side whose question changed nothing asks no more.  Sides without a live leaf begin.
     """
     asking = {(node, side) for node, sides in lost.items() for side in sides}
-    rounds = 0
+    alone = {
+        (node, side)
+        for node, side in asking
+        if not overlay.alive_of(overlay.states[node].side(side))
+    }
+    asking = (asking - alone) | ask_all(overlay, alone)
     while asking:
-        rounds += 1
-        heard = {
-            (node, side): ask(overlay, overlay.states[node], side) for node, side in sorted(asking)
-        }
-        asking = {
-            (node, side)
-            for (node, side), candidates in heard.items()
-            if overlay.states[node].fill(side, candidates, overlay.idents)
-        }
-    return rounds
+        asking = ask_all(overlay, asking)
+
+
+def ask_all(overlay: Overlay, asking: set[tuple[int, str]]) -> set[tuple[int, str]]:
+    """A round of questions; the sides that it has changed."""
+    heard = {
+        (node, side): ask(overlay, overlay.states[node], side) for node, side in sorted(asking)
+    }
+    return {
+        (node, side)
+        for (node, side), candidates in heard.items()
+        if overlay.states[node].fill(side, candidates, overlay.idents)
+    }
 
 
 def ask(overlay: Overlay, state: NodeState, side: str) -> list[int]:
-    """Live candidates for a side from the live leaf farthest out on it, or on the other side."""
-    other = SMALLER if side == LARGER else LARGER
-    for asked_side in (side, other):
-        for leaf in reversed(state.side(asked_side)):
-            if not overlay.send("repair", state.node, leaf):
-                continue  # not detected yet: the next farthest
+    """Live candidates for a side: from its live leaf farthest out, or from the node next to it."""
+    for leaf in reversed(state.side(side)):
+        if overlay.send("repair", state.node, leaf):
             overlay.note("repair", leaf, state.node)  # the answer
-            if asked_side == side:
-                answer = beyond(overlay, state, side, overlay.states[leaf])
-            else:
-                answer = overlay.states[leaf].leaves()
-            return checked(overlay, state, side, answer)
-    return []
+            return checked(overlay, state, side, beyond(overlay, state, side, overlay.states[leaf]))
+        # not detected yet: the next farthest
+    nearest = search(overlay, state, side)
+    if nearest is None:
+        return []
+    offered = {nearest.node} | beyond(overlay, state, side, nearest)
+    return checked(overlay, state, side, offered)
+
+
+def search(overlay: Overlay, state: NodeState, side: str) -> NodeState | None:
+    """The live node nearest on a side that has no live leaf, as far as nodes know it (rule P31)."""
+
+    def out(node: int) -> int:
+        return state.order(side, overlay.idents[node])
+
+    silent = set(state.side(side))  # asked already
+    found, asked = None, state
+    while asked is not None:
+        known = asked.leaves() | asked.entries()
+        named = known - silent - {state.node}
+        if found is not None:
+            named = {node for node in named if out(node) < out(found.node)}
+        asked = None
+        for node in sorted(named, key=out):
+            if overlay.send("repair", state.node, node):
+                overlay.note("repair", node, state.node)  # the answer
+                found = asked = overlay.states[node]
+                break
+            silent.add(node)
+    return found
 
 
 def beyond(overlay: Overlay, state: NodeState, side: str, asked: NodeState) -> set[int]:
