@@ -77,6 +77,13 @@ LOOKUPS = _schema(
     **dict.fromkeys(("hops", "lost"), _LONG),
 )
 
+#: The leaf sets of a world: a leaf's place on its side, 1, 2, ... for larger nodeIds (clockwise),
+#: -1, -2, ... for smaller ones.
+LEAF_SETS = _schema(node=_LONG, leaf=_LONG, place=_INT)
+
+#: The messages of a round, those that met a dead node among them.
+MESSAGES = _schema(kind=_STRING, sender=_LONG, receiver=_LONG)
+
 #: The nodes of a world between two rounds: whether each is alive, the round of its death (-1:
 #: none), after how many rounds that is known, and what it knows or knew: its leaf set (larger
 #: leaves, then smaller ones, nearest first), the filled cells of its routing table (row * 2**b +

@@ -20,6 +20,7 @@ from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.table_maintenance import maintain_tables
 from scribe_spark.pastry.table_repair import find_all_dead
 from scribe_spark.pastry.tally import Tally
+from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["RoundResult", "changed_leaf_sets", "repair", "play_round"]
@@ -52,6 +53,7 @@ def play_round(
     lookups: Lookups | int,
     rules: WorldRules,
     kernel: Kernel,
+    traffic: Traffic | None = None,
 ) -> RoundResult:
     """Play one round; writes into `state`.
 
@@ -63,13 +65,15 @@ def play_round(
         From nodes that are alive after the events; or how many are to be drawn.
     kernel : Kernel
         Of the underlay.
+    traffic : Traffic, optional
+        Where senders and receivers of all messages are remembered.
 
     Raises
     ------
     ImpossibleRound
         For an event that cannot be, or if no node is left.
     """
-    tally = Tally()
+    tally = Tally(traffic=traffic)
     leaves, was_alive = state.states.leaves.copy(), state.alive.copy()
     # 1. events
     play_events(state, number, events, rules, kernel, tally)

@@ -151,6 +151,7 @@ class LiveGroups:
         lookups: int,
         rules: WorldRules,
         kernel: Kernel,
+        traffic: Traffic | None = None,
     ) -> GroupRound:
         """Play a round of Pastry and Scribe; writes into `overlay` and `held`.
 
@@ -158,6 +159,9 @@ class LiveGroups:
         ----------
         events : mapping of str to ndarray
             ``node, event, group``: all events of the round; `group` is of events of groups.
+        traffic : Traffic, optional
+            Where senders and receivers of all messages are remembered; without it they are in
+            rounds in which link stress is measured.
 
         Raises
         ------
@@ -167,7 +171,8 @@ class LiveGroups:
         known, groups, state = overlay.states.known, held.groups, held.state
         _refuse_unknown(number, events, known, groups)
         of_nodes, of_groups = _split(events, known, groups)
-        traffic = Traffic() if self.link_stress.is_measured(number) else None
+        measured = self.link_stress.is_measured(number)
+        traffic = Traffic() if measured and traffic is None else traffic
         watched = np.searchsorted(groups.number, self.watched).tolist()
         before = {group: tree_of(state, group) for group in watched}
         of_overlay, result = play_round(
@@ -176,7 +181,7 @@ class LiveGroups:
             self.multicasts.lan_us if self.multicasts.of_ways else None,
         )
         measures = group_measures(state, result, self.rules.remover is not None)
-        if traffic is not None:
+        if measured and traffic is not None:
             measures |= self.link_stress.measures(traffic, overlay, kernel)
         measures |= self.multicasts.measures(state, result, overlay, kernel)
         due = [result.publications]

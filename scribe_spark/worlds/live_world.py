@@ -17,6 +17,7 @@ from scribe_spark.pastry.node_rows import from_rows, to_rows
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.round import RoundResult, play_round
 from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.live_groups import LiveGroups, PlayedGroups
 from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures
@@ -99,13 +100,21 @@ class Protocols:
             tables |= self.groups.pack(world.groups, world.overlay.states.known)
         return tables
 
-    def play(self, world: LiveWorld, number: int, events: Mapping[str, np.ndarray]) -> PlayedRound:
+    def play(
+        self,
+        world: LiveWorld,
+        number: int,
+        events: Mapping[str, np.ndarray],
+        traffic: Traffic | None = None,
+    ) -> PlayedRound:
         """Play a round; writes into `world`.
 
         Parameters
         ----------
         events : mapping of str to ndarray
             ``node, event, group``: all events of the round; `group` is -1 for events of nodes.
+        traffic : Traffic, optional
+            Where senders and receivers of all messages are remembered.
 
         Raises
         ------
@@ -117,10 +126,10 @@ class Protocols:
         of_groups = None
         if self.groups is None or world.groups is None:
             of_nodes = Events.of(known, events["node"], events["event"])
-            result = play_round(overlay, number, of_nodes, self.lookups, rules, kernel)
+            result = play_round(overlay, number, of_nodes, self.lookups, rules, kernel, traffic)
         else:
             of_groups = self.groups.play(
-                overlay, world.groups, number, events, self.lookups, rules, kernel
+                overlay, world.groups, number, events, self.lookups, rules, kernel, traffic
             )
             result = of_groups.overlay
         measures = round_measures(overlay, result, rules.seed, kernel)

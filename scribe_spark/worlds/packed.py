@@ -6,7 +6,7 @@ be converted number by number, twice, on its way between Spark and Python; as by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -48,7 +48,11 @@ def unpack(packed: pa.Table) -> dict[str, pa.Table]:
 
 
 def unpacked(
-    state: DataFrame, name: str, schema: StructType, called: Mapping[str, str] | None = None
+    state: DataFrame,
+    name: str,
+    schema: StructType,
+    called: Mapping[str, str] | None = None,
+    rows_of: Callable[[pa.Table], pa.Table] | None = None,
 ) -> DataFrame:
     """Some columns of one of the packed tables, as rows; lazy.
 
@@ -58,6 +62,8 @@ def unpacked(
         `schemas.PACKED`.
     called : mapping of str to str, optional
         Column of `schema` -> its name in the packed table, where that is another.
+    rows_of : callable, optional
+        Makes the rows of parts of the table.
     """
     wanted = [(called or {}).get(column, column) for column in schema.names]
 
@@ -65,6 +71,7 @@ def unpacked(
         for batch in batches:
             for row in range(batch.num_rows):
                 table = unpack(pa.Table.from_batches([batch.slice(row, 1)]))[name]
+                table = rows_of(table) if rows_of else table
                 yield from table.select(wanted).rename_columns(schema.names).to_batches()
 
     return state.where(F.col("name") == name).mapInArrow(run, schema)

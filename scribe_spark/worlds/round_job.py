@@ -25,6 +25,7 @@ from scribe_spark.pastry.lookups import LookupResults, Lookups, try_routes
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.runtime.task_reports import Address, Reporter
 from scribe_spark.underlay.protocol import Kernel, Underlay
@@ -36,6 +37,7 @@ from scribe_spark.worlds.world_rows import (
     EVENT,
     LOOKUPS,
     MEASURE,
+    MESSAGES,
     MULTICASTS,
     NEW_LEAFS,
     OF_GROUPS,
@@ -60,6 +62,7 @@ def played(
     seconds: float,
     protocols: Protocols,
     report_to: Address | None = None,
+    messages: bool = False,
 ) -> DataFrame:
     """Everything after some rounds: :data:`WORLD_ROWS`, in one partition; lazy.
 
@@ -76,6 +79,8 @@ def played(
         No further round begins when the task is older than this.
     report_to : Address, optional
         Where each round is reported as it ends: ``round, seconds, measures``.
+    messages : bool
+        Keep the messages of the last round.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,7 +89,7 @@ def played(
             reporter = Reporter(report_to)
             if report_to is not None and not reporter.is_heard:
                 limit = min(seconds, UNHEARD)
-            for table in _play(rows, rounds, limit, protocols, reporter):
+            for table in _play(rows, rounds, limit, protocols, reporter, messages):
                 yield from table.to_batches(BATCH)
             reporter.close()
 
@@ -94,7 +99,12 @@ def played(
 
 
 def _play(
-    rows: pa.Table, rounds: range, seconds: float, protocols: Protocols, reporter: Reporter
+    rows: pa.Table,
+    rounds: range,
+    seconds: float,
+    protocols: Protocols,
+    reporter: Reporter,
+    messages: bool,
 ) -> Iterator[pa.Table]:
     """Unpack the state, play rounds until time is up, pack it again."""
     started = before = time.monotonic()
@@ -102,8 +112,9 @@ def _play(
     packed, events = rows.filter(pa.array(what == STATE)), _Events(rows, what == EVENT)
     world = protocols.unpack(unpack(packed))
     for number in rounds:
+        traffic = Traffic() if messages else None
         try:
-            done = protocols.play(world, number, events.of(number))
+            done = protocols.play(world, number, events.of(number), traffic)
         except ImpossibleRound as impossible:
             if number == rounds[0]:
                 yield as_table(REFUSED, {"name": pa.array([impossible.what])}, number)
@@ -111,7 +122,8 @@ def _play(
             # some of the round may have been played: the rounds before it once more
             world = protocols.unpack(unpack(packed))
             for earlier in range(rounds[0], number):
-                done = protocols.play(world, earlier, events.of(earlier))
+                traffic = Traffic() if messages else None
+                done = protocols.play(world, earlier, events.of(earlier), traffic)
             break
         now = time.monotonic()
         took, before = now - before, now
@@ -122,6 +134,9 @@ def _play(
             break
     if multicasts := done.multicasts():
         yield as_table(MULTICASTS, pack(multicasts))
+    if traffic is not None:
+        sent = _messages(traffic, world.overlay.states.known.node)
+        yield as_table(MESSAGES, pack({"messages": sent}))
     yield as_table(STATE, pack(protocols.pack(world)))
 
 
@@ -221,6 +236,17 @@ def _results(
         yield as_table(OF_GROUPS, pack(done.of_groups), number)
     yield as_table(LOOKUPS, _lookup_columns(result.lookups, node), number)
     yield as_table(NEW_LEAFS, {"node": pa.array(node[result.new_leafs])}, number)
+
+
+def _messages(traffic: Traffic, number: np.ndarray) -> pa.Table:
+    """`schemas.MESSAGES`; `number` has the nodes' numbers by position."""
+    none = np.empty(0, dtype=np.int64)
+    columns: list[tuple[np.ndarray, ...]] = [(none.astype(str), none, none)]
+    for kind in traffic.kinds():
+        sender, to = traffic.between([kind])
+        columns.append((np.full(len(sender), kind), number[sender], number[to]))
+    arrays = [pa.array(np.concatenate(parts)) for parts in zip(*columns, strict=True)]
+    return pa.Table.from_arrays(arrays, names=schemas.MESSAGES.names)
 
 
 def _lookup_columns(found: LookupResults, number: np.ndarray) -> dict[str, pa.Array]:

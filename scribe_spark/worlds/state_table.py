@@ -7,11 +7,11 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import offsets_of
+from scribe_spark.core.arrays import offsets_of, row_numbers
 from scribe_spark.pastry.node_rows import NodeRows
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["NODES", "read_state", "state_table"]
+__all__ = ["NODES", "leaf_sets", "read_state", "routing_table", "state_table"]
 
 #: Its name among the tables of a world's state.
 NODES = "nodes"
@@ -57,6 +57,28 @@ def read_state(table: pa.Table, leaf_set: int, kernel: Kernel) -> NodeRows:
         cell,
         entry,
     )
+
+
+def leaf_sets(table: pa.Table) -> pa.Table:
+    """Rows of `schemas.LEAF_SETS`, of a table that :func:`state_table` made."""
+    leaves, offsets = _from_bytes(table.column("leaves"))
+    half = int(np.diff(offsets).max(initial=0)) // 2
+    node = table.column("node").to_numpy()[row_numbers(offsets)]
+    one = np.arange(1, half + 1, dtype=np.int32)
+    place = np.tile(np.r_[one, -one], len(table))
+    there = leaves >= 0
+    columns = [node[there], leaves[there].astype(np.int64), place[there]]
+    return pa.Table.from_arrays(list(map(pa.array, columns)), names=schemas.LEAF_SETS.names)
+
+
+def routing_table(table: pa.Table, b: int) -> pa.Table:
+    """Rows of `schemas.ROUTING_TABLE`, of a table that :func:`state_table` made."""
+    cell, offsets = _from_bytes(table.column("cells"))
+    entry, _ = _from_bytes(table.column("entries"))
+    node = table.column("node").to_numpy()[row_numbers(offsets)]
+    row, column = np.divmod(cell, np.int32(2**b))
+    columns = [node, row, column, entry.astype(np.int64)]
+    return pa.Table.from_arrays(list(map(pa.array, columns)), names=schemas.ROUTING_TABLE.names)
 
 
 def _as_bytes(values: np.ndarray, offsets: np.ndarray) -> pa.Array:

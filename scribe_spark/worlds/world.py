@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -29,10 +30,11 @@ from scribe_spark.worlds.operations import Operations
 from scribe_spark.worlds.packed import unpack, unpacked
 from scribe_spark.worlds.round_job import UNHEARD, live_overlay, played, routed
 from scribe_spark.worlds.starts import arrived_start, perfect_tables
-from scribe_spark.worlds.state_table import NODES
+from scribe_spark.worlds.state_table import NODES, leaf_sets, routing_table
 from scribe_spark.worlds.world_rows import (
     LOOKUPS,
     MEASURE,
+    MESSAGES,
     MULTICASTS,
     NEW_LEAFS,
     OF_GROUPS,
@@ -117,6 +119,7 @@ class World:
         self.publications = self.watched_trees = pd.DataFrame()
         self.scribe = Operations()
         self._rows: DataFrame | None = None
+        self._keeps_messages = False
         self._state, self._events = state, events
         self._underlay = underlay
         self._protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups)
@@ -152,10 +155,15 @@ class World:
             state, _ = materialise(begin(nodes, initial, rules, underlay.kernel))
         return cls(state, events, underlay, rules, lookups, live_tree=live_tree, groups=groups)
 
-    def step(self) -> dict[str, float]:
+    def step(self, *, messages: bool = False) -> dict[str, float]:
         """Play a round; its measures by name.
 
         See :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.live_tree`.
+
+        Parameters
+        ----------
+        messages : bool
+            Keep the round's messages, for :attr:`messages`.
 
         Raises
         ------
@@ -163,7 +171,7 @@ class World:
             The round has an event that cannot be, or leaves no node; the world stays as it was.
         """
         number = self.number
-        return self._play(range(number, number + 1), 0.0)[number].measures
+        return self._play(range(number, number + 1), 0.0, messages=messages)[number].measures
 
     def play(
         self, until: int, seconds: float, tell: Callable[[int, Played], None] | None = None
@@ -208,7 +216,12 @@ class World:
         return done
 
     def _play(
-        self, rounds: range, seconds: float, report_to: Address | None = None
+        self,
+        rounds: range,
+        seconds: float,
+        report_to: Address | None = None,
+        *,
+        messages: bool = False,
     ) -> dict[int, Played]:
         # DECIMALs: whole numbers are written into generated code, which would be new in each job
         first, last = (F.lit(Decimal(number)) for number in (rounds[0], rounds[-1]))
@@ -217,7 +230,7 @@ class World:
         context = self._events.sparkSession.sparkContext
         with describe_jobs(context, f"world rounds from {rounds[0]}"):
             rows, _ = materialise(
-                played(self._state, events, rounds, seconds, self._protocols, report_to)
+                played(self._state, events, rounds, seconds, self._protocols, report_to, messages)
             )
             told = rows.where(F.col("what").isin(*_TOLD))
             results = told.select("what", "round", "value", *schemas.PACKED.names).toArrow()
@@ -228,6 +241,7 @@ class World:
             raise InputError("round", rounds[0], f"cannot be played: {why}")
         self.release()
         self._rows, self._state = rows, _of(rows, STATE, schemas.PACKED.names)
+        self._keeps_messages = messages
         done = {row["round"]: Played({}, row["value"]) for row in by_what[SECONDS].to_pylist()}
         for row in by_what[MEASURE].to_pylist():
             done[row["round"]].measures[row["name"]] = row["value"]
@@ -247,6 +261,26 @@ class World:
     def state(self) -> DataFrame:
         """`schemas.WORLD_STATE`: every node that is or was there, or may arrive."""
         return unpacked(self._state, NODES, schemas.WORLD_STATE)
+
+    @property
+    def leaf_sets(self) -> DataFrame:
+        """`schemas.LEAF_SETS` of all nodes; those of dead nodes are as they were last."""
+        return unpacked(self._state, NODES, schemas.LEAF_SETS, rows_of=leaf_sets)
+
+    @property
+    def routing_table(self) -> DataFrame:
+        """`schemas.ROUTING_TABLE`: the filled cells of all nodes' tables; entries may be dead."""
+        rows_of = partial(routing_table, b=self._protocols.rules.b)
+        return unpacked(self._state, NODES, schemas.ROUTING_TABLE, rows_of=rows_of)
+
+    @property
+    def messages(self) -> DataFrame:
+        """`schemas.MESSAGES` of the last round, if :meth:`step` was to keep them."""
+        if self._rows is None or not self._keeps_messages:
+            raise ValueError("the last round has not kept its messages: step(messages=True)")
+        return unpacked(
+            _of(self._rows, MESSAGES, schemas.PACKED.names), "messages", schemas.MESSAGES
+        )
 
     @property
     def memberships(self) -> DataFrame:

@@ -22,6 +22,7 @@ __all__ = [
     "EVENT",
     "LOOKUPS",
     "MEASURE",
+    "MESSAGES",
     "MULTICASTS",
     "NEW_LEAFS",
     "OF_GROUPS",
@@ -48,7 +49,9 @@ WORLD_ROWS = StructType(
 )
 
 #: Values of the column ``what`` of :data:`WORLD_ROWS`.
-STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT, REFUSED, OF_GROUPS, SECONDS, MULTICASTS = range(9)
+STATE, MEASURE, LOOKUPS, NEW_LEAFS, EVENT, REFUSED, OF_GROUPS, SECONDS, MULTICASTS, MESSAGES = (
+    range(10)
+)
 
 #: Rows of a batch.
 BATCH = 10_000

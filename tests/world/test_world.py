@@ -22,6 +22,7 @@ from scribe_spark.experiments.world_setup import rules_of
 from scribe_spark.overlay import Application
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.node_rows import from_rows, to_rows
+from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
 from scribe_spark.pastry.round import play_round
 from scribe_spark.scribe import build_trees
@@ -53,6 +54,39 @@ def ring_of(simulation) -> Ring:
     return Ring(*halves, rows["node"].to_numpy(), index).in_order()
 
 
+def count_by_kind(world):
+    nodes = {row["node"] for row in world.state.select("node").collect()}
+    ends = world.messages.select(F.explode(F.array("sender", "receiver")).alias("node"))
+    assert {row["node"] for row in ends.collect()} <= nodes
+    return world.messages.groupBy("kind").count()
+
+
+def tables_of(world) -> tuple[set, set]:
+    """Leaf sets and routing tables, as rows of Spark's."""
+    return set(map(tuple, world.leaf_sets.collect())), set(
+        map(tuple, world.routing_table.collect())
+    )
+
+
+def typed_tables(state: OverlayState) -> tuple[set, set]:
+    """The same of the arrays, one by one."""
+    number, half = state.states.known.node.tolist(), state.states.half
+    leaves = {
+        (number[at], number[leaf], column + 1 if column < half else half - 1 - column)
+        for at, row in enumerate(state.states.leaves.tolist())
+        for column, leaf in enumerate(row)
+        if leaf >= 0
+    }
+    cells = {
+        (number[at], row, column, number[entry])
+        for at, table in enumerate(state.states.cells.tolist())
+        for row, entries in enumerate(table)
+        for column, entry in enumerate(entries)
+        if entry >= 0
+    }
+    return leaves, cells
+
+
 def test_rounds_are_what_the_kernels_make_of_them(simulation):
     kernel, rules = simulation.underlay.kernel, rules_of(CONFIG)
     known = ring_of(simulation)
@@ -69,10 +103,16 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             )
             result = play_round(state, number, happening, CONFIG.world.lookups, rules, kernel)
             measured = round_measures(state, result, rules.seed, kernel)
-            assert world.step() == measured
+            assert world.step(messages=number == 2) == measured
+            if number == 2:
+                kinds = {row["kind"]: row["count"] for row in count_by_kind(world).collect()}
+                assert kinds == {
+                    kind: n for kind, n in result.messages.items() if "lost" not in kind
+                }
             found = from_rows(read_state(world.state.toArrow(), rules.leaf_set, kernel), rules.b)
             for name in ("leaves", "cells"):
                 assert (getattr(found.states, name) == getattr(state.states, name)).all()
+            assert tables_of(world) == typed_tables(state)
             assert (found.alive == state.alive).all()
             assert (found.died == state.died).all()
             changed = {row["node"] for row in world.new_leafs.collect()}
