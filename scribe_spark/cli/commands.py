@@ -135,9 +135,10 @@ def _verify(place: str | None = None, **given: Any) -> None:
         raise InputError("argument", place, "is not expected beside --out; give one of them")
     execution = Execution(**{"out": RUN_OUT if place is None else place} | flags)
     out = execution.out
-    if is_local(out) and "master" in flags:
-        remedy = "is for an OUT that is not on this machine; leave it out"
-        raise InputError("master", execution.master, remedy)
+    for name in {"master", "remote"} & flags.keys() if is_local(out) else ():
+        raise InputError(
+            name, flags[name], "is for an OUT that is not on this machine; leave it out"
+        )
     from scribe_spark import experiments
 
     experiments.check_verify(out)
@@ -258,7 +259,7 @@ report = Command(
     callback=_report,
     params=[
         Flag(["--out"], type=TEXT, help=f"Folder of a run  [default: {RUN_OUT}]"),
-        *options([EXECUTION_FIELDS["master"]]),
+        *options([EXECUTION_FIELDS["master"], EXECUTION_FIELDS["remote"]]),
     ],
     help="Draw report.html and the figures again, from the tables of a run.",
     epilog=_examples("report --out out/small"),
@@ -276,7 +277,7 @@ verify = Command(
     params=[
         click.Argument(["place"], type=TEXT, metavar="OUT", required=False),
         Flag(["--out"], type=TEXT, help=f"The same as OUT  [default: {RUN_OUT}]"),
-        *options([EXECUTION_FIELDS["master"]]),
+        *options([EXECUTION_FIELDS["master"], EXECUTION_FIELDS["remote"]]),
     ],
     help="Verify that all tables and texts in OUT are as they were written, whatever OUT holds: a "
     "run, a sweep, a world, the whole paper, or experiments on the reference tree. A line for each "

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from scribe_spark.cli.sessions import check_where
 from scribe_spark.config import Execution
 from scribe_spark.core.paths import (
     exists,
@@ -47,6 +48,7 @@ def check_paths(configs: Iterable[Any], execution: Execution) -> None:
     InputError
     """
     check_master(execution.master)
+    check_where(execution)
     there = _check_out(execution)
     for field, path in {(n, v): None for config in configs for n, v in _inputs(config.flat())}:
         if is_local(path):

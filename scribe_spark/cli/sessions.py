@@ -8,10 +8,12 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from scribe_spark.config import Execution
+from scribe_spark.errors import InputError
 from scribe_spark.runtime.interrupts import deferred, in_thread, interruptible
 from scribe_spark.runtime.java import check_java
+from scribe_spark.runtime.remote import check_remote, is_own
 
-__all__ = ["open_session"]
+__all__ = ["check_where", "open_session"]
 
 
 @contextmanager
@@ -25,21 +27,39 @@ def open_session(execution: Execution, nodes: int, estimated_work: int) -> Itera
     estimated_work : int
         What that costs, roughly.
     """
+    check_where(execution)
     # loaded here, where Ctrl-C ends the process at once
     from scribe_spark.runtime.session import session
+    from scribe_spark.runtime.sessions import abilities
 
     spark = in_thread(_checked, session, execution, nodes, estimated_work)
     try:
-        with interruptible(spark):
+        with interruptible(abilities(spark).cancel_all):
             yield spark
     finally:
         with deferred():
             _end(spark)
 
 
+def check_where(execution: Execution) -> None:
+    """Refuse what is no Spark Connect server, and a scratch folder that nobody would use.
+
+    Raises
+    ------
+    InputError
+    """
+    if execution.remote is not None:
+        check_remote(execution.remote)
+    elif execution.scratch is not None:
+        remedy = "is for tables that a Spark Connect server does not keep; give --remote, too"
+        raise InputError("scratch", execution.scratch, remedy)
+
+
 def _checked(make: Callable[..., Any], *given: Any) -> Any:
     """Return what `make` makes, called only where Java is as Spark needs it."""
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has started the JVM
+    execution: Execution = given[0]
+    elsewhere = execution.remote is not None and not is_own(execution.remote)
+    if not elsewhere and "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit's JVM runs
         check_java()
     return make(*given)
 

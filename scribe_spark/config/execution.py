@@ -25,6 +25,15 @@ class Execution(Section):
 
     out: Text = Field(description="Folder or URL that Spark can write")
     master: Text = Field(default="local[*]", description="Spark master")
+    remote: Text | None = Field(
+        default=None,
+        description="Spark Connect server instead of a master: sc://HOST:15002, or local[2] for "
+        "one of this machine",
+    )
+    scratch: Text | None = Field(
+        default=None,
+        description="Folder or URL for tables that a Spark Connect server does not keep",
+    )
     partitions: int | None = Field(
         default=None,
         ge=1,
@@ -40,4 +49,6 @@ class Execution(Section):
     def _one_of_both(self) -> Execution:
         if self.resume and self.overwrite:
             raise InputError("overwrite", True, "use either --resume or --overwrite, not both")
+        if self.remote is not None and self.master != type(self).model_fields["master"].default:
+            raise InputError("master", self.master, "use either --master or --remote, not both")
         return self

@@ -33,9 +33,9 @@ from pyspark.sql.types import (
 from scribe_spark.engine.packing import Columns, count_rows, pack, unpack
 from scribe_spark.engine.program import Program, Tables, check_buckets, deliver, merge_inbox
 from scribe_spark.progress import Progress, Silent
-from scribe_spark.runtime.blocks import describe_jobs, materialise_and_read, release
-from scribe_spark.runtime.master import is_local_master
+from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
+from scribe_spark.runtime.sessions import abilities, describe_jobs
 from scribe_spark.runtime.tricks import enabled
 
 __all__ = ["CONSTANT", "ROWS", "BucketTables", "Layout", "pack_row", "read_rows"]
@@ -76,7 +76,7 @@ class Layout:
         self.spark, self.buckets = spark, buckets
         self.partitions = min(partitions, buckets)
         self.folder: str | None = None
-        if enabled("mapped_tables") and is_local_master(str(spark.sparkContext.master)):
+        if enabled("mapped_tables") and abilities(spark).shares_disk:
             self.folder = str(scratch_folder())
 
     def place(self, frame: DataFrame) -> DataFrame:
@@ -127,7 +127,7 @@ class BucketTables:
             for constant in self._constant:
                 rows = rows.unionByName(constant)
             step = _superstep(program, superstep, self.layout.folder)
-            with describe_jobs(self.layout.spark.sparkContext, f"{name} superstep {superstep}"):
+            with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
                 listed = self._replace(self.layout.place(rows).mapInArrow(step, ROWS))
             is_table = listed.column("table").to_numpy(zero_copy_only=False)
             counts.append(int(listed.column("rows").to_numpy()[~is_table].sum()))

@@ -17,6 +17,7 @@ from scribe_spark.config import Execution, RunConfig
 from scribe_spark.config.execution import PHASES
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.runtime.jvm import java_version
+from scribe_spark.runtime.sessions import abilities
 from scribe_spark.topology import is_path
 
 __all__ = [
@@ -66,7 +67,7 @@ def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
     return {
         "execution": {
             "out": execution.out,
-            "master": spark.sparkContext.master,
+            "master": abilities(spark).master,
             "partitions": execution.partitions,
         },
         "versions": {

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 
 from pyspark.sql import DataFrame
 
-from scribe_spark.runtime.blocks import materialise, release
+from scribe_spark.runtime.blocks import materialise, persist, release
 
 __all__ = ["Scope", "stage"]
 
@@ -47,8 +47,8 @@ class Scope:
 
     def persist(self, frame: DataFrame) -> DataFrame:
         """Persist a DataFrame until the scope is closed."""
-        persisted = frame.persist()
-        self._releases.callback(persisted.unpersist)
+        persisted, free = persist(frame)
+        self._releases.callback(free)
         return persisted
 
     def materialise(self, frame: DataFrame) -> DataFrame:

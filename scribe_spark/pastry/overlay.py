@@ -29,6 +29,7 @@ from scribe_spark.pastry.prefix_summaries import bucket_digits
 from scribe_spark.pastry.routing_table import routing_table, table_entries
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.graph_frame import GraphTables
+from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["PastryNextHop", "PastryOverlay"]
@@ -165,5 +166,5 @@ class PastryOverlay(Overlay, GraphTables):
 
 
 def _digits(nodes: DataFrame, underlay: Underlay, b: int) -> int:
-    cores = nodes.sparkSession.sparkContext.defaultParallelism
+    cores = parallelism(nodes.sparkSession)
     return bucket_digits(b, nodes.count(), len(underlay.routers), cores)

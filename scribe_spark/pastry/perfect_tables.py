@@ -31,6 +31,7 @@ from scribe_spark.pastry.prefix_summaries import (
     Summaries,
     summarise_bucket,
 )
+from scribe_spark.runtime.distribute import share
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
 __all__ = ["known_of_bucket", "leaf_sets", "perfect_tables", "prefixes"]
@@ -52,7 +53,6 @@ def perfect_tables(
     """
     facts, bounds, kernel, routers = ring.facts, ring.bounds, underlay.kernel, len(underlay.routers)
     folder, bits = ring.layout.folder, b * digits
-    spark = ring.layout.spark
 
     # 1. the summary of each prefix, gathered and handed to all
     def summaries(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -63,7 +63,7 @@ def perfect_tables(
                     yield summarise_bucket(prefix, first, part, kernel, routers, digits > 1)
 
     gathered = ring.each_bucket().mapInArrow(summaries, BUCKET_SUMMARY).toArrow().to_pylist()
-    shared = spark.sparkContext.broadcast(Summaries.of(gathered, routers, b, digits))
+    shared = share(ring.layout.spark, Summaries.of(gathered, routers, b, digits))
 
     # 2. what the nodes of each bucket know
     def known(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

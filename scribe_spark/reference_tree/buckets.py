@@ -23,6 +23,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import read_partition
+from scribe_spark.runtime.sessions import parallelism
 
 __all__ = [
     "Buckets",
@@ -78,7 +79,7 @@ def bucket_of_key(tree: ReferenceTree, bits: int, key: Numbers) -> np.ndarray:
 def in_buckets(nodes: DataFrame, tree: ReferenceTree, bits: int) -> DataFrame:
     """``bucket, node, id_hi, id_lo``, partitioned by bucket."""
     rows = nodes.select(bucket_column(tree, bits, "id").alias("bucket"), "node", "id_hi", "id_lo")
-    tasks = min(2**bits, max(64, 4 * nodes.sparkSession.sparkContext.defaultParallelism))
+    tasks = min(2**bits, max(64, 4 * parallelism(nodes.sparkSession)))
     return rows.repartitionById(tasks, F.pmod("bucket", F.lit(tasks)).cast("int"))
 
 

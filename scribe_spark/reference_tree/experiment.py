@@ -22,6 +22,7 @@ from scribe_spark.reference_tree.rings import CHORD, check_assignment
 from scribe_spark.reference_tree.rows import schema
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import read_partition
+from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.schemas import local_table
 
 __all__ = ["MEASURED", "Experiment", "event_measures"]
@@ -110,7 +111,7 @@ def event_measures(spark: SparkSession, experiment: Experiment) -> DataFrame:
             yield _measured(tree, experiment, **block)
 
     tasks = local_table(spark, blocks, _TASK).repartitionByRange(
-        min(len(blocks), 16 * spark.sparkContext.defaultParallelism), F.desc("hosts"), "first"
+        min(len(blocks), 16 * parallelism(spark)), F.desc("hosts"), "first"
     )
     found = tasks.mapInArrow(run, MEASURED)
     keys = ["hosts", "event", "measure", "value"]

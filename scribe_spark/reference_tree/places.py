@@ -22,7 +22,8 @@ from scribe_spark.reference_tree.bucket_steps import (
 from scribe_spark.reference_tree.rings import CHORD
 from scribe_spark.reference_tree.rows import COUNTS, PLACES
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.runtime.blocks import describe_jobs, materialise, release
+from scribe_spark.runtime.blocks import materialise, release
+from scribe_spark.runtime.sessions import describe_jobs
 
 __all__ = ["places", "put_together"]
 
@@ -67,8 +68,8 @@ def places(
         A parameter out of range, no hosts, more hosts than keys, ids that are equal or too large.
     """
     tree = ReferenceTree(bits, children)
-    context = nodes.sparkSession.sparkContext
-    with describe_jobs(context, "reference tree: keysets"):
+    spark = nodes.sparkSession
+    with describe_jobs(spark, "reference tree: keysets"):
         cut, hosts = cut_ring(nodes, tree, assignment, buckets)
         # 1. keysets, and the searches as far as they go in the bucket of the host's id
         found, _ = materialise(each_bucket(hosts, cut))
@@ -80,7 +81,7 @@ def places(
     if late is not None:
         pieces = first.where("NOT ended").unionByName(late)
         complete = complete.unionByName(put_together(pieces))
-    with describe_jobs(context, "reference tree: places"):
+    with describe_jobs(spark, "reference tree: places"):
         result, _ = materialise(complete)
     finished.release()
     release(found)

@@ -26,7 +26,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.core.row_hash import hash_rows
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.runtime.master import is_local_master
+from scribe_spark.runtime.sessions import abilities
 from scribe_spark.runtime.tricks import enabled
 
 __all__ = ["can_write", "shares_disk", "write_parquet"]
@@ -46,8 +46,8 @@ def can_write(table: Batches, spark: SparkSession, url: str) -> bool:
 
 def shares_disk(spark: SparkSession, url: str) -> bool:
     """Whether a location is on a disk that the driver shares with all tasks, and may be used so."""
-    here = url.startswith("file://") and is_local_master(str(spark.sparkContext.master))
-    return here and enabled("arrow_writer")
+    here = url.startswith("file://") and enabled("arrow_writer")
+    return here and abilities(spark).shares_disk
 
 
 _KINDS = {"bigint", "int", "double", "boolean", "string"}

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.runtime.sessions import parallelism
 
 __all__ = ["Batches", "BatchKernel", "Table", "by_text"]
 
@@ -79,7 +80,7 @@ class Batches:
                         for rows in source.iter_batches(_ROWS_AT_ONCE, [group], names):
                             yield rows.select(names)
 
-        tasks = max(1, min(len(groups), spark.sparkContext.defaultParallelism * 4))
+        tasks = max(1, min(len(groups), parallelism(spark) * 4))
         return cls.made(spark.range(0, len(groups), 1, tasks), read, wanted)
 
     @staticmethod

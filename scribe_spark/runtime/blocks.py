@@ -6,25 +6,24 @@ built on it is no longer than what was added since.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 from py4j.java_gateway import JavaObject
-from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from scribe_spark.runtime import server_tables
 from scribe_spark.runtime.checkpoints import checkpoints_are_reliable, delete_checkpoint
-from scribe_spark.runtime.tricks import enabled
+from scribe_spark.runtime.sessions import is_connect, usable
 
 __all__ = [
     "count_and_materialise",
-    "describe_jobs",
     "is_lost_block",
     "materialise",
     "materialise_and_read",
+    "persist",
     "read_partition",
     "release",
     "stack_tables",
@@ -32,11 +31,17 @@ __all__ = [
 ]
 
 
-def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
+def materialise(frame: DataFrame, forget: bool = False) -> tuple[DataFrame, int]:
     """Compute `frame` once, cut its lineage, and count its rows, in one job.
 
     Where the user named a checkpoint directory the blocks are written there and survive the loss
     of an executor; otherwise they are kept by the executors.
+
+    Parameters
+    ----------
+    forget : bool
+        To be set now and then by loops: where the planner's estimate of the table's size cannot be
+        dropped, the size itself takes its place, which takes a job more.
 
     Returns
     -------
@@ -45,7 +50,7 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
     int
         How many rows it has.
     """
-    table, rows, _ = count_and_materialise(frame, {})
+    table, rows, _ = count_and_materialise(frame, {}, forget)
     return table, rows
 
 
@@ -61,21 +66,27 @@ def materialise_and_read(frame: DataFrame, columns: Sequence[str]) -> tuple[Data
     pyarrow.Table
         `columns` of all rows.
     """
-    reliable = checkpoints_are_reliable(frame.sparkSession.sparkContext)
-    table = frame.checkpoint(eager=True) if reliable else frame.localCheckpoint(eager=False)
+    if is_connect(frame.sparkSession):
+        table = server_tables.keep(frame)
+    else:
+        reliable = checkpoints_are_reliable(frame.sparkSession.sparkContext)
+        table = frame.checkpoint(eager=True) if reliable else frame.localCheckpoint(eager=False)
     return table, table.select(*columns).toArrow()
 
 
 def count_and_materialise(
-    frame: DataFrame, conditions: Mapping[str, Column]
+    frame: DataFrame, conditions: Mapping[str, Column], forget: bool = False
 ) -> tuple[DataFrame, int, dict[str, int]]:
     """As :func:`materialise`, and for each of `conditions` the number of rows that satisfy it."""
-    seen = Observation()
     counts = {"rows": F.count(F.lit(1))} | {n: F.count_if(c) for n, c in conditions.items()}
+    if is_connect(frame.sparkSession):
+        table, found = server_tables.count_and_keep(frame, counts, forget)
+        return table, found.pop("rows"), found
+    seen = Observation()
     watched = frame.observe(seen, *[count.alias(name) for name, count in counts.items()])
     reliable = checkpoints_are_reliable(frame.sparkSession.sparkContext)
     table = watched.checkpoint(eager=True) if reliable else watched.localCheckpoint(eager=True)
-    if enabled("drop_estimates"):
+    if usable("drop_estimates", frame.sparkSession):
         table = _without_estimates(table)
     found = {name: int(seen.get[name]) for name in counts}
     return table, found.pop("rows"), found
@@ -86,10 +97,21 @@ def release(table: DataFrame) -> None:
 
     Does nothing for other tables.
     """
-    plan = _checkpoint_plan(table) if enabled("release_blocks") else None
+    if is_connect(table.sparkSession):
+        server_tables.release(table)
+        return
+    plan = _checkpoint_plan(table) if usable("release_blocks", table.sparkSession) else None
     if plan is not None:
         plan.rdd().unpersist(False)
         delete_checkpoint(table.sparkSession, plan.rdd())
+
+
+def persist(frame: DataFrame) -> tuple[DataFrame, Callable[[], object]]:
+    """Keep a DataFrame once it is computed; the same rows, and the call that frees them."""
+    if is_connect(frame.sparkSession):
+        return server_tables.persist(frame)
+    persisted = frame.persist()
+    return persisted, persisted.unpersist
 
 
 def stack_tables(tables: Sequence[DataFrame], like: DataFrame) -> DataFrame:
@@ -108,9 +130,9 @@ def stack_tables(tables: Sequence[DataFrame], like: DataFrame) -> DataFrame:
         A materialised table with the columns and the partitioning wanted. Its rows are not part of
         the result.
     """
-    if not enabled("stack_tables"):
-        return union_tables(tables)
     spark = like.sparkSession
+    if not usable("stack_tables", spark):
+        return union_tables(tables)
     plan, *plans = leaves = [_checkpoint_plan(table) for table in (like, *tables)]
     partitions = {leaf and _hash_partitions(leaf) for leaf in leaves}
     alike = all(_same_columns(table.schema, like.schema) for table in tables)
@@ -138,17 +160,6 @@ def read_partition(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
     """All rows of a partition, inside a kernel that needs them together; None if there are none."""
     filled = [batch for batch in batches if batch.num_rows]
     return pa.Table.from_batches(filled) if filled else None
-
-
-@contextmanager
-def describe_jobs(context: SparkContext, description: str) -> Iterator[None]:
-    """Jobs started inside are called `description` in Spark's UI and event log."""
-    before = context.getLocalProperty("spark.job.description")
-    context.setJobDescription(description)
-    try:
-        yield
-    finally:
-        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]
 
 
 def _without_estimates(table: DataFrame) -> DataFrame:

@@ -14,6 +14,9 @@ from typing import Any
 from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
+from scribe_spark.runtime.server_tables import delete_scratch
+from scribe_spark.runtime.sessions import is_connect
+
 __all__ = [
     "checkpoints_are_reliable",
     "delete_checkpoint",
@@ -48,6 +51,9 @@ def delete_checkpoints(spark: SparkSession) -> None:
 
     The directory that the user named is around it and stays.
     """
+    if is_connect(spark):
+        delete_scratch(spark)
+        return
     folder = spark.sparkContext.getCheckpointDir()
     if folder is not None and checkpoints_are_reliable(spark.sparkContext):
         _delete(spark, folder)

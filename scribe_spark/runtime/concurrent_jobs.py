@@ -11,6 +11,8 @@ from typing import Any, Protocol
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
+from scribe_spark.runtime.sessions import abilities
+
 __all__ = ["Submit", "concurrent_jobs"]
 
 _POOL = "concurrent-jobs"
@@ -37,13 +39,12 @@ def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
     ...     other.write.parquet(place)
     ...     print(rows.result())
     """
-    pool, context = ThreadPoolExecutor(1, "concurrent-jobs"), spark.sparkContext
+    pool, session = ThreadPoolExecutor(1, "concurrent-jobs"), abilities(spark)
     tag = f"concurrent-jobs-{uuid.uuid4().hex}"
 
     def submit(work: Callable[..., Any], *given: Any, **named: Any) -> Future[Any]:
         def tagged() -> Any:
-            context.addJobTag(tag)
-            context.setLocalProperty("spark.scheduler.pool", _POOL)
+            session.tag(tag, _POOL)
             return work(*given, **named)
 
         # the thread has the caller's local properties, such as its pool and its jobs' description
@@ -53,7 +54,7 @@ def concurrent_jobs(spark: SparkSession) -> Iterator[Submit]:
         yield submit
     except BaseException:
         with suppress(Exception):  # the session may be ending by itself
-            context.cancelJobsWithTag(tag)
+            session.cancel_tagged(tag)
         pool.shutdown(cancel_futures=True)
         raise
     pool.shutdown()

@@ -1,6 +1,7 @@
 """Arrays that every executor gets once, as files, and maps into memory.
 
 A file is shared by all Python workers of a machine; a broadcast variable would be copied into each.
+Where all tasks see this machine's files they map these; else Spark brings each machine a copy.
 """
 
 from __future__ import annotations
@@ -8,19 +9,23 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import pickle
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.scratch import scratch_folder
+from scribe_spark.runtime.sessions import abilities, is_connect
 
-__all__ = ["discard_arrays", "distribute_arrays", "open_array"]
+__all__ = ["Shared", "discard_arrays", "distribute_arrays", "open_array", "share"]
 
-#: Files on the driver that executors may still fetch, by name.
-_sources: dict[str, Path] = {}
+#: Files on the driver's machine that tasks may still ask for, by name: ours, and Spark's copy.
+_sources: dict[str, list[Path]] = {}
 
 
 def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
@@ -33,9 +38,21 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
     paths = [folder / f"{name}-{unique}.npy" for name in arrays]
     for path, array in zip(paths, arrays.values(), strict=True):
         _save(path, array)
+    return [_give_out(spark, path) for path in paths]
+
+
+def _give_out(spark: SparkSession, path: Path) -> str:
+    """Let tasks read a file; its name."""
+    name, files = path.name, [path]
+    if not is_connect(spark):
         spark.sparkContext.addFile(path.as_uri())
-        _sources[path.name] = path
-    return [path.name for path in paths]
+        files.append(Path(SparkFiles.get(name)))
+    elif abilities(spark).shares_disk:
+        name = str(path)
+    else:
+        spark.addArtifacts(str(path), file=True)
+    _sources[name] = files
+    return name
 
 
 def _save(path: Path, array: np.ndarray) -> None:
@@ -52,11 +69,57 @@ def discard_arrays(*names: str) -> None:
     """Free the disk that arrays take on the driver's machine; they cannot be read any more."""
     for name in names:
         # emptied, not deleted: an executor that starts later still asks for every file
-        for copy in (_sources.pop(name), Path(SparkFiles.get(name))):
-            copy.write_bytes(b"")
+        for file in _sources.pop(name):
+            file.write_bytes(b"")
 
 
 @functools.lru_cache(maxsize=16)
 def open_array(name: str) -> np.ndarray:
     """An array that :func:`distribute_arrays` gave out, memory-mapped once per process."""
-    return np.load(SparkFiles.get(name), mmap_mode="r")
+    return np.load(_file(name), mmap_mode="r")
+
+
+def _file(name: str) -> str | Path:
+    if name in _sources:  # the driver's
+        return _sources[name][0]
+    return name if os.path.isabs(name) else SparkFiles.get(name)
+
+
+class Shared(Protocol):
+    """A value that tasks read."""
+
+    @property
+    def value(self) -> Any:
+        """The value."""
+
+    def destroy(self) -> None:
+        """Free it; it cannot be read any more."""
+
+
+def share(spark: SparkSession, value: Any) -> Shared:
+    """Give tasks a value of ours that is too large to go with each of them; to be destroyed."""
+    if not is_connect(spark):
+        return spark.sparkContext.broadcast(value)
+    packed = np.frombuffer(pickle.dumps(value), dtype=np.uint8)
+    return _SharedFile(*distribute_arrays(spark, value=packed))
+
+
+@dataclass(frozen=True)
+class _SharedFile:
+    """A value in a file."""
+
+    name: str
+
+    @property
+    def value(self) -> Any:
+        """See :class:`Shared`."""
+        return _unpickled(self.name)
+
+    def destroy(self) -> None:
+        """See :class:`Shared`."""
+        discard_arrays(self.name)
+
+
+@functools.lru_cache(maxsize=2)
+def _unpickled(name: str) -> Any:
+    return pickle.loads(open_array(name).tobytes())

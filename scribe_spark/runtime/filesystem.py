@@ -19,7 +19,7 @@ from urllib.parse import quote
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
-from scribe_spark.runtime.tricks import enabled
+from scribe_spark.runtime.sessions import usable
 
 __all__ = [
     "ArrowFiles",
@@ -30,6 +30,7 @@ __all__ = [
     "LocalFiles",
     "is_store",
     "open_files",
+    "table_url",
 ]
 
 _LOCAL = "file://"
@@ -106,7 +107,16 @@ def open_files(spark: SparkSession, url: str) -> Files:
     """
     if url.startswith(_LOCAL):
         return LocalFiles()
-    return HadoopFiles(spark, url) if enabled("hadoop_files") else ArrowFiles(url)
+    return HadoopFiles(spark, url) if usable("hadoop_files", spark) else ArrowFiles(url)
+
+
+def table_url(url: str) -> str:
+    """By which URL Spark reads and writes what `open_files` has at `url`.
+
+    The same, but for Databricks' volumes: Python has them as folders, Spark as a file system.
+    """
+    volume = url.startswith(f"{_LOCAL}/Volumes/") and "DATABRICKS_RUNTIME_VERSION" in os.environ
+    return f"dbfs:{url.removeprefix(_LOCAL)}" if volume else url
 
 
 def is_store(url: str) -> bool:

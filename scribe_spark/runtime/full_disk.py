@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.master import on_this_machine
 from scribe_spark.runtime.scratch import SCRATCH
+from scribe_spark.runtime.sessions import abilities, is_connect
 
 __all__ = ["full_disk", "is_full_disk", "scratch_folders"]
 
@@ -86,10 +87,10 @@ def scratch_folders(spark: SparkSession) -> list[Path]:
 
     Those of executors elsewhere are not known.
     """
-    context = spark.sparkContext
-    if not on_this_machine(str(context.master)):
+    session = abilities(spark)
+    if not on_this_machine(session.master) or (is_connect(spark) and not session.shares_disk):
         return []
-    found = os.environ.get(SCRATCH) or context.getConf().get("spark.local.dir")
+    found = os.environ.get(SCRATCH) or spark.conf.get("spark.local.dir", None)
     folders = [Path(folder) for folder in (found or "").split(",") if folder]
     if not folders:
         with suppress(Exception):  # the JVM may have ended

@@ -164,13 +164,18 @@ def in_thread(work: Callable[..., T], *given: Any) -> T:
 
 
 @contextmanager
-def interruptible(spark: Any) -> Iterator[None]:
-    """Inside, a signal cancels the jobs of `spark` and raises KeyboardInterrupt.
+def interruptible(cancel: Callable[[bool], object]) -> Iterator[None]:
+    """Inside, a signal cancels Spark's jobs and raises KeyboardInterrupt.
 
     pyspark's own handler asks the JVM to cancel its jobs from inside whatever call is waiting for
     the JVM.  Both calls share a connection, so both break, and all that follows.  Here jobs are
     cancelled from a thread, which has a connection of its own, and the interrupt waits until no
     call is on its way.  To be entered by the main thread.
+
+    Parameters
+    ----------
+    cancel : callable
+        ``cancel(silently)``: cancels all jobs.
     """
     came = False
     canceller = threading.Thread()
@@ -183,7 +188,7 @@ def interruptible(spark: Any) -> Iterator[None]:
         # a call that came back with an error is what we wanted: let the cleaning up be
         unwinding = number == signal.SIGALRM and sys.exc_info()[0] is not None
         if not unwinding and not canceller.is_alive():
-            canceller = threading.Thread(target=_cancel, args=(spark,), daemon=True)
+            canceller = threading.Thread(target=_cancel, args=(cancel,), daemon=True)
             canceller.start()
         signal.setitimer(signal.ITIMER_REAL, _AGAIN)
         # again until we are left: what is raised in a destructor is dropped
@@ -306,22 +311,24 @@ def _heeded() -> list[int]:
     return [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
+#: The modules that wait for Spark's answers.
+_CALLS = ("py4j.", "grpc.", "pyspark.sql.connect.client.")
+
+
 def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
 def _in_call(frame: FrameType | None) -> bool:
-    """Whether `frame` is inside a call to the JVM."""
+    """Whether `frame` is inside a call to the JVM, or to a Spark Connect server."""
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("py4j."):
+        if frame.f_globals.get("__name__", "").startswith(_CALLS):
             return True
         frame = frame.f_back
     return False
 
 
-def _cancel(spark: Any) -> None:
+def _cancel(cancel: Callable[[bool], object]) -> None:
     # the session may be ending by itself; then there is nothing to cancel
     with suppress(Exception):
-        if _last_words is not None:
-            spark.sparkContext.setLogLevel("OFF")
-        spark.sparkContext.cancelAllJobs()
+        cancel(_last_words is not None)

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.runtime.tricks import enabled
+from scribe_spark.runtime.sessions import usable
 
 __all__ = ["SPARK_ERRORS", "has_class", "java_letters", "java_version"]
 
@@ -28,7 +28,7 @@ def java_letters(spark: SparkSession) -> str:
 
 
 def _java_property(spark: SparkSession, name: str) -> str:
-    if enabled("jvm_questions"):
+    if usable("jvm_questions", spark):
         return str(cast(Any, spark._jvm).System.getProperty(name))
     words = map(F.lit, ("java.lang.System", "getProperty", name))
     return str(spark.range(1).select(F.reflect(*words)).collect()[0][0])
@@ -39,7 +39,7 @@ def has_class(spark: SparkSession, name: str) -> bool:
 
     There it cannot be known before the class is used.
     """
-    if not enabled("jvm_questions"):
+    if not usable("jvm_questions", spark):
         return True
     loader = cast(Any, spark._jvm).Thread.currentThread().getContextClassLoader()
     # py4j's own errors are not imported: they differ between a missing class and a broken jar

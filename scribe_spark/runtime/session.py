@@ -7,6 +7,7 @@ time and puts it back.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import Execution
 from scribe_spark.errors import InputError, one_line
 from scribe_spark.runtime.checkpoints import provide_scratch_directory
+from scribe_spark.runtime.connect_server import Server, start_server
 from scribe_spark.runtime.environment import (
     blame_environment,
     check_environment,
@@ -27,7 +29,9 @@ from scribe_spark.runtime.java_options import java_options, log_option
 from scribe_spark.runtime.jvm import java_letters
 from scribe_spark.runtime.master import check_master, is_local_master, on_this_machine, reach_master
 from scribe_spark.runtime.memory import SMALL, heap_mib, young_mib
-from scribe_spark.runtime.settings import default_partitions, sql_settings
+from scribe_spark.runtime.remote import check_remote, is_own, reach_remote
+from scribe_spark.runtime.sessions import Connected, abilities
+from scribe_spark.runtime.settings import default_partitions, set_all, sql_settings
 from scribe_spark.runtime.tricks import check_tricks, enabled
 from scribe_spark.runtime.user_settings import is_submitted, submitted_settings, user_jars
 
@@ -66,8 +70,10 @@ def session(
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        return active
+        return _with_scratch(active, execution)
     check_tricks()
+    if execution is not None and execution.remote is not None:
+        return _with_scratch(_connect(execution, nodes, estimated_work or nodes), execution)
     if not is_submitted():
         check_environment()
     given = submitted_settings()
@@ -93,8 +99,44 @@ def session(
     if is_local_master(master):
         provide_scratch_directory(spark.sparkContext)
     partitions = execution.partitions if execution else None
-    for name, value in sql_settings(partitions or default_partitions(spark, nodes)).items():
-        spark.conf.set(name, value)
+    set_all(spark, sql_settings(partitions or default_partitions(spark, nodes)))
+    return spark
+
+
+def _connect(execution: Execution, nodes: int, estimated_work: int) -> SparkSession:
+    """Return a session of the execution's Spark Connect server, which may be started here first."""
+    remote = str(execution.remote)
+    check_remote(remote)
+    url = remote
+    try:
+        if is_own(remote):
+            check_environment()
+            with given_environment({"PYSPARK_PYTHON": sys.executable} | jvm_locale()):
+                settings = _context_settings(remote, nodes, estimated_work)
+                url = _own_server(start_server(remote, settings))
+        else:
+            reach_remote(remote)
+        spark = SparkSession.builder.remote(url).appName("scribe_spark").getOrCreate()
+        partitions = execution.partitions or default_partitions(spark, nodes)
+    except InputError as error:
+        raise InputError("remote", remote, error.remedy) from None
+    except Exception as error:
+        reason = one_line(error).replace(url, remote)
+        raise InputError("remote", remote, f"no session can be made there ({reason})") from None
+    set_all(spark, sql_settings(partitions))
+    return spark
+
+
+def _own_server(server: Server) -> str:
+    atexit.register(server.stop)
+    return server.url
+
+
+def _with_scratch(spark: SparkSession, execution: Execution | None) -> SparkSession:
+    """Tell a session the folder for tables that its server does not keep, if there is one."""
+    server = abilities(spark)
+    if execution is not None and execution.scratch is not None and isinstance(server, Connected):
+        server.name_scratch(execution.scratch)
     return spark
 
 

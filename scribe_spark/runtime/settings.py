@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from scribe_spark.runtime.sessions import is_connect, parallelism
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["bucket_count", "default_partitions", "sql_settings", "tuned"]
+__all__ = ["bucket_count", "default_partitions", "set_all", "sql_settings", "tuned"]
 
 
 def default_partitions(spark: SparkSession, nodes: int) -> int:
     """Partitions of node-level tables: the cores, and no more than 250,000 nodes in each."""
-    return max(spark.sparkContext.defaultParallelism, -(-nodes // 250_000))
+    return max(parallelism(spark), -(-nodes // 250_000))
 
 
 #: A setting of ours, in force inside :func:`tuned`.
@@ -54,13 +56,21 @@ def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
     """The SQL settings that supersteps want, put back afterwards."""
     settings = sql_settings(partitions)
     before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
+    set_all(spark, settings)
     try:
         yield
     finally:
-        for name, earlier in before.items():
-            if earlier is None:
+        set_all(spark, before)
+
+
+def set_all(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    """Set SQL settings, or, where the value is None, take them back.
+
+    A server may let clients set few of them: what it refuses stays as it is.  Results are the same.
+    """
+    for name, value in settings.items():
+        with suppress(PySparkException) if is_connect(spark) else nullcontext():
+            if value is None:
                 spark.conf.unset(name)
             else:
-                spark.conf.set(name, earlier)
+                spark.conf.set(name, value)

@@ -17,7 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from scribe_spark.runtime.sessions import abilities
 
 __all__ = ["Address", "Reporter", "receive_reports"]
 
@@ -37,34 +39,28 @@ class Address:
 
 
 @contextmanager
-def receive_reports(context: SparkContext, take: Callable[[Any], None]) -> Iterator[Address | None]:
+def receive_reports(spark: SparkSession, take: Callable[[Any], None]) -> Iterator[Address | None]:
     """Call `take` with each report of tasks that were given the address, from another thread.
 
-    Yields None where the driver cannot listen.  What `take` raises is raised at the end.
+    Yields None where the driver cannot listen, or tasks may not reach it.  What `take` raises is
+    raised at the end.
     """
-    host, bound = _driver_hosts(context)
-    try:
-        server = socket.create_server((bound, 0))
-    except OSError:
+    hosts = abilities(spark).hosts()
+    server = None
+    if hosts is not None:
+        with suppress(OSError):
+            server = socket.create_server((hosts[1], 0))
+    if hosts is None or server is None:
         yield None
         return
     receiver = _Receiver(server, take)
     with server:
         try:
-            yield Address(host, server.getsockname()[1], receiver.token)
+            yield Address(hosts[0], server.getsockname()[1], receiver.token)
         finally:
             receiver.stop()
     if receiver.raised is not None:
         raise receiver.raised
-
-
-def _driver_hosts(context: SparkContext) -> tuple[str, str]:
-    """By which name executors reach the driver, and which of its addresses it listens on."""
-    conf = context.getConf()
-    if (conf.get("spark.master") or "").startswith("local"):
-        return "127.0.0.1", "127.0.0.1"
-    host = conf.get("spark.driver.host") or socket.gethostname()
-    return host, conf.get("spark.driver.bindAddress") or host
 
 
 class _Receiver:

@@ -37,6 +37,8 @@ class Trick:
         What it was measured to gain (2 cores, local mode; N overlay nodes).
     without : str
         What is done without it.
+    connect : str
+        Why a session of Spark Connect is without it; empty where it has it too.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Trick:
     uses: str
     gain: str
     without: str
+    connect: str = ""
 
 
 TRICKS = (
@@ -54,6 +57,7 @@ TRICKS = (
         "The digits of the estimate double with every join: the bottleneck remover ran out of heap "
         "after 30 rounds, its rounds took 1 to 3 s, and 0.3 to 0.6 s since.",
         "Estimates are kept; loops of more than some twenty rounds get slower with every round.",
+        "No JVM. Every eighth round is cached first: a cache knows its size.",
     ),
     Trick(
         "release_blocks",
@@ -61,6 +65,7 @@ TRICKS = (
         "JVM: RDD.unpersist, RDD.getCheckpointFile",
         "Memory does not grow with the rounds of a loop: 84 bytes per row and round.",
         "Spark frees a table when Java's garbage collector finds it unused; memory may grow.",
+        "No JVM.",
     ),
     Trick(
         "stack_tables",
@@ -68,6 +73,7 @@ TRICKS = (
         "JVM: SQLPartitioningAwareUnionRDD, LogicalRDD",
         "JOIN's last rounds of few messages, N = 100,000: 0.61 to 0.35 s (with cached_classes).",
         "A union, whose plan grows with every table.",
+        "No JVM.",
     ),
     Trick(
         "cached_classes",
@@ -75,6 +81,7 @@ TRICKS = (
         "SparkSession._jvm (py4j)",
         "43 to 54 ms of each superstep; 1 ms since.",
         "PySpark looks them up, some fifty times in a superstep, each time through all jars.",
+        "No JVM, and no calls of it.",
     ),
     Trick(
         "mapped_tables",
@@ -102,6 +109,7 @@ TRICKS = (
         "None in time; every file system that Spark can write is read with the same settings.",
         "pyarrow.fs, which knows local files, HDFS (libhdfs), S3 and Google Cloud Storage and has "
         "settings of its own.",
+        "No JVM.",
     ),
     Trick(
         "jvm_questions",
@@ -109,6 +117,7 @@ TRICKS = (
         "SparkSession._jvm (py4j)",
         "0.1 s, which a query for the version takes.",
         "SQL's function reflect for the version; GraphFrames itself fails where it is missing.",
+        "No JVM.",
     ),
     Trick(
         "submitted_settings",
@@ -116,6 +125,7 @@ TRICKS = (
         "SparkContext._ensure_initialized",
         "None in time.",
         "Settings of ours replace those of the same name that spark-submit was given.",
+        "A client is not submitted.",
     ),
     Trick(
         "python_daemon",
@@ -123,6 +133,7 @@ TRICKS = (
         "Setting spark.python.daemon.module; pyspark.daemon.manager",
         "0.2 s of each task with Python; a run on local-cluster 60 to 50 s.",
         "Spark's own daemon.",
+        "The server's setting: a server that a command starts has it.",
     ),
     Trick(
         "class_archive",
@@ -130,6 +141,7 @@ TRICKS = (
         "Java: -XX:SharedArchiveFile",
         "Session start in half the time; N = 100,000 in 56 s instead of 65.",
         "The JVM loads classes from the jars.",
+        "The server's setting.",
     ),
     Trick(
         "first_compiler",
@@ -138,6 +150,7 @@ TRICKS = (
         "N = 100,000 in 56 s instead of 68. Long work uses both compilers: 70 s instead of 100 for "
         "the third run in a session.",
         "Both compilers, for short runs too.",
+        "The server's setting.",
     ),
     Trick(
         "heap_layout",
@@ -147,6 +160,7 @@ TRICKS = (
         "Collections take 20 s of a run of a million nodes; 29 s with half for new objects and the "
         "JVM's own threshold.",
         "The JVM's own choice of sizes and collector.",
+        "The server's setting.",
     ),
     Trick(
         "internal_settings",

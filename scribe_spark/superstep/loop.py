@@ -23,11 +23,11 @@ from pyspark.sql import Column, DataFrame
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import (
     count_and_materialise,
-    describe_jobs,
     materialise,
     release,
 )
 from scribe_spark.runtime.concurrent_jobs import Submit, concurrent_jobs
+from scribe_spark.runtime.sessions import describe_jobs
 from scribe_spark.superstep.step import Arrival, Round, State, Step, StepFunction
 from scribe_spark.superstep.table import Change, Table
 
@@ -165,7 +165,7 @@ class _Loop:
         inbox, rows, counted = None, 0, dict.fromkeys(self.counts, 0)
         if outbox is not None:
             arrived = outbox if self.arrival is None else self.arrival(outbox)
-            with describe_jobs(outbox.sparkSession.sparkContext, f"{self.name} round {number}"):
+            with describe_jobs(outbox.sparkSession, f"{self.name} round {number}"):
                 inbox, rows, counted = count_and_materialise(arrived, self.counts)
         self.close()
         self._inbox = None if inbox is None else (inbox, rows)
@@ -174,7 +174,7 @@ class _Loop:
     def apply(self, done: Step, inbox: DataFrame, round: Round) -> None:
         """Begin to materialise a step's changes and outcomes."""
         self._temporary.extend(done.temporary)
-        with describe_jobs(inbox.sparkSession.sparkContext, f"{self.name} round {round.number}"):
+        with describe_jobs(inbox.sparkSession, f"{self.name} round {round.number}"):
             for table, changes in done.changes.items():
                 self._begin(self.state[table], changes, round.messages)
             if done.outcomes is inbox:  # materialised already

@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.errors import InputError
+from scribe_spark.runtime.distribute import share
+from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.underlay.dijkstra import TOO_LONG, LinkArrays, route_block
 from scribe_spark.underlay.pendant import (
     PendantComponent,
@@ -84,15 +86,16 @@ def compute_routes(
     if n <= _FEW_UNITS:
         rows = [row for unit in range(n) for row in route_unit(arrays, components, unit)]
         return unpack_routes(arrays, components, pa.Table.from_batches(rows))
-    shared = spark.sparkContext.broadcast((arrays, components))
+    shared = share(spark, (arrays, components))
 
     def kernel(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        network: tuple[LinkArrays, list[PendantComponent]] = shared.value
         for batch in batches:
             for unit in batch.column("id").to_pylist():
-                yield from route_unit(*shared.value, unit)
+                yield from route_unit(*network, unit)
 
     try:
-        numbered = spark.range(0, n, 1, min(n, spark.sparkContext.defaultParallelism * 4))
+        numbered = spark.range(0, n, 1, min(n, parallelism(spark) * 4))
         blocks = numbered.mapInArrow(kernel, schemas.ROUTES).toArrow()
     finally:
         shared.destroy()

@@ -19,7 +19,8 @@ from scribe_spark import schemas
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.rules import WorldRules
-from scribe_spark.runtime.blocks import describe_jobs, materialise, release
+from scribe_spark.runtime.blocks import materialise, release
+from scribe_spark.runtime.sessions import describe_jobs, parallelism
 from scribe_spark.runtime.task_reports import Address, receive_reports
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds.group_tables import children, memberships
@@ -151,7 +152,7 @@ class World:
             As of the constructor.
         """
         begin = arrived_start if overlay == "arrivals" else perfect_tables
-        with describe_jobs(nodes.sparkSession.sparkContext, "start of the world"):
+        with describe_jobs(nodes.sparkSession, "start of the world"):
             state, _ = materialise(begin(nodes, initial, rules, underlay.kernel))
         return cls(state, events, underlay, rules, lookups, live_tree=live_tree, groups=groups)
 
@@ -206,8 +207,7 @@ class World:
             done = self._play(rounds, seconds)
         else:
             teller = _Teller(tell, rounds)
-            context = self._events.sparkSession.sparkContext
-            with receive_reports(context, teller.take) as address:
+            with receive_reports(self._events.sparkSession, teller.take) as address:
                 limit = min(seconds, UNHEARD) if address is None else seconds
                 done = self._play(rounds, limit, address)
             for number, played in done.items():
@@ -227,8 +227,7 @@ class World:
         first, last = (F.lit(Decimal(number)) for number in (rounds[0], rounds[-1]))
         events = self._events.where(F.col("round").cast(_ROUND).between(first, last))
         events = self.scribe.added_to(events, rounds[0])
-        context = self._events.sparkSession.sparkContext
-        with describe_jobs(context, f"world rounds from {rounds[0]}"):
+        with describe_jobs(self._events.sparkSession, f"world rounds from {rounds[0]}"):
             rows, _ = materialise(
                 played(self._state, events, rounds, seconds, self._protocols, report_to, messages)
             )
@@ -340,7 +339,7 @@ class World:
         Dead leaves and entries are left out.  What runs on any overlay (Scribe's `build_trees`,
         GraphFrames, ...) runs on it.
         """
-        partitions = self._events.sparkSession.sparkContext.defaultParallelism
+        partitions = parallelism(self._events.sparkSession)
         return live_overlay(self._state, self._protocols.rules, self._underlay, partitions)
 
     @property

@@ -9,6 +9,12 @@ Run every configuration and world, some of them, or the paper's experiments with
     python tests/golden/digests.py --worlds
     python tests/golden/digests.py --paper
 
+In a session of Spark Connect, of a server that is there or is started for the time being; and of
+one that, as Databricks' serverless compute, keeps no tables::
+
+    python tests/golden/digests.py --remote 'local[2]'
+    python tests/golden/digests.py --remote 'local[2]' --refusing
+
 Record anew, with the package that is in another folder::
 
     PYTHONPATH=FOLDER python tests/golden/digests.py --record --package FOLDER
@@ -163,6 +169,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     with tempfile.TemporaryDirectory() as temporary:
         out, wrong = options.out or Path(temporary), []
+        if options.remote:
+            _connect(options.remote, options.refusing, Path(temporary))
         if options.paper:
             run_paper(out)
         if options.record:
@@ -176,6 +184,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if wrong else 0
 
 
+def _connect(remote: str, refusing: bool, folder: Path) -> None:
+    """Make the session that runs and worlds find."""
+    from scribe_spark import Execution, session
+
+    if refusing:
+        import refusing_server
+
+        refusing_server.refuse()
+    session(Execution(out=str(folder), remote=remote, scratch=str(folder / "scratch")))
+
+
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     text = __doc__.partition("\n")[0] if __doc__ else ""
     parser = argparse.ArgumentParser(description=text)
@@ -184,6 +203,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     which.add_argument("--paper", action="store_true", help="the paper's experiments, seed 1")
     which.add_argument("--worlds", action="store_true", help="worlds alone")
     parser.add_argument("--partitions", type=int, help="results must not depend on them")
+    parser.add_argument("--remote", metavar="URL", help="play in a session of Spark Connect")
+    parser.add_argument("--refusing", action="store_true", help="and let it keep no tables")
     parser.add_argument("--out", type=Path, help="keep the runs in this folder")
     does = parser.add_mutually_exclusive_group()
     does.add_argument("--check", action="store_true", help="compare; what is done by default")

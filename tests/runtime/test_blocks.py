@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.runtime import blocks
 from scribe_spark.runtime.checkpoints import delete_checkpoints
+from scribe_spark.runtime.sessions import describe_jobs
 
 
 def persistent_rdds(spark) -> set[int]:
@@ -97,8 +98,8 @@ def test_read_partition_is_all_rows_in_one_table():
 
 def test_describe_jobs_puts_the_description_back(spark):
     context = spark.sparkContext
-    with blocks.describe_jobs(context, "outer"):
-        with blocks.describe_jobs(context, "inner"):
+    with describe_jobs(spark, "outer"):
+        with describe_jobs(spark, "inner"):
             assert context.getLocalProperty("spark.job.description") == "inner"
         assert context.getLocalProperty("spark.job.description") == "outer"
     assert context.getLocalProperty("spark.job.description") is None

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from scribe_spark.runtime.interrupts import interruptible
+from scribe_spark.runtime.sessions import abilities
 
 
 def ctrl_c(after: float) -> None:
@@ -32,7 +33,7 @@ def test_a_job_is_cancelled_and_the_session_still_answers(spark):
             cleaned.extend(spark.range(5).count() for _ in range(5))
 
     ctrl_c(2)
-    with pytest.raises(KeyboardInterrupt), interruptible(spark):
+    with pytest.raises(KeyboardInterrupt), interruptible(abilities(spark).cancel_all):
         work()
     assert cleaned == [5] * 5
     assert spark.range(7).count() == 7
@@ -41,14 +42,14 @@ def test_a_job_is_cancelled_and_the_session_still_answers(spark):
 def test_plain_python_is_interrupted_at_once(spark):
     ctrl_c(0.2)
     started = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), interruptible(spark):
+    with pytest.raises(KeyboardInterrupt), interruptible(abilities(spark).cancel_all):
         time.sleep(30)
     assert time.monotonic() - started < 10
 
 
 def test_other_errors_pass_and_handlers_are_put_back(spark):
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM)
-    with pytest.raises(ZeroDivisionError), interruptible(spark):
+    with pytest.raises(ZeroDivisionError), interruptible(abilities(spark).cancel_all):
         1 / 0  # noqa: B018
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM)) == before
 
@@ -165,19 +166,15 @@ def test_a_second_one_ends_everything_at_once():
     assert (done.returncode, done.stderr) == (130, "the last words\n")
 
 
-#: A session without jobs, and an object that is interrupted while it is deleted.
+#: An object that is interrupted while it is deleted, without any job.
 DELETED = """
-from types import SimpleNamespace
-context = SimpleNamespace(setLogLevel=print, cancelAllJobs=lambda: None)
-spark = SimpleNamespace(sparkContext=context)
-
 class Deleted:
     def __del__(self):
         signal_me(signal.SIGINT)
         time.sleep(0.1)
 
 try:
-    with interruptible(spark):
+    with interruptible(lambda silently: None):
         Deleted()
         try:
             time.sleep(30)

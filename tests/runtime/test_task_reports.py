@@ -30,7 +30,7 @@ class Taken:
 
 def test_reports_come_in_order_while_a_task_runs(spark):
     taken = Taken(3)
-    with receive_reports(spark.sparkContext, taken) as address:
+    with receive_reports(spark, taken) as address:
 
         def run(batches):
             reporter = Reporter(address)
@@ -45,7 +45,7 @@ def test_reports_come_in_order_while_a_task_runs(spark):
 
 def test_who_does_not_know_the_token_is_not_heard(spark):
     taken = Taken(1)
-    with receive_reports(spark.sparkContext, taken) as address:
+    with receive_reports(spark, taken) as address:
         stranger = Reporter(replace(address, token="0" * 32))
         assert not stranger.is_heard
         stranger.report("stranger")
@@ -56,7 +56,7 @@ def test_who_does_not_know_the_token_is_not_heard(spark):
 
 
 def test_where_the_driver_is_not_reached_nothing_fails(spark):
-    with receive_reports(spark.sparkContext, print) as address:
+    with receive_reports(spark, print) as address:
         pass
     for nowhere in (address, None, replace(address, host="no.such.host.invalid")):
         reporter = Reporter(nowhere)
@@ -66,7 +66,7 @@ def test_where_the_driver_is_not_reached_nothing_fails(spark):
 
 
 def test_a_driver_that_is_gone_is_no_error(spark):
-    with receive_reports(spark.sparkContext, print) as address:
+    with receive_reports(spark, print) as address:
         with socket.create_server(("127.0.0.1", 0)) as server:
             other = replace(address, port=server.getsockname()[1])
             accepted = threading.Thread(target=lambda: _welcome_and_leave(server))
@@ -95,7 +95,7 @@ def test_what_takes_a_report_may_raise(spark):
 
     with (
         pytest.raises(KeyError, match="first"),
-        receive_reports(spark.sparkContext, take) as address,
+        receive_reports(spark, take) as address,
     ):
         report_twice(address, raised)
 
@@ -109,7 +109,7 @@ def report_twice(address, taken: threading.Event) -> None:
 
 def test_a_driver_that_cannot_listen_has_no_address(spark, monkeypatch):
     monkeypatch.setattr(socket, "create_server", _refuse)
-    with receive_reports(spark.sparkContext, print) as address:
+    with receive_reports(spark, print) as address:
         assert address is None
 
 

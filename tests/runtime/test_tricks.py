@@ -51,5 +51,5 @@ def test_a_trick_that_is_not_listed_is_a_mistake():
 
 def test_the_table_has_a_row_for_each():
     lines = markdown().splitlines()
-    assert lines[0] == "| name | does | uses | gain | without |"
+    assert lines[0] == "| name | does | uses | gain | without | connect |"
     assert [line.split(" | ")[0] for line in lines[2:]] == [f"| {name}" for name in NAMES]

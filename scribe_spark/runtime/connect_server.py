@@ -1,0 +1,121 @@
+"""A Spark Connect server of this machine, for the time of a process.
+
+It is a process of its own, as any server is, with a JVM that has the settings of a classic session
+and that nobody else on the machine can talk to.  Who started it holds the other end of its standard
+input: where that closes, however the process ends, the server ends too.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pyspark.find_spark_home import _find_spark_home
+
+from scribe_spark.runtime.scratch import scratch_folder
+
+__all__ = ["Server", "start_server"]
+
+_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+#: Seconds that the server has to begin, and to end by itself.
+_BEGIN, _END = 120.0, 20.0
+_AGAIN = 0.1
+
+
+class Server:
+    """A server that this process has started.
+
+    Attributes
+    ----------
+    url : str
+        Where it is, and the word that it wants to hear.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
+        self._process, self.url = process, url
+
+    def stop(self) -> None:
+        """End the server; a second call does nothing."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END)
+
+
+def start_server(master: str, settings: Mapping[str, str]) -> Server:
+    """Start a server on a local master, and wait until it takes connections.
+
+    Raises
+    ------
+    RuntimeError
+        It does not begin; the message is what it has said.
+    """
+    port, token = _free_port(), secrets.token_hex()
+    listens = {
+        "spark.connect.grpc.binding.address": "localhost",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.log.level": "OFF",  # what goes wrong is in the exception that the client raises
+    }
+    command = [str(Path(_find_spark_home(), "bin", "spark-submit")), "--master", master]
+    for name, value in {**settings, **listens}.items():
+        command += ["--conf", f"{name}={value}"]
+    said = scratch_folder() / "server.log"
+    # not on the command line, which others see
+    environment = {**os.environ, "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+    with said.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, *command, "--class", _CLASS, "spark-internal"],
+            stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment,
+        )  # fmt: skip
+    server = Server(process, f"sc://localhost:{port}/;token={token}")
+    last = time.monotonic() + _BEGIN
+    while not _listens(port):
+        if process.poll() is not None or time.monotonic() > last:
+            server.stop()
+            raise RuntimeError(_why(said))
+        time.sleep(_AGAIN)
+    return server
+
+
+def _free_port() -> int:
+    with socket.create_server(("localhost", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with suppress(OSError):
+        socket.create_connection(("localhost", port), timeout=1).close()
+        return True
+    return False
+
+
+def _why(said: Path) -> str:
+    lines = [line for line in said.read_text(errors="replace").splitlines() if line.strip()]
+    named = [line for line in lines if "Exception" in line or "Error" in line]
+    return (named or lines or [f"the server has not begun in {_BEGIN:g} s"])[0].strip()
+
+
+def _guard(command: list[str]) -> int:
+    """Run a command until it ends, or until standard input does."""
+    running = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    def wait_for_end() -> None:
+        sys.stdin.buffer.read()
+        running.terminate()
+        time.sleep(_END / 2)
+        running.kill()
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
+    return running.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(_guard(sys.argv[1:]))

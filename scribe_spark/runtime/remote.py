@@ -1,0 +1,79 @@
+"""Addresses of Spark Connect servers: a bad one is refused before grpc tries it for minutes."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import socket
+
+from scribe_spark.errors import InputError
+from scribe_spark.runtime.master import PATIENCE, check_master, is_local_master
+
+__all__ = ["check_remote", "is_own", "reach_remote"]
+
+_PORT = 15_002
+_MOST = 65_535
+_URL = re.compile(
+    r"sc://(?P<host>\[[^\]/\s]+\]|[^:/;\s]+)(:(?P<port>[0-9]+))?(/(;[^;=\s]+=[^;\s]*)*)?"
+)
+_REMEDY = f"use sc://HOST:{_PORT}, or local[2] for a server of this machine and this command"
+
+#: What pyspark's client needs besides pyspark, by how it is imported.
+_LIBRARIES = ("grpc", "grpc_status", "google.rpc", "zstandard")
+
+
+def is_own(remote: str) -> bool:
+    """Whether the server is to be started here, for the time of a session."""
+    return remote.startswith("local")
+
+
+def check_remote(remote: str) -> None:
+    """Refuse what is no address of a server, and a client that lacks its libraries.
+
+    Raises
+    ------
+    InputError
+    """
+    if is_own(remote) and is_local_master(remote):
+        try:
+            check_master(remote)
+        except InputError as error:
+            raise InputError("remote", remote, error.remedy) from None
+    else:
+        found = _URL.fullmatch(remote)
+        if found is None:
+            raise InputError("remote", remote, f"is no Spark Connect server; {_REMEDY}")
+        if found["port"] and not 1 <= int(found["port"]) <= _MOST:
+            raise InputError("remote", remote, f"port must be 1 to {_MOST:,}")
+    missing = [library for library in _LIBRARIES if not _is_there(library)]
+    if missing:
+        remedy = f"needs {', '.join(missing)}; pip install 'scribe-spark[connect]'"
+        raise InputError("remote", remote, remedy)
+
+
+def _is_there(library: str) -> bool:
+    try:
+        return importlib.util.find_spec(library) is not None
+    except ModuleNotFoundError:  # nor is what it is in
+        return False
+
+
+def reach_remote(remote: str, patience: float = PATIENCE) -> None:
+    """Refuse a server that accepts no connection.
+
+    Raises
+    ------
+    InputError
+    """
+    found = _URL.fullmatch(remote)
+    assert found is not None
+    address = found["host"].strip("[]"), int(found["port"] or _PORT)
+    try:
+        socket.create_connection(address, timeout=patience).close()
+    except TimeoutError:
+        reason = f"no answer in {patience:g} s"
+    except (OSError, UnicodeError) as error:  # a host name may not be one
+        reason = getattr(error, "strerror", None) or str(error)
+    else:
+        return
+    raise InputError("remote", remote, f"cannot be reached ({reason})")

@@ -1,0 +1,331 @@
+"""What a session can do: the same words for classic sessions and for those of Spark Connect.
+
+A classic session is in the process of Spark's driver, with its SparkContext and its JVM.  A session
+of Spark Connect is the client of a server, which may be elsewhere: it has neither.  No other room
+asks which of the two a session is, and none but `runtime` uses a SparkContext.  What only a server
+knows, and what it refuses, is found out by trying, once a session.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import secrets
+import shutil
+import socket
+import uuid
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary, proxy
+
+import pyarrow as pa
+from pyspark import SparkContext, TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from scribe_spark.core.paths import is_local, local_path
+from scribe_spark.errors import InputError, one_line
+from scribe_spark.runtime.master import is_local_master
+from scribe_spark.runtime.scratch import scratch_folder
+from scribe_spark.runtime.tricks import TRICKS, enabled
+
+__all__ = [
+    "Classic",
+    "Connected",
+    "abilities",
+    "describe_jobs",
+    "is_connect",
+    "parallelism",
+    "usable",
+]
+
+_PACKAGE = "scribe_spark"
+#: Tricks that a client is without.
+_CLASSIC = frozenset(trick.name for trick in TRICKS if trick.connect)
+#: A server has at most so many cores, or some are not found.
+_MOST_CORES = 10_000
+_LOOK = "partition int, sees boolean, imports boolean"
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether a session is the client of a Spark Connect server."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def abilities(spark: SparkSession) -> Classic | Connected:
+    """Return what a session can do."""
+    if not is_connect(spark):
+        return Classic(spark)
+    if spark not in _connected:
+        _connected[spark] = Connected(spark)
+    return _connected[spark]
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return how many tasks the executors do at a time, as Spark counts them."""
+    return abilities(spark).parallelism
+
+
+def usable(trick: str, spark: SparkSession) -> bool:
+    """Whether a trick (`tricks.TRICKS`) is to be used, and can be in this session."""
+    return enabled(trick) and not (trick in _CLASSIC and is_connect(spark))
+
+
+@contextmanager
+def describe_jobs(spark: SparkSession, description: str) -> Iterator[None]:
+    """Jobs started inside are called `description` in Spark's UI and event log."""
+    with abilities(spark).describing(description):
+        yield
+
+
+class Classic:
+    """A session beside Spark's driver."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    @property
+    def _context(self) -> SparkContext:
+        return self._spark.sparkContext
+
+    @property
+    def master(self) -> str:
+        """The Spark master."""
+        return str(self._context.master)
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks the executors do at a time, as Spark counts them."""
+        return self._context.defaultParallelism
+
+    @property
+    def shares_disk(self) -> bool:
+        """Whether all tasks read and write this machine's files."""
+        return is_local_master(self.master)
+
+    def hosts(self) -> tuple[str, str] | None:
+        """By which name tasks reach this process, and which of its addresses it is to listen on.
+
+        None where they do not reach it.
+        """
+        if self.master.startswith("local"):
+            return _HERE, _HERE
+        conf = self._context.getConf()
+        host = conf.get("spark.driver.host") or socket.gethostname()
+        return host, conf.get("spark.driver.bindAddress") or host
+
+    @contextmanager
+    def describing(self, description: str) -> Iterator[None]:
+        """Jobs started inside are called so."""
+        before = self._context.getLocalProperty("spark.job.description")
+        self._context.setJobDescription(description)
+        try:
+            yield
+        finally:
+            self._context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]
+
+    def tag(self, tag: str, pool: str) -> None:
+        """Let the calling thread's jobs have a tag, and a pool of their own."""
+        self._context.addJobTag(tag)
+        self._context.setLocalProperty("spark.scheduler.pool", pool)
+
+    def cancel_tagged(self, tag: str) -> None:
+        """Cancel the jobs that have a tag."""
+        self._context.cancelJobsWithTag(tag)
+
+    def cancel_all(self, silently: bool) -> None:
+        """Cancel all jobs; `silently` without a word of the JVM's."""
+        if silently:
+            self._context.setLogLevel("OFF")
+        self._context.cancelAllJobs()
+
+
+class Connected:
+    """The client of a Spark Connect server; its methods are those of :class:`Classic`, and more."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark: SparkSession = proxy(spark)  # the session is what this is kept for
+        self._scratch: str | None = None
+
+    @cached_property
+    def master(self) -> str:
+        """The server's Spark master; empty where it does not say."""
+        try:
+            return str(self._spark.conf.get("spark.master", ""))
+        except PySparkException:
+            return ""
+
+    @property
+    def parallelism(self) -> int:
+        """See :class:`Classic`."""
+        return self._looked[0]
+
+    @property
+    def shares_disk(self) -> bool:
+        """See :class:`Classic`; with one task that does, all do where all are in one JVM."""
+        return is_local_master(self.master) and self._looked[1]
+
+    def hosts(self) -> tuple[str, str] | None:
+        """See :class:`Classic`; a server on another machine may not reach this one."""
+        return (_HERE, _HERE) if self.shares_disk else None
+
+    @contextmanager
+    def describing(self, description: str) -> Iterator[None]:
+        """Jobs started inside have the description as their tag, the one word that they take."""
+        tag = description.replace(",", ";")
+        self._spark.addTag(tag)
+        try:
+            yield
+        finally:
+            self._spark.removeTag(tag)
+
+    def tag(self, tag: str, pool: str) -> None:
+        """See :class:`Classic`; which pool jobs are in, the server decides."""
+        self._spark.addTag(tag)
+
+    def cancel_tagged(self, tag: str) -> None:
+        """See :class:`Classic`."""
+        self._spark.interruptTag(tag)
+
+    def cancel_all(self, silently: bool) -> None:
+        """See :class:`Classic`; the server's log is elsewhere."""
+        self._spark.interruptAll()
+
+    # --- what is found out by trying
+
+    @cached_property
+    def _looked(self) -> tuple[int, bool]:
+        """How many tasks there are at a time, and whether they read and write our files.
+
+        Who asks first also brings the tasks this package, unless they have it.
+        """
+        partitions, sees, imports = self._look()
+        if not imports:
+            self._spark.addArtifacts(str(_zipped(scratch_folder())), pyfile=True)
+            if not self._look()[2]:
+                why = "its tasks cannot import scribe_spark; install it where they run"
+                raise InputError("remote", self.master, why)
+        return partitions, sees
+
+    def _look(self) -> tuple[int, bool, bool]:
+        folder, token = scratch_folder(), secrets.token_hex()
+        (folder / "token").write_text(token)
+        looking = _looker(folder, token)
+        try:
+            found = self._spark.range(_MOST_CORES).mapInArrow(looking, _LOOK).toArrow().to_pylist()
+        except PySparkException as error:
+            raise InputError("remote", self.master, f"does no task ({one_line(error)})") from None
+        wrote = [_read(folder / str(one["partition"])) == token for one in found]
+        shutil.rmtree(folder, ignore_errors=True)
+        sees = all(wrote) and all(one["sees"] for one in found)
+        return len(found), sees, all(one["imports"] for one in found)
+
+    @cached_property
+    def _refuses_checkpoints(self) -> str | None:
+        """Return why there are no checkpoints; None where there are."""
+        return _refusal(lambda: self._spark.range(1).localCheckpoint())
+
+    @cached_property
+    def _refuses_caching(self) -> str | None:
+        """Return why nothing can be cached; None where it can."""
+        return _refusal(lambda: self._spark.range(1).persist().unpersist())
+
+    # --- tables that stay
+
+    @property
+    def caches(self) -> bool:
+        """Whether DataFrames can be persisted."""
+        return self._refuses_caching is None
+
+    @property
+    def checkpoints(self) -> bool:
+        """Whether DataFrames can be checkpointed; else they are written (:meth:`scratch_table`)."""
+        return self._refuses_checkpoints is None
+
+    @property
+    def checkpoints_are_reliable(self) -> bool:
+        """Whether the server has a directory for checkpoints."""
+        with suppress(PySparkException):
+            return bool(self._spark.conf.get("spark.checkpoint.dir", ""))
+        return False
+
+    def name_scratch(self, folder: str) -> None:
+        """Take a folder, or URL, where tables are written that the server does not keep."""
+        url = f"file://{local_path(folder).absolute()}" if is_local(folder) else folder.rstrip("/")
+        self._scratch = f"{url}/scribe_spark-{uuid.uuid4().hex}"
+
+    @property
+    def scratch(self) -> str | None:
+        """What is ours in the folder that the user has named; None without one."""
+        return self._scratch
+
+    def scratch_table(self) -> str:
+        """Return a location for a table that the server does not keep.
+
+        Raises
+        ------
+        InputError
+            The user has named no folder for it.
+        """
+        if self._scratch is None:
+            why = f"the session keeps no tables ({self._refuses_checkpoints})"
+            raise InputError("scratch", None, f"{why}; name a folder that its tasks write")
+        return f"{self._scratch}/{uuid.uuid4().hex}"
+
+
+_HERE = "127.0.0.1"
+
+_connected: WeakKeyDictionary[SparkSession, Connected] = WeakKeyDictionary()
+
+
+def _refusal(attempt: Callable[[], object]) -> str | None:
+    """What Spark says against something; None where it has nothing against it."""
+    try:
+        attempt()
+    except PySparkException as error:
+        return one_line(error)
+    return None
+
+
+def _looker(
+    folder: Path, token: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the kernel of a task that looks around; it imports nothing of this package."""
+    shown, names, package = str(folder), [part.split()[0] for part in _LOOK.split(", ")], _PACKAGE
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        task = TaskContext.get()
+        assert task is not None
+        partition = task.partitionId()
+        try:
+            sees = Path(shown, "token").read_text() == token
+            Path(shown, str(partition)).write_text(token)
+        except OSError:
+            sees = False
+        imports = importlib.util.find_spec(package) is not None
+        columns = [pa.array([partition], pa.int32()), pa.array([sees]), pa.array([imports])]
+        yield pa.RecordBatch.from_arrays(columns, names=names)
+
+    return run
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except OSError:
+        return None
+
+
+def _zipped(folder: Path) -> Path:
+    """Write this package as an archive that Python imports from."""
+    package, archive = Path(__file__).parents[1], folder / f"{_PACKAGE}.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        for file in sorted(package.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                out.write(file, file.relative_to(package.parent))
+    return archive
