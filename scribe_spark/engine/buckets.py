@@ -21,6 +21,7 @@ from scribe_spark.engine.packing import Columns, count_rows
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.engine.ring import Ring
 from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["BucketRing", "read_typed", "typed"]
@@ -120,7 +121,7 @@ class BucketRing:
         """Return a row ``bucket`` for each bucket, each in the partition where it is played."""
         spark = self.layout.spark
         numbers = pa.table({"bucket": pa.array(range(self.layout.buckets), pa.int32())})
-        return self.layout.place(spark.createDataFrame(numbers))
+        return self.layout.place(local_frame(spark, numbers))
 
     def release(self) -> None:
         """Free the files."""

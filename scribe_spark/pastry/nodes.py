@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import draws, schemas
 from scribe_spark.core import u128 as ids
+from scribe_spark.runtime.sessions import local_frame
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import RunConfig
@@ -51,7 +52,7 @@ def make_nodes(spark: SparkSession, config: RunConfig, routers: np.ndarray) -> D
         lo.alias("id_lo"),
         draws.below(len(routers), config.seed, "router", node).alias("place"),
     )
-    places = spark.createDataFrame(pa.table({"place": np.arange(len(routers)), "router": routers}))
+    places = local_frame(spark, pa.table({"place": np.arange(len(routers)), "router": routers}))
     return schemas.conform(placed.join(F.broadcast(places), "place", "inner"), schemas.NODES)
 
 

@@ -24,7 +24,8 @@ from weakref import WeakKeyDictionary, proxy
 import pyarrow as pa
 from pyspark import SparkContext, TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from scribe_spark.core.paths import is_local, local_path
 from scribe_spark.errors import InputError, one_line
@@ -38,6 +39,7 @@ __all__ = [
     "abilities",
     "describe_jobs",
     "is_connect",
+    "local_frame",
     "parallelism",
     "usable",
 ]
@@ -79,6 +81,11 @@ def describe_jobs(spark: SparkSession, description: str) -> Iterator[None]:
     """Jobs started inside are called `description` in Spark's UI and event log."""
     with abilities(spark).describing(description):
         yield
+
+
+def local_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return rows of this process as a DataFrame, with the table's columns even without rows."""
+    return spark.createDataFrame(table, from_arrow_schema(table.schema))
 
 
 class Classic:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
+from scribe_spark.runtime.sessions import local_frame
 
 __all__ = ["check_capacities", "read_capacities"]
 
@@ -67,7 +68,7 @@ def read_capacities(spark: SparkSession, path: str, nodes: int) -> DataFrame:
     if is_local(path):
         frame = check_capacities(path, nodes)
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("node", "limit")}
-        return spark.createDataFrame(pa.table(columns))
+        return local_frame(spark, pa.table(columns))
     given = read_remote(spark, path, "capacities", _COLUMNS)
     valid = F.col("node").between(0, nodes - 1) & (F.col("limit") >= 1)
     with refuse_unreadable("capacities", path):

@@ -23,6 +23,7 @@ from scribe_spark.inputs import Kind, is_local, read_table
 from scribe_spark.pastry.nodes import node_name
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.sessions import local_frame
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import RunConfig
@@ -56,7 +57,7 @@ def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
                     [pa.array(np.full(size, group)), pa.array(nodes)], names=["group", "node"]
                 )
 
-    spread = spark.createDataFrame(groups).repartition("group")
+    spread = local_frame(spark, groups).repartition("group")
     return Batches.made(spread, draw, schemas.MEMBERS)
 
 
@@ -71,7 +72,7 @@ def read_members(spark: SparkSession, path: str, nodes: int) -> DataFrame:
     if is_local(path):
         frame = check_members(path, nodes)
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in ("group", "node")}
-        return spark.createDataFrame(pa.table(columns))
+        return local_frame(spark, pa.table(columns))
     members = read_remote(spark, path, "members", _COLUMNS)
     valid = F.col("node").between(0, nodes - 1) & F.col("group").isNotNull()
     with refuse_unreadable("members", path):
@@ -144,7 +145,7 @@ def _sizes(members: DataFrame, config: RunConfig) -> DataFrame:
         return members.groupBy("group").agg(F.count(F.lit(1)).alias("size"))
     sizes = group_sizes(config)
     table = pa.table({"group": np.arange(1, len(sizes) + 1), "size": sizes})
-    return members.sparkSession.createDataFrame(table)
+    return local_frame(members.sparkSession, table)
 
 
 def senders(members: DataFrame, seed: int) -> DataFrame:

@@ -36,6 +36,7 @@ from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.create import receive_creates
 from scribe_spark.scribe.figures import take_answers
 from scribe_spark.scribe.group_keys import Groups
@@ -415,7 +416,7 @@ def build_trees(
         return {"group": group, "creator": at, "hops": none, "delay_us": none}
 
     spark = groups.sparkSession
-    first = ring.messages(spark.createDataFrame(asked), CREATE, "node", creates)
+    first = ring.messages(local_frame(spark, asked), CREATE, "node", creates)
     tables = BucketTables(ring.layout, first, overlay.known)
     tables.play(Create(run), "CREATE", progress)
     tables.add(ring.messages(members, MEMBER, "node", partial(_group_index, run.number)))

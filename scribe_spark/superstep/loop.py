@@ -33,6 +33,9 @@ from scribe_spark.superstep.table import Change, Table
 
 __all__ = ["Finished", "run"]
 
+#: Rounds from one in which estimates of sizes are forgotten to the next.
+_FORGET = 8
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -152,7 +155,7 @@ class _Loop:
         self.arrival, self._submit = arrival, submit
         self.outcomes: Table | None = None
         self._inbox: tuple[DataFrame, int] | None = None
-        self._keep_inbox = False
+        self._keep_inbox = self._forget = False
         self._pending: list[_Pending] = []
         self._temporary: list[DataFrame] = []
 
@@ -166,7 +169,8 @@ class _Loop:
         if outbox is not None:
             arrived = outbox if self.arrival is None else self.arrival(outbox)
             with describe_jobs(outbox.sparkSession, f"{self.name} round {number}"):
-                inbox, rows, counted = count_and_materialise(arrived, self.counts)
+                self._forget = number % _FORGET == 0
+                inbox, rows, counted = count_and_materialise(arrived, self.counts, self._forget)
         self.close()
         self._inbox = None if inbox is None else (inbox, rows)
         return inbox, Round(number, rows, counted)
@@ -184,7 +188,9 @@ class _Loop:
 
     def _begin(self, table: Table, changes: DataFrame, most: int) -> None:
         change = table.prepare(changes, most)
-        self._pending.append(_Pending(table, change, self._submit(materialise, change.frame)))
+        self._pending.append(
+            _Pending(table, change, self._submit(materialise, change.frame, self._forget))
+        )
 
     def _outcomes_like(self, frame: DataFrame) -> Table:
         if self.outcomes is None:

@@ -19,6 +19,7 @@ from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import Kind, first_rows, typed
 from scribe_spark.runtime.graph_frame import GraphTables
+from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.schemas import LINKS, ROUTERS, conform
 from scribe_spark.topology.graph import Graph, router_frame
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
@@ -71,7 +72,7 @@ class Topology(GraphTables):
 
         def frame(rows: pd.DataFrame, schema: pa.Schema) -> DataFrame:
             table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
-            return spark.createDataFrame(table)
+            return local_frame(spark, table)
 
         return cls(frame(graph.vertices, _VERTICES), frame(graph.edges, _EDGES))
 
