@@ -83,10 +83,12 @@ def _call_join_handler(
     table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
     emitted = application.join_handler(calls_of(scribe, place), pd.DataFrame(table))
     payloads = _payloads(scribe, place, emitted)
-    # of several questions of a node the one with the least extra is sent
-    least = emitted.asks.groupby("call")["extra"].min()
-    group, node = scribe.split(place[least.index.to_numpy(dtype=np.int64)])
-    row, extra = scribe.entry(group, node), least.to_numpy(dtype=np.int64)
+    # for several questions of a node one is sent
+    call, extra = (emitted.asks[name].to_numpy(dtype=np.int64) for name in ("call", "extra"))
+    asking, of = np.unique(call, return_inverse=True)
+    extra = application.common_extra(of, extra, len(asking))
+    group, node = scribe.split(place[asking])
+    row = scribe.entry(group, node)
     parent = scribe.state.entries.parent[row]
     up = parent >= 0
     why = np.full(len(row), cause("ask"), dtype=np.int8)

@@ -172,12 +172,14 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     # 1. those of nodes on the receiver's own path to the root go on
     circular = row[:0] if scribe.settled else on_chain(scribe, row, joins.source)
     parts = [_onward(scribe, moving.take(circular))[0]]
-    # 2. nodes that are not in the tree yet send JOINs of their own with the least extra that they
-    #    got, unless Pastry delivers there
+    # 2. nodes that are not in the tree yet send JOINs of their own for those that they got, unless
+    #    Pastry delivers there
     stranger = np.flatnonzero(row < 0)
     new, which = np.unique(place[stranger], return_inverse=True)
     own = Joins.of(*scribe.split(new), scribe.number, cause("forwarder"))
-    np.minimum.at(own.extra, which, joins.extra[stranger])
+    if scribe.application is not None:
+        extra = scribe.application.common_extra(which, joins.extra[stranger], len(new))
+        own = own.with_extra(extra)
     repairs = np.zeros(len(new), dtype=bool)
     repairs[which[moving.repairs[stranger]]] = True
     own_moving, delivered = _onward(scribe, Requests.of(scribe, own, repairs))

@@ -12,6 +12,9 @@ from scribe_spark.scribe.upcalls import NOTHING
 
 __all__ = ["MessageStore"]
 
+#: Columns of messages.
+_OWN = ("number", "start", "floor", "since")
+
 
 @dataclass
 class MessageStore:
@@ -19,8 +22,9 @@ class MessageStore:
 
     Attributes
     ----------
-    number, start, floor : ndarray of int64
-        As of `upcalls.Emitted`; NOTHING where a message has no start, -1 where it has no floor.
+    number, start, floor, since : ndarray of int64
+        As of `upcalls.Emitted`; NOTHING where a message has no start or no since, -1 where it has
+        no floor.
     lengths, offsets : ndarray of int64
         How many contents each has, and where they begin in the other two.
     numbers, publications : ndarray of int64
@@ -29,6 +33,7 @@ class MessageStore:
     number: np.ndarray = field(default_factory=whole_numbers)
     start: np.ndarray = field(default_factory=whole_numbers)
     floor: np.ndarray = field(default_factory=whole_numbers)
+    since: np.ndarray = field(default_factory=whole_numbers)
     lengths: np.ndarray = field(default_factory=whole_numbers)
     numbers: np.ndarray = field(default_factory=whole_numbers)
     publications: np.ndarray = field(default_factory=whole_numbers)
@@ -39,7 +44,8 @@ class MessageStore:
     def add(self, messages: pd.DataFrame, contents: pd.DataFrame) -> np.ndarray:
         """New messages; their indices."""
         index = len(self.number) + np.arange(len(messages))
-        for name in ("number", "start", "floor"):
+        messages = messages if "since" in messages else messages.assign(since=NOTHING)
+        for name in _OWN:
             both = [getattr(self, name), messages[name].to_numpy(dtype=np.int64)]
             setattr(self, name, np.concatenate(both))
         of = contents["message"].to_numpy(dtype=np.int64)
@@ -64,7 +70,7 @@ class MessageStore:
 
     def table(self, index: np.ndarray) -> pd.DataFrame:
         """Messages as a table, a row for each."""
-        columns = {name: getattr(self, name)[index] for name in ("number", "start", "floor")}
+        columns = {name: getattr(self, name)[index] for name in _OWN}
         return pd.DataFrame(columns)
 
     def contents(self, index: np.ndarray) -> pd.DataFrame:

@@ -3,7 +3,10 @@
 The root numbers messages (an epoch's from ``epoch << 32`` on), nodes keep those of the last B
 numbers that they know of, a JOIN that repairs carries the last number delivered, and the new parent
 sends what is missing: a retransmission has all that follows its ``start``, and says that up to its
-``floor`` nothing is left.
+``floor`` nothing is left, and that all that was published from round ``since`` on follows `start`.
+
+JOINs carry *places*: numbers, or the beginnings of rounds, ``round << 32``, which come before all
+numbers of an epoch that began then: who has no number yet names the round of its join.
 """
 
 from __future__ import annotations
@@ -15,24 +18,37 @@ from pandas import DataFrame
 
 from scribe_spark.core.arrays import NONE, SortedTable, index_in_run, whole_numbers
 from scribe_spark.scribe.memory import AtNodes, Remembering
-from scribe_spark.scribe.upcalls import NOTHING, Calls, Emitted, columns_of, frame
+from scribe_spark.scribe.upcalls import ASK, NOTHING, Calls, Emitted, columns_of, frame
 
 __all__ = ["Reliable"]
 
 
+_ROUND = 32  # bits
+
+
 @dataclass
 class _Records(AtNodes):
-    """All up to `last` was had (NONE: it has not begun); up to `floor` nothing is left."""
+    """All up to `last` was had (NONE: it has not begun); up to `floor` nothing is left.
+
+    Of what was published from round `since` on it has had all.
+    """
 
     last: np.ndarray = field(default_factory=whole_numbers)
     floor: np.ndarray = field(default_factory=whole_numbers)
+    since: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
 class _Served(SortedTable):
-    """Up to which number children were served."""
+    """Up to which place children were served; from which round on they are to have everything."""
 
     at: np.ndarray = field(default_factory=whole_numbers)
+    since: np.ndarray = field(default_factory=whole_numbers)
+
+
+def _is_beginning(place: np.ndarray) -> np.ndarray:
+    """Whether places are beginnings of rounds, or of epochs."""
+    return place % (1 << _ROUND) == 0
 
 
 class Reliable(Remembering):
@@ -45,31 +61,58 @@ class Reliable(Remembering):
         super().__init__(nodes, self.records, self.served, size)
 
     def fault_handler(self, calls: Calls, joins: DataFrame) -> np.ndarray:
-        """The last number delivered, or less if a child waits for older messages."""
-        rows = self.rows(calls)
+        """The last number delivered, or less if a child waits for older messages.
+
+        Who has not begun names the round in which it joined, if that was before this one.
+        """
+        rows, joined = self.rows(calls), calls.here["joined"].to_numpy()
         end, first = self._end(calls, rows)
         call, _, edge = self.children(calls)
-        extra = np.where(self.records.last[rows] >= 0, self.records.last[rows], NOTHING)
-        needs = self._unserved(rows[call], edge, end[call], first[call])
-        np.minimum.at(extra, call[needs], self.served.at[edge[needs]])
-        return extra
+        waits = (joined >= 0) & (joined < calls.round)
+        own = np.where(waits, joined << _ROUND, NOTHING)
+        own = np.where(self.records.last[rows] >= 0, self.records.last[rows], own)
+        needs = self._start(calls, rows[call], edge, end[call], first[call]) < 0
+        needs &= self.served.at[edge] >= 0
+        of = np.r_[np.arange(len(rows)), call[needs]]
+        return self.common_extra(of, np.r_[own, self.served.at[edge[needs]]], len(rows))
+
+    def common_extra(self, of: np.ndarray, extra: np.ndarray, count: int) -> np.ndarray:
+        """A place from which on there is all that follows any of several.
+
+        Of a number and a round nobody knows which comes first: then the beginning of the epoch.
+        """
+        least = super().common_extra(of, extra, count)
+        rounds = np.zeros(count, dtype=bool)
+        rounds[of[_is_beginning(extra)]] = True
+        return np.where(rounds, least >> _ROUND << _ROUND, least)
 
     def join_handler(self, calls: Calls, joins: DataFrame) -> Emitted:
         """Send what is missing; ask the parent, unless the own JOIN asks for it already."""
-        rows = self.rows(calls)
+        rows, now = self.rows(calls), calls.round << _ROUND
         end, first = self._end(calls, rows)
         joins = joins.drop_duplicates(["call", "source"], keep="last")
         call, child, extra = (joins[name].to_numpy() for name in ("call", "source", "extra"))
         edge = self.edges(calls, call, child)
-        self.served.at[edge] = np.where(extra == NOTHING, NONE, extra)
-        emitted = self._serve(rows, call, child, edge, end, first)
-        asks = self._unserved(rows[call], edge, end[call], first[call])
-        asks &= extra < calls.here["asked"].to_numpy()[call]
-        return replace(emitted, asks=frame(call=call[asks], extra=extra[asks]))
+        # 1. what children need now; a question adds to what they wait for
+        at = np.where(extra == NOTHING, now, extra)
+        since = np.where(_is_beginning(at), at >> _ROUND, calls.round)
+        before = self.served.at[edge]
+        adds = (joins["cause"].to_numpy() == ASK) & (before >= 0)
+        adds &= self._start(calls, rows[call], edge, end[call], first[call]) < 0
+        both = np.r_[np.arange(len(at)), np.flatnonzero(adds)]
+        self.served.at[edge] = at = self.common_extra(both, np.r_[at, before[adds]], len(at))
+        since[adds] = np.minimum(since, self.served.since[edge])[adds]
+        self.served.since[edge] = since
+        # 2. who gets it, for whom the parent is asked
+        emitted = self._serve(calls, rows, call, child, edge, end, first)
+        asks = self._start(calls, rows[call], edge, end[call], first[call]) < 0
+        asked = calls.here["asked"].to_numpy()[call]
+        asks &= ~((asked <= at) & (_is_beginning(asked) | ~_is_beginning(at))) & (at != now)
+        return replace(emitted, asks=frame(call=call[asks], extra=at[asks]))
 
     def forward_handler(self, calls: Calls, messages: DataFrame, contents: DataFrame) -> Emitted:
         """Number at the root, keep, and pass on; of a retransmission what each child lacks."""
-        number, start, floor = columns_of(messages).values()
+        number, start, floor, since = columns_of(messages).values()
         of, numbers, names = columns_of(contents).values()
         rows, fresh = self.rows(calls), start == NOTHING
         # 1. the root gives the next number
@@ -80,6 +123,8 @@ class Reliable(Remembering):
         last = self.records.last[rows]
         begin = np.where(fresh, np.where(last < 0, number - 1, NONE), start)
         self.records.last[rows] = np.maximum(last, begin)
+        had = np.where(last < 0, NOTHING, self.records.since[rows])
+        self.records.since[rows] = np.minimum(had, np.where(fresh, calls.round, since))
         np.maximum.at(self.records.floor, rows, floor)
         self._take(rows, of, numbers, names)
         root = np.flatnonzero(new)
@@ -88,18 +133,20 @@ class Reliable(Remembering):
         # 3. pass a fresh message on, also to who waits for older ones
         call, child, edge = self.children(calls)
         goes, at, made = fresh[call], self.served.at[edge], np.where(new, np.cumsum(new) - 1, -1)
-        in_order = goes & ((at < 0) | (at == number[call] - 1))
+        in_order = (at < 0) | (at == number[call] - 1) | ((last < 0)[call] & _is_beginning(at))
+        in_order &= goes
         self.served.at[edge[in_order]] = number[call[in_order]]
+        self.served.since[edge[goes & (at < 0)]] = calls.round
         passed = Emitted(
             frame(call=call[goes], child=child[goes], message=made[call[goes]]),
-            frame(number=number[new], start=start[new], floor=floor[new]),
+            frame(number=number[new], start=start[new], floor=floor[new], since=since[new]),
             frame(message=np.arange(len(root)), number=number[new], publication=names[new[of]]),
             values=state,
         )
         # 4. of a retransmission what each child lacks
         end, first = self._end(calls, rows, ~fresh)
         late = call[~goes], child[~goes], edge[~goes]
-        return passed.and_also(self._serve(rows, *late, end, first))
+        return passed.and_also(self._serve(calls, rows, *late, end, first))
 
     def message_handler(self, calls: Calls, messages: DataFrame, contents: DataFrame) -> DataFrame:
         """A member's user gets what is next in order; nothing that is older than its join."""
@@ -131,22 +178,36 @@ class Reliable(Remembering):
         which, _, name = self.rings.between(rows, last + 1, upto)
         self.ready = call[which], name
 
-    def _unserved(self, rows, edge, end, first) -> np.ndarray:
-        """Whether children, row by row, need what their parents have not got."""
-        at = self.served.at[edge]
-        return (at >= 0) & ((end < 0) | (np.maximum(at, self.records.floor[rows]) + 1 < first))
+    def _start(self, calls, rows, edge, end, first) -> np.ndarray:
+        """After which numbers children's messages begin, row by row; NONE if not all are here."""
+        at, since, floor = self.served.at[edge], self.served.since[edge], self.records.floor[rows]
+        since = np.where(at < 0, calls.round, since)
+        start = np.maximum(at, floor)
+        here = start + 1 >= first
+        # whoever needs all from a round on that is none of the epoch's
+        rounds = (at < 0) | (_is_beginning(at) & (at > end))
+        had = (self.records.last[rows] >= 0) & (self.records.since[rows] <= since)
+        here[rounds] = (had | (first <= floor + 1))[rounds]
+        start[rounds] = end[rounds]
+        old = np.flatnonzero(rounds & (since < calls.round) & here & (end >= 0))
+        which, number, name = self.rings.between(rows[old], first[old], end[old])
+        young = name >> _ROUND >= since[old[which]]
+        np.minimum.at(start, old[which[young]], number[young] - 1)
+        return np.where(here & (end >= 0), start, NONE)
 
-    def _serve(self, rows, call, child, edge, end, first) -> Emitted:
+    def _serve(self, calls, rows, call, child, edge, end, first) -> Emitted:
         """Answers to children with what is missing there, if it can be served."""
+        start = self._start(calls, rows[call], edge, end[call], first[call])
         at, end, row = self.served.at[edge], end[call], rows[call]
-        start = np.where(at < 0, end, np.maximum(at, self.records.floor[row]))
-        lacks = (start < end) | ((start == end) & (at != end))
-        answered = (end >= 0) & lacks & (start + 1 >= first[call])
-        start, end, row = start[answered], end[answered], row[answered]
-        self.served.at[edge[answered]] = end
+        answered = (start >= 0) & (
+            (start < end) | ((start == end) & ((at != end) | _is_beginning(end)))
+        )
+        start, end, row, edge = start[answered], end[answered], row[answered], edge[answered]
+        since = np.where(self.served.at[edge] < 0, calls.round, self.served.since[edge])
+        self.served.at[edge], self.served.since[edge] = end, since
         message, number, name = self.rings.between(row, start + 1, end)
         return Emitted(
             frame(call=call[answered], child=child[answered], message=np.arange(len(start))),
-            frame(number=start, start=start, floor=self.records.floor[row]),
+            frame(number=start, start=start, floor=self.records.floor[row], since=since),
             frame(message=message, number=number, publication=name),
         )

@@ -14,7 +14,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, SortedTable, codes, flags, whole_numbers
 from scribe_spark.pastry.overlay_state import NEVER
-from scribe_spark.scribe.upcalls import NOTHING
+from scribe_spark.scribe.upcalls import CAUSES, NOTHING
 
 __all__ = [
     "CAUSES",
@@ -35,21 +35,6 @@ __all__ = [
     "ScribeState",
     "cause",
 ]
-
-#: Why a node sends a JOIN of its own.
-CAUSES = (
-    "own",
-    "forwarder",
-    "parent failed",
-    "root failed",
-    "parent left",
-    "refused",
-    "hand-over",
-    "cycle",
-    "ask",
-    "shed",
-    "collapse",
-)
 
 
 def cause(name: str) -> int:

@@ -16,7 +16,35 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-__all__ = ["NOTHING", "Application", "Calls", "Emitted", "columns_of", "empty", "frame"]
+__all__ = [
+    "ASK",
+    "CAUSES",
+    "NOTHING",
+    "Application",
+    "Calls",
+    "Emitted",
+    "columns_of",
+    "empty",
+    "frame",
+]
+
+#: Why a node sends a JOIN of its own.
+CAUSES = (
+    "own",
+    "forwarder",
+    "parent failed",
+    "root failed",
+    "parent left",
+    "refused",
+    "hand-over",
+    "cycle",
+    "ask",
+    "shed",
+    "collapse",
+)
+
+#: The number of the cause of questions.
+ASK = CAUSES.index("ask")
 
 #: No extra in a JOIN, no number, no start: more than any other.
 NOTHING = np.iinfo(np.int64).max
@@ -71,20 +99,23 @@ class Emitted:
         ``call, child, message``: which child gets what; a row of `messages`, or -1 for the message
         as it came.
     messages : DataFrame
-        ``number, start, floor``: new messages.  Those that reach a node together are taken in the
-        order of ``number``; the rest is the application's own.
+        ``number, start, floor, since``: new messages.  Those that reach a node together are taken
+        in the order of ``number``; the rest is the application's own, and ``since`` may be left
+        out.
     contents : DataFrame
         ``message, number, publication``: what is in the new messages, in order.
     asks : DataFrame
-        ``call, extra``: questions to the own parents, JOINs with an extra; of several of a call the
-        least is sent.  From joinHandler alone.
+        ``call, extra``: questions to the own parents, JOINs with an extra; for several of a call
+        one is sent, see `common_extra`.  From joinHandler alone.
     values : DataFrame
         ``call, value``: what is kept in the group's state from now on; calls without a row change
         nothing.  From forwardHandler at roots alone.
     """
 
     payloads: pd.DataFrame = field(default_factory=lambda: empty("call", "child", "message"))
-    messages: pd.DataFrame = field(default_factory=lambda: empty("number", "start", "floor"))
+    messages: pd.DataFrame = field(
+        default_factory=lambda: empty("number", "start", "floor", "since")
+    )
     contents: pd.DataFrame = field(
         default_factory=lambda: empty("message", "number", "publication")
     )
@@ -128,7 +159,7 @@ class Application:
         Parameters
         ----------
         messages : DataFrame
-            ``number, start, floor``, a row for each call.
+            ``number, start, floor, since``, a row for each call.
         contents : DataFrame
             ``call, number, publication``, in order.
         """
@@ -153,6 +184,26 @@ class Application:
             ``number, cause``, a row for each call.
         """
         return np.full(len(joins), NOTHING)
+
+    def common_extra(self, of: np.ndarray, extra: np.ndarray, count: int) -> np.ndarray:
+        """What single JOINs carry where several come together: the least.
+
+        That is so for the JOIN of a node which JOINs make a forwarder, and for questions.
+
+        Parameters
+        ----------
+        of : ndarray of int64, shape (m,)
+            For which of the `count` single JOINs each of several is.
+        extra : ndarray of int64, shape (m,)
+            What these carry; NOTHING is possible.
+
+        Returns
+        -------
+        ndarray of int64, shape (count,)
+        """
+        least = np.full(count, NOTHING)
+        np.minimum.at(least, of, extra)
+        return least
 
     def message_handler(
         self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame

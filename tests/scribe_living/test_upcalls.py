@@ -16,7 +16,7 @@ from oracle.scribe_living.measures import attached
 
 from scribe_spark.scribe import upcalls
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.upcalls import NOTHING, Application, Calls, Emitted
+from scribe_spark.scribe.upcalls import ASK, NOTHING, Application, Calls, Emitted
 
 HERE = Path(upcalls.__file__).parent
 
@@ -47,7 +47,7 @@ def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
             if line.startswith("from scribe_spark")
         }
         assert imported <= {"upcalls", "arrays", "memory", "ring_buffers"}
-    assert len((HERE / "reliable.py").read_text().splitlines()) <= 155
+    assert len((HERE / "reliable.py").read_text().splitlines()) <= 215
 
 
 @pytest.mark.parametrize("seed", [1, 5, 9])
@@ -119,26 +119,93 @@ def test_an_application_without_rules_is_best_effort() -> None:
         assert differences(plain.play(number, events), with_upcalls.play(number, events)) == []
 
 
+def calls_of(number: int, child: list[int], joined: int = 0, asked: int = NOTHING) -> Calls:
+    """Node 1 of a tree, which is no root, and has children."""
+    here = {"group": [0], "node": [1], "root": [False], "entered": [0], "joined": [joined]}
+    return Calls(
+        number,
+        pd.DataFrame({**here, "asked": [asked], "epoch": [-1]}),
+        pd.DataFrame({"call": [0] * len(child), "child": child}, dtype=np.int64),
+        pd.DataFrame({"call": [], "value": []}, dtype=np.int64),
+    )
+
+
+def joins_of(source: list[int], extra: list[int], why: int = 2) -> pd.DataFrame:
+    """JOINs and questions of children of node 1."""
+    n = len(source)
+    columns = {"number": [3] * n, "cause": [why] * n, "extra": extra}
+    return pd.DataFrame({"call": [0] * n, "source": source, **columns}, dtype=np.int64)
+
+
 def test_a_repairing_join_asks_for_what_a_child_still_needs() -> None:
     """The oracle's test, for the kernels: numbers in epoch 0, a gap before the only message."""
     reliable = Reliable(4, 10)
-    here = {"group": [0], "node": [1], "root": [False], "entered": [0], "joined": [0]}
-    calls = Calls(
-        3,
-        pd.DataFrame({**here, "asked": [NOTHING], "epoch": [-1]}),
-        pd.DataFrame({"call": [0], "child": [2]}),
-        pd.DataFrame({"call": [], "value": []}, dtype=np.int64),
-    )
+    calls = calls_of(3, [2])
     row = reliable.rows(calls)
     reliable.records.last[row] = 5
     reliable.rings.write(row, np.array([5]), np.array([9]))
-    joins = {"call": [0], "source": [2], "number": [3], "cause": [2], "extra": [3]}
-    emitted = reliable.join_handler(calls, pd.DataFrame(joins))
+    joins = joins_of([2], [3])
+    emitted = reliable.join_handler(calls, joins)
     assert emitted.asks.to_dict("list") == {"call": [0], "extra": [3]}
     assert len(emitted.payloads) == 0
     assert reliable.fault_handler(calls, pd.DataFrame({"number": [3], "cause": [2]})) == [3]
     reliable.rings.write(row, np.array([4]), np.array([8]))
     assert reliable.fault_handler(calls, pd.DataFrame({"number": [3], "cause": [2]})) == [5]
-    emitted = reliable.join_handler(calls, pd.DataFrame(joins))
+    emitted = reliable.join_handler(calls, joins)
     assert emitted.contents["number"].tolist() == [4, 5]
     assert emitted.contents["publication"].tolist() == [8, 9]
+
+
+REPAIRS = pd.DataFrame({"number": [3], "cause": [2]})
+
+
+def test_who_has_not_begun_asks_for_the_round_of_the_join() -> None:
+    """Node 1 is cut off and has not begun when nodes 2 and 3 join under it in round 3."""
+    reliable = Reliable(8, 10)
+    calls = calls_of(3, [2, 3], joined=-1)
+    emitted = reliable.join_handler(calls, joins_of([2, 3], [NOTHING, NOTHING]))
+    assert len(emitted.payloads) == len(emitted.asks) == 0
+    assert reliable.fault_handler(calls_of(5, [2, 3], joined=-1), REPAIRS) == [3 << 32]
+    assert reliable.fault_handler(calls_of(5, [], joined=4), REPAIRS) == [4 << 32]
+    assert reliable.fault_handler(calls_of(5, [], joined=5), REPAIRS) == [NOTHING]
+    # a child that has a number: it does not say whether it comes before round 3
+    reliable.join_handler(calls_of(4, [2, 3, 4], joined=-1), joins_of([4], [17]))
+    assert reliable.fault_handler(calls_of(5, [2, 3, 4], joined=-1), REPAIRS) == [0]
+
+
+@pytest.mark.parametrize(("since", "served"), [(2, True), (4, False)])
+def test_a_child_is_served_from_the_round_of_its_join(since: int, served: bool) -> None:
+    """A later number may be of an earlier publication: 6 was kept by its source."""
+    reliable = Reliable(8, 10)
+    calls = calls_of(6, [2])
+    row = reliable.rows(calls)
+    reliable.records.last[row], reliable.records.since[row] = 8, since
+    published = {4: 2, 5: 3, 6: 2, 7: 4, 8: 5}  # number -> round
+    for number, at in published.items():
+        reliable.rings.write(row, np.array([number]), np.array([at << 32]))
+    emitted = reliable.join_handler(calls, joins_of([2], [3 << 32]))
+    if served:
+        assert emitted.contents["number"].tolist() == [5, 6, 7, 8]
+        assert emitted.messages.to_dict("list") == {
+            **{"number": [4], "start": [4], "floor": [-1], "since": [3]}
+        }
+        assert len(emitted.asks) == 0
+    else:
+        assert emitted.asks["extra"].tolist() == [3 << 32]
+        assert len(emitted.payloads) == 0
+
+
+def test_a_question_adds_to_what_a_child_waits_for() -> None:
+    """Node 1 lacks 4 to 9; the second question of its child 2 is for less than the first."""
+    reliable = Reliable(8, 10)
+    calls = calls_of(3, [2])
+    row = reliable.rows(calls)
+    reliable.records.last[row] = 10
+    reliable.rings.write(row, np.array([10]), np.array([1]))
+    for extra in (4, 8):
+        emitted = reliable.join_handler(calls, joins_of([2], [extra], ASK))
+        assert emitted.asks["extra"].tolist() == [4]
+    assert reliable.fault_handler(calls, REPAIRS) == [4]
+    # a JOIN says anew what the child needs
+    emitted = reliable.join_handler(calls, joins_of([2], [9]))
+    assert emitted.contents["number"].tolist() == [10]

@@ -9,7 +9,7 @@ from .figures import deliver_join, forward
 from .phase import DELIVERED, ON_ITS_WAY, Message, Phase
 from .roots import become_root
 from .state import Entry, Scribe
-from .upcalls import Join
+from .upcalls import Application, Join
 
 
 @dataclass
@@ -93,7 +93,8 @@ class JoinPhase:
         if self.scribe.entry(group, node) is not None:
             forward(self.scribe, node, joins, lambda: None)
             return
-        own = Join(group, node, self.scribe.round, "forwarder", least_extra(joins))
+        extra = common_extra(self.scribe.application, joins)
+        own = Join(group, node, self.scribe.round, "forwarder", extra)
         key = self.scribe.groups[group].key
         routed = Routed(own, Message(key, [node]), any(one.repairs for one in messages))
         if self.onward(routed) != DELIVERED:
@@ -110,9 +111,9 @@ def place_of(arrived: tuple[tuple[int, int], Sequence[Routed]]) -> tuple[int, in
     return arrived[0]
 
 
-def least_extra(joins: Sequence[Join]) -> int | None:
-    """What a forwarder's JOIN carries: the least that the JOINs carry which made it one."""
-    return min((join.extra for join in joins if join.extra is not None), default=None)
+def common_extra(application: Application, joins: Sequence[Join]) -> int | None:
+    """What a forwarder's JOIN carries for the JOINs which made it one."""
+    return application.common_extra([join.extra for join in joins if join.extra is not None])
 
 
 def send_joins(scribe: Scribe, phase: Phase) -> None:

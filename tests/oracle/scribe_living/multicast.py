@@ -72,8 +72,8 @@ def accepts(scribe: Scribe, group: int, sender: int, node: int) -> bool:
 def settle(scribe: Scribe) -> None:
     """joinHandler for all children added; what it sends, until nothing is under way.
 
-    The trees are as the round's JOINs have left them (rule S17). Of the questions of one node
-    and group in a superstep the one with the least extra is sent.
+    The trees are as the round's JOINs have left them (rule S17). For the questions of one node
+    and group in a superstep one is sent.
     """
     added = [
         (node, join)
@@ -109,19 +109,19 @@ def call_join_handlers(
 ) -> tuple[list[Parcel], list[tuple[int, Join]]]:
     """The messages to children, and the questions to parents: (parent, JOIN)."""
     parcels: list[Parcel] = []
-    least: dict[tuple[int, int], int] = {}
+    extras: dict[tuple[int, int], list[int]] = {}
     for node, join in sorted(added, key=lambda one: (one[1].group, one[0], one[1].source)):
         here = scribe.local(join.group, node)
         for emitted in scribe.application.join_handler(here, join):
             if isinstance(emitted, Ask):
-                place = (join.group, node)
-                least[place] = min(emitted.extra, least.get(place, emitted.extra))
+                extras.setdefault((join.group, node), []).append(emitted.extra)
             else:
                 parcels.append((join.group, node, join.source, emitted))
     asks = []
-    for (group, node), extra in sorted(least.items()):
+    for (group, node), wanted in sorted(extras.items()):
         entry = scribe.entries[group][node]
         if entry.parent is not None:
+            extra = scribe.application.common_extra(wanted)
             scribe.joins.append((group, node, "ask"))
             asks.append((entry.parent, Join(group, node, entry.number, "ask", extra)))
     return parcels, asks

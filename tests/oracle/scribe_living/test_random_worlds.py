@@ -104,8 +104,8 @@ def test_reliable_mode(seed: int) -> None:
     """Order is kept, and nothing is lost that a root took, however late it comes.
 
     Unless the group was created again (rule S16), had two roots at once (each gives the same
-    numbers: only on a broken ring), or its tree is not repaired at the end. A member begins when
-    a root's payloads reach it for the first time.
+    numbers: only on a broken ring), or its tree is not repaired at the end. A member has all that
+    was published from the round of its join on (rule S31).
     """
     world = replace(random_world(seed), buffer=64)
     run = world.play()
@@ -115,13 +115,13 @@ def test_reliable_mode(seed: int) -> None:
     two_roots = {group for seen in run.seen for group in with_two_roots(seen)}
     repaired -= two_roots
     last: dict[tuple[int, int], tuple[int, int, int]] = {}
-    since: dict[tuple[int, int], int] = {}  # members that have begun -> in which round
+    since: dict[tuple[int, int], int] = {}  # members -> in which round they joined
     missing: dict[tuple[int, int], set[Publication]] = {}
     taken: dict[Publication, int] = {}
     for seen in run.seen:
         members = {(group, node) for group, nodes in seen.members.items() for node in nodes}
         since = {member: at for member, at in since.items() if member in members}
-        since |= {one: seen.round for one in (members & attached(seen)) - set(since)}
+        since |= {one: seen.round for one in members - set(since)}
         missing = {member: missing.get(member, set()) for member in since}
         for publication, fate in seen.fates:
             if fate != "sent":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ..living.draws import keyed_draw
-from .joining import least_extra
+from .joining import common_extra
 from .measures import publications
 from .reliable import Reliable
 from .small import COUNT, G, children_of, grown, inner_node, quiet
@@ -91,8 +93,8 @@ def test_what_nobody_keeps_any_more_is_given_up() -> None:
 
 def test_a_new_forwarder_carries_the_least_of_what_its_children_carry() -> None:
     joins = [Join(G, node, 0, "own", extra) for node, extra in enumerate((None, 7, 5, 9))]
-    assert least_extra(joins) == 5
-    assert least_extra(joins[:1]) is None
+    assert common_extra(Reliable(4), joins) == 5
+    assert common_extra(Reliable(4), joins[:1]) is None
 
 
 def test_a_repairing_join_asks_for_what_a_child_still_needs() -> None:
@@ -106,3 +108,41 @@ def test_a_repairing_join_asks_for_what_a_child_still_needs() -> None:
     assert reliable.fault_handler(here, Join(G, 1, 3, "parent failed")) == 5
     (answer,) = reliable.join_handler(here, Join(G, 2, 3, "parent failed", 3))
     assert answer.numbers == (4, 5)
+
+
+def test_who_has_not_begun_asks_for_the_round_of_the_join() -> None:
+    """Node 1 is cut off and has not begun when node 2 joins under it in round 3."""
+    reliable = Reliable(8)
+    here = Local(3, G, 1, False, 0, -1, frozenset({2, 4}))
+    assert list(reliable.join_handler(here, Join(G, 2, 3, "own"))) == []
+    later = replace(here, round=5)
+    assert reliable.fault_handler(later, Join(G, 1, 5, "parent failed")) == 3 << 32
+    # a child that has a number: it does not say whether it comes before round 3
+    list(reliable.join_handler(later, Join(G, 4, 5, "parent failed", 17)))
+    assert reliable.fault_handler(replace(here, round=6), Join(G, 1, 6, "parent failed")) == 0
+    member = Local(5, G, 7, False, 0, 4, frozenset())
+    assert reliable.fault_handler(member, Join(G, 7, 5, "parent failed")) == 4 << 32
+
+
+def test_a_child_is_served_from_the_round_of_its_join() -> None:
+    """A later number may be of an earlier publication: 6 was kept by its source."""
+    reliable = Reliable(8)
+    here = Local(6, G, 1, False, 0, 0, frozenset({2}))
+    record = reliable.record(here)
+    published = {4: 2, 5: 3, 6: 2, 7: 4, 8: 5}  # number -> round
+    record.last, record.buffer = 8, {number: (at, G, 9) for number, at in published.items()}
+    record.since = 2
+    (answer,) = reliable.join_handler(here, Join(G, 2, 6, "own", 3 << 32))
+    assert (answer.start, answer.since, answer.numbers) == (4, 3, (5, 6, 7, 8))
+    record.since = 4
+    assert list(reliable.join_handler(here, Join(G, 2, 6, "own", 3 << 32))) == [Ask(3 << 32)]
+
+
+def test_a_question_adds_to_what_a_child_waits_for() -> None:
+    """Node 1 lacks 4 to 9; the second question of its child is for less than the first."""
+    reliable = Reliable(8)
+    here = Local(3, G, 1, False, 0, 0, frozenset({2}))
+    record = reliable.record(here)
+    record.last, record.buffer = 10, {10: (0, G, 9)}
+    for extra in (4, 8):
+        assert list(reliable.join_handler(here, Join(G, 2, 3, "ask", extra))) == [Ask(4)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 #: (round, group, source): at most one publication of a source to a group in a round.
@@ -60,6 +60,7 @@ class Payload:
     publications: tuple[Publication, ...]
     start: int | None = None  # the reliable application's fields: see there
     floor: int | None = None
+    since: int | None = None
     numbers: tuple[int, ...] = ()
 
 
@@ -101,6 +102,10 @@ class Application:
     def fault_handler(self, here: Local, join: Join) -> int | None:
         """Before a JOIN that repairs is sent: its extra."""
         return None
+
+    def common_extra(self, extras: Sequence[int]) -> int | None:
+        """What one JOIN carries for all that several would: None if there are none."""
+        return min(extras, default=None)
 
     def message_handler(self, here: Local, message: Payload) -> Iterable[Publication]:
         """At a member (given with join, JSAC III): the publications that its user gets now."""
