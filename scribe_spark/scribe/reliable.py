@@ -93,22 +93,31 @@ class Reliable(Remembering):
         joins = joins.drop_duplicates(["call", "source"], keep="last")
         call, child, extra = (joins[name].to_numpy() for name in ("call", "source", "extra"))
         edge = self.edges(calls, call, child)
-        # 1. what children need now; a question adds to what they wait for
         at = np.where(extra == NOTHING, now, extra)
-        since = np.where(_is_beginning(at), at >> _ROUND, calls.round)
-        before = self.served.at[edge]
-        adds = (joins["cause"].to_numpy() == ASK) & (before >= 0)
-        adds &= self._start(calls, rows[call], edge, end[call], first[call]) < 0
-        both = np.r_[np.arange(len(at)), np.flatnonzero(adds)]
-        self.served.at[edge] = at = self.common_extra(both, np.r_[at, before[adds]], len(at))
-        since[adds] = np.minimum(since, self.served.since[edge])[adds]
-        self.served.since[edge] = since
-        # 2. who gets it, for whom the parent is asked
+        asks = joins["cause"].to_numpy() == ASK
+        at = self._note_needs(calls, rows[call], edge, end[call], first[call], at, asks)
         emitted = self._serve(calls, rows, call, child, edge, end, first)
         asks = self._start(calls, rows[call], edge, end[call], first[call]) < 0
         asked = calls.here["asked"].to_numpy()[call]
         asks &= ~((asked <= at) & (_is_beginning(asked) | ~_is_beginning(at))) & (at != now)
         return replace(emitted, asks=frame(call=call[asks], extra=at[asks]))
+
+    def _note_needs(self, calls, rows, edge, end, first, at, asks) -> np.ndarray:
+        """Remember from which places on children need messages; return these.
+
+        A question adds to what a child waits for, or has had: messages that come after a round are
+        not those that come after a number.  But who has had all is simply served, if it is here.
+        """
+        before, since = self.served.at[edge], np.where(_is_beginning(at), at >> _ROUND, calls.round)
+        adds = asks & (before >= 0)
+        since[adds] = np.minimum(since, self.served.since[edge])[adds]
+        had = (before <= end) & (self._start(calls, rows, edge, end, first) >= 0)
+        self.served.at[edge], self.served.since[edge] = at, since
+        gets = self._start(calls, rows, edge, end, first) >= 0
+        adds &= ~(_is_beginning(at) & had & gets)
+        both = np.r_[np.arange(len(at)), np.flatnonzero(adds)]
+        self.served.at[edge] = at = self.common_extra(both, np.r_[at, before[adds]], len(at))
+        return at
 
     def forward_handler(self, calls: Calls, messages: DataFrame, contents: DataFrame) -> Emitted:
         """Number at the root, keep, and pass on; of a retransmission what each child lacks."""

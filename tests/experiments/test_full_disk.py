@@ -78,7 +78,7 @@ def test_outs_disk_is_full(disk, name):
     assert told.stdout.endswith("all as written\n"), told.stderr
 
 
-@pytest.mark.parametrize("name", ["run", "sweep", "world"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_disk_of_sparks_scratch_folder_is_full(disk, name, tmp_path):
     command, _ = COMMANDS[name]
     program = (*command, "--master=local[1]", f"--out={tmp_path}/x")

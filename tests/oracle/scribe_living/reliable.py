@@ -199,12 +199,20 @@ class Reliable(Application):
         return [Ask(need.at)]
 
     def need(self, here: Local, record: Record, join: Join) -> Need:
-        """What a child needs by its JOIN; a question adds to what it waits for."""
+        """What a child needs by its JOIN; a question adds to what it waits for, or has had.
+
+        Messages that come before a round are not those that come after a number: so both are kept,
+        unless the child has had all that is here, and gets the round's now.
+        """
         at = beginning(here.round) if join.extra is None else join.extra
         need = Need(at, at >> 32 if is_beginning(at) else here.round)
-        before = record.needs.get(join.source)
-        if join.cause == "ask" and before is not None and self.lacks(here, record, before):
-            return Need(common_place([before.at, at]), min(before.since, need.since))
+        before, top = record.needs.get(join.source), self.top(here, record)
+        if join.cause != "ask" or before is None:
+            return need
+        need.since = min(before.since, need.since)
+        has = top is not None and before.at <= top and not self.lacks(here, record, before)
+        if not (is_beginning(at) and has and not self.lacks(here, record, need)):
+            need.at = common_place([before.at, at])
         return need
 
     def is_asked(self, here: Local, at: int) -> bool:

@@ -138,11 +138,26 @@ def test_a_child_is_served_from_the_round_of_its_join() -> None:
     assert list(reliable.join_handler(here, Join(G, 2, 6, "own", 3 << 32))) == [Ask(3 << 32)]
 
 
-def test_a_question_adds_to_what_a_child_waits_for() -> None:
-    """Node 1 lacks 4 to 9; the second question of its child is for less than the first."""
+@pytest.mark.parametrize(
+    ("had", "extra", "at"),
+    [
+        (4, 8, 4),  # it waits for 5 to 9, which are not here
+        (10, 12, 10),  # all that is here; but the child does not know yet where it begins
+        (12, 10, 10),  # more than is here
+        (10, 2 << 32, 0),  # the round is not here: all of the epoch
+        (1 << 32, 2 << 32, 1 << 32),
+        (1 << 32, 8, 0),
+    ],
+)
+def test_a_question_adds_to_what_a_child_waits_for(had: int, extra: int, at: int) -> None:
+    """Node 1 lacks 4 to 9; its child has sent its JOIN in round 3, and asks in round 5."""
     reliable = Reliable(8)
     here = Local(3, G, 1, False, 0, 0, frozenset({2}))
     record = reliable.record(here)
-    record.last, record.buffer = 10, {10: (0, G, 9)}
-    for extra in (4, 8):
-        assert list(reliable.join_handler(here, Join(G, 2, 3, "ask", extra))) == [Ask(4)]
+    record.last, record.since, record.buffer = 10, 3, {10: (2, G, 9)}
+    list(reliable.join_handler(here, Join(G, 2, 3, "own", had)))
+    later = replace(here, round=5)
+    asked = list(reliable.join_handler(later, Join(G, 2, 3, "ask", extra)))
+    assert asked == ([] if at == 10 else [Ask(at)])
+    assert record.needs[2].at == at
+    assert record.needs[2].since == min(3, had >> 32 or 3, extra >> 32 or 3)
