@@ -79,7 +79,8 @@ def _deliveries(one: pd.DataFrame) -> list[str]:
     disorder = "scribe.deliveries.out_of_order"
     return [
         number(sums["expected"]),
-        *(per_cent(sums[name], sums["expected"]) for name in ("in_time", "late", "lost")),
+        *(per_cent(sums[name], sums["expected"]) for name in ("in_time", "late")),
+        number(sums["lost"]),
         number(total(one, "scribe.publications.source died")),
         number(sums["duplicates"]),
         number(total(one, disorder)) if disorder in one else "-",
