@@ -19,6 +19,9 @@ FIGURE = "figure-groups-churn.svg"
 #: Rounds at the end whose publications have not had all their time.
 _DEADLINE = 10
 
+#: Late deliveries by the rounds from the publication.
+_LATE = "scribe.deliveries.late"
+
 _KINDS = (
     "payload", "heartbeat", "refresh", "JOIN", "LEAVE", "MULTICAST", "acknowledgement",
     "retransmission", "replica",
@@ -42,16 +45,17 @@ def churn(out: Path) -> list[str]:
         "`data/groups_churn.toml`: 10,000 live nodes, 150 groups, reliable delivery, one "
         "publication of each group in a round by a member; of the live nodes 1 in *lifetime* "
         "fails silently in a round and is replaced by one that arrives, which joins its groups "
-        f"again. Publications of all rounds but the first and the last {_DEADLINE}; after "
-        f"{_DEADLINE} rounds a delivery counts as lost. *Died*: publications whose sources died "
-        "while they still kept them, before any root had taken them; nobody is expected to get "
-        "these. "
-        "*Duplicates* are messages to members that had got them already; reliable delivery does "
-        "not deliver them again.",
+        f"again. Publications of all rounds but the first and the last {_DEADLINE}; what has not "
+        f"come after {_DEADLINE} rounds counts as lost, whether a replica of the group's state "
+        "survived or not (*groups lost*). *Came later*: deliveries after more rounds, to members "
+        "that were cut off so long; the rest of the lost had not come when the world ended. "
+        "*Died*: publications whose sources died while they still kept them, before any root had "
+        "taken them; nobody is expected to get these. *Duplicates* are messages to members that "
+        "had got them already; reliable delivery does not deliver them again.",
         "",
         *table(
-            ["lifetime", "rounds", "deliveries expected", "in time", "late", "lost", "died",
-             "duplicates", "out of order", "orphans, mean", "groups lost, most"],
+            ["lifetime", "rounds", "deliveries expected", "in time", "late", "lost", "came later",
+             "died", "duplicates", "out of order", "orphans, mean", "groups lost, most"],
             [[number(life), number(len(one)), *_deliveries(one)] for life, one in worlds.items()],
         ),
         "",
@@ -81,6 +85,7 @@ def _deliveries(one: pd.DataFrame) -> list[str]:
         number(sums["expected"]),
         *(per_cent(sums[name], sums["expected"]) for name in ("in_time", "late")),
         number(sums["lost"]),
+        number(sum(count for n, count in spread(one, _LATE).items() if n > _DEADLINE)),
         number(total(one, "scribe.publications.source died")),
         number(sums["duplicates"]),
         number(total(one, disorder)) if disorder in one else "-",
@@ -90,7 +95,7 @@ def _deliveries(one: pd.DataFrame) -> list[str]:
 
 
 def _lateness(worlds: dict[int, pd.DataFrame]) -> list[str]:
-    late = {life: spread(one, "scribe.deliveries.late") for life, one in worlds.items()}
+    late = {life: spread(one, _LATE) for life, one in worlds.items()}
     count = sorted({n for found in late.values() for n in found})
     if not count:
         return ["(Not measured.)"]

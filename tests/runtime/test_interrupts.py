@@ -248,10 +248,54 @@ def test_ctrl_c_at_any_moment(
 ):
     """A terminal sends the signal to the whole group of processes, kill to one."""
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "scribe_spark.cli", "run", "--nodes=60", "--groups=3"]
+    command = ["run", "--nodes=60", "--groups=3", "--master=local[1]", f"--out={out}"]
+    check_ctrl_c(tmp_path, command, moment, whole_group)
+    assert {path.name for path in tmp_path.iterdir()} <= {"told", "out"}
+    assert not (out / ".scribe-spark-lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "whole_group"),
+    [
+        pytest.param("rounds: started", True, marks=pytest.mark.slow),
+        ("round 1:", True),
+        pytest.param("round 5:", False, marks=pytest.mark.slow),
+    ],
+)
+def test_ctrl_c_in_the_rounds_of_a_world(tmp_path, line, whole_group):
+    """A job plays rounds, or they are being saved; what was saved is gone on with."""
+    command = [
+        *("world", "--nodes=200", "--initial=150", "--groups=5", "--lifetime=20"),
+        *("--generator=churn+publications", "--rounds=200", "--link-stress-period=1"),
+        *("--delivery=reliable", "--master=local[1]", f"--out={tmp_path}/out"),
+    ]
+    check_ctrl_c(tmp_path, command, tells(line), whole_group)
+    done = call("verify", f"{tmp_path}/out")
+    assert done.stdout.endswith("not finished: --resume goes on\n"), done.stderr
+    if line == "rounds: started":
+        return
+    # with what was saved there are fewer rounds left
+    check_ctrl_c(tmp_path, [*command, "--resume"], tells("rounds: started"), whole_group)
+    assert "\nstart: started" not in (tmp_path / "told").read_text()
+
+
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "scribe_spark.cli", *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def check_ctrl_c(
+    tmp_path: Path,
+    arguments: list[str],
+    moment: Callable[[psutil.Process, str], bool],
+    whole_group: bool,
+) -> None:
+    """One line, exit code 130, and no process is left."""
     with open(tmp_path / "told", "w") as told:
         run = subprocess.Popen(
-            [*command, "--master=local[1]", f"--out={out}"],
+            [sys.executable, "-m", "scribe_spark.cli", *arguments],
             cwd=ROOT, stdout=told, stderr=told, start_new_session=True,
             env=os.environ | {"TMPDIR": str(tmp_path)},
         )  # fmt: skip
@@ -264,7 +308,9 @@ def test_ctrl_c_at_any_moment(
     left = of_session(run.pid)
     for each in left:
         each.kill()
-    progress = re.compile(r"WARNING: Using incubator|  |\w+: (started|done in|stopped after)")
+    progress = re.compile(
+        r"WARNING: Using incubator|  |\w+: (started|done in|stopped after|complete, skipped)"
+    )
     lines = (tmp_path / "told").read_text().splitlines()
     assert [line for line in lines if not progress.match(line)] == [
         "scribe-spark: interrupted; the same command with --resume goes on after the last complete "
@@ -272,5 +318,3 @@ def test_ctrl_c_at_any_moment(
     ]
     assert code == 130
     assert not left
-    assert {path.name for path in tmp_path.iterdir()} <= {"told", "out"}
-    assert not (out / ".scribe-spark-lock").exists()
