@@ -120,17 +120,17 @@ def test_churn_has_a_table_and_a_figure(job, tmp_path):
         "messages.keep-alive": [1600] * rounds,
         "scribe.publications.expected": [50] * rounds,
         "scribe.publications.in_time": [45] * rounds,
-        "scribe.publications.late": [5] * rounds, "scribe.publications.source died": [2] * rounds,
+        "scribe.publications.late": [4] * rounds, "scribe.publications.lost": [1] * rounds,
+        "scribe.publications.source died": [2] * rounds,
         "link_stress.payload.mean": [0, 4] * 7, "link_stress.payload.max": [0, 9] * 7,
         "link_stress.maintenance.mean": [0, 2] * 7, "link_stress.maintenance.max": [0, 5] * 7,
-        "scribe.deliveries.late.1": [3] * rounds, "scribe.deliveries.late.2": [2] * rounds,
+        "scribe.deliveries.late.1": [3] * rounds, "scribe.deliveries.late.2": [1] * rounds,
+        "scribe.deliveries.late.11": [0] * 2 + [1] * 12,  # which count as lost
     }  # fmt: skip
     write(tmp_path, "churn-60", measures)
     page = page_of(job, tmp_path)
-    assert "\n| 60 | 3 | 150 | 90.000 % | 10 % | 0 % | 6 | 0 | - | 0 | 0 |\n" in page
-    assert (
-        "\n| lifetime | late | 1 | 2 |\n|---|---|---|---|\n| 60 | 15 | 60.000 % | 40 % |\n" in page
-    )
+    assert "\n| 60 | 3 | 150 | 90.000 % | 8 % | 3 | 2 | 6 | 0 | - | 0 | 0 |\n" in page
+    assert "\n| lifetime | late | 1 | 2 | 11 |\n|---|---|---|---|---|\n| 60 | 14 | " in page
     assert "\n| 60 | 2.5 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 16 |\n" in page
     assert "\n| 60 | 4 | 2 | 9 | 5 |\n" in page
     figure = (tmp_path / "figure-groups-churn.svg").read_text("utf-8")
