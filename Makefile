@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCRIBE := $(BIN)/scribe-spark
 
-VARIABLES := NODES GROUPS SEED SEEDS OUT MASTER CONFIG PAPER EXAMPLE BENCH ARGS
+VARIABLES := NODES GROUPS SEED SEEDS OUT MASTER REMOTE CONFIG PAPER EXAMPLE BENCH ARGS
 $(foreach v,$(VARIABLES),$(eval override $(v) := $$(value $(v))))
 $(foreach v,$(VARIABLES),$(eval SCRIBE_$(v) := $$($(v))))
 export $(VARIABLES:%=SCRIBE_%)
@@ -36,6 +36,7 @@ help: ## This list
 	@echo '  SEED=1          key of every draw'
 	@echo '  OUT=out/run     folder or URL to write; report and verify read it; of paper out/paper'
 	@echo '  MASTER=local[*] Spark master'
+	@echo '  REMOTE=         Spark Connect server instead: sc://HOST:15002, or local[2]; notebooks take it too'
 	@echo '  CONFIG=         TOML file with any flag; flags win over it (run: data/paper.toml)'
 	@echo '  ARGS=           more flags, for example ARGS="--overwrite --leaf-set 32"'
 	@echo
@@ -53,20 +54,20 @@ help: ## This list
 .PHONY: run
 run: setup ## Simulate, measure and draw; the paper's experiment by default
 	@set -f; $(SCRIBE) run $(if $(CONFIG),,--config data/paper.toml) \
-	  $(foreach v,NODES GROUPS SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
+	  $(foreach v,NODES GROUPS SEED OUT MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: paper
 paper: setup ## All of Section IV over ten topologies; repeated, it goes on where it was
 	@set -f; $(SCRIBE) paper $(if $(findstring --overwrite,$(ARGS)),,--resume) \
-	  $(foreach v,SEEDS OUT MASTER,$(call flag,$(v))) $(args)
+	  $(foreach v,SEEDS OUT MASTER REMOTE,$(call flag,$(v))) $(args)
 
 .PHONY: sweep
 sweep: setup ## A grid of runs: CONFIG=data/sweep_b.toml, or ARGS="--set b=1,2,4"
-	@set -f; $(SCRIBE) sweep $(foreach v,NODES GROUPS SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
+	@set -f; $(SCRIBE) sweep $(foreach v,NODES GROUPS SEED OUT MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: world
 world: setup ## Nodes come and go: CONFIG=data/world_mass_failure.toml, or ARGS="--generator churn"
-	@set -f; $(SCRIBE) world $(foreach v,NODES SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
+	@set -f; $(SCRIBE) world $(foreach v,NODES SEED OUT MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: living
 living: setup ## Measure arrivals, failures and churn, and write docs/living_results.md
@@ -85,7 +86,7 @@ rad-under-churn: setup ## RAD, RMD and node stress by rounds of churn, with and 
 
 .PHONY: reference-tree
 reference-tree: setup ## Costa and Frey's tree over a DHT: Figures 3 and 4; ARGS="--scaling 1000,1000000" for large ones
-	@set -f; $(SCRIBE) reference-tree $(foreach v,SEED OUT MASTER CONFIG,$(call flag,$(v))) $(args)
+	@set -f; $(SCRIBE) reference-tree $(foreach v,SEED OUT MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: reference-tree-results
 reference-tree-results: setup ## Measure that tree, larger degrees, up to 1,000,000 hosts, and write docs/reference_tree.md (half an hour)
@@ -94,11 +95,11 @@ reference-tree-results: setup ## Measure that tree, larger degrees, up to 1,000,
 
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables
-	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER,$(call flag,$(v))) $(args)
+	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER REMOTE,$(call flag,$(v))) $(args)
 
 .PHONY: verify
 verify: setup ## Whether all tables of OUT are as they were written, whatever OUT holds
-	@set -f; $(SCRIBE) verify $(foreach v,OUT MASTER,$(call flag,$(v))) $(args)
+	@set -f; $(SCRIBE) verify $(foreach v,OUT MASTER REMOTE,$(call flag,$(v))) $(args)
 
 .PHONY: test
 test: setup $(VENV)/.test ## Run the tests (ARGS= goes to pytest)
@@ -127,11 +128,11 @@ digests: setup $(VENV)/.test ## Check that results are those recorded in tests/g
 
 .PHONY: bench
 bench: setup $(VENV)/.test ## Seconds, memory, rows and shuffled bytes, phase by phase
-	@set -f; $(BIN)/python -m benchmarks $(foreach v,NODES GROUPS SEED MASTER CONFIG,$(call flag,$(v))) $(args)
+	@set -f; $(BIN)/python -m benchmarks $(foreach v,NODES GROUPS SEED MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
 
 .PHONY: notebooks
 notebooks: setup ## Run every notebook at a small size (NODES=2000 GROUPS=50)
-	@set -f; $(BIN)/python -m tools.run_notebook \
+	@set -f; $(BIN)/python -m tools.run_notebook $(if $(REMOTE),"--remote=$$SCRIBE_REMOTE") \
 	  "nodes=$${SCRIBE_NODES:-2000}" "groups=$${SCRIBE_GROUPS:-50}" \
 	  $(wildcard jobs/notebooks/*.py)
 
@@ -185,8 +186,8 @@ graphframes: java $(VENV)/.run ## Look for GraphFrames' jar again
 	@touch $@
 
 # One stamp a set of extras; they are installed again when setup.cfg changes.
-EXTRAS.run := topohub
-EXTRAS.test := test
+EXTRAS.run := topohub,connect
+EXTRAS.test := test,connect
 EXTRAS.cluster := test,cluster
 EXTRAS.lint := lint,test
 

@@ -53,6 +53,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-event-log", action="store_true", help="no shuffled bytes, and one run less"
     )
+    parser.add_argument(
+        "--remote",
+        nargs="?",
+        const="local[*]",
+        metavar="URL",
+        help="in a session of Spark Connect; without a URL of a server started for each run",
+    )
     parser.add_argument("--folder", help="where runs are written for the time being")
     return parser
 
@@ -69,6 +76,8 @@ def main(arguments: Sequence[str]) -> int:
             raise InputError("folder", given.folder, "is no folder")
     except InputError as error:
         _stop(str(error))
+    if given.remote is not None:  # whose log is the server's
+        flags, given.no_event_log = [*flags, "--remote", given.remote], True
     chosen = [["--nodes", str(size)] for size in given.sizes or []] or [[]]
     # all of them are looked at before the first one runs
     resolved = [resolve([*flags, *size]) for size in chosen]

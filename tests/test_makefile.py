@@ -35,7 +35,7 @@ def clone(tmp_path: Path) -> Path:
 
 #: What the `make test` that runs these tests would hand on to the make inside.
 OUTER = {"MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"} | {
-    *("NODES", "GROUPS", "SEED", "SEEDS", "OUT", "MASTER", "CONFIG", "ARGS")
+    *("NODES", "GROUPS", "SEED", "SEEDS", "OUT", "MASTER", "REMOTE", "CONFIG", "ARGS")
 }
 
 
@@ -72,7 +72,7 @@ def test_help_lists_every_target_and_variable(clone):
         "help",
     ):
         assert f"\n  {target} " in text
-    for variable in ("NODES", "GROUPS", "SEED", "SEEDS", "OUT", "MASTER", "CONFIG", "ARGS"):
+    for variable in ("NODES", "GROUPS", "SEED", "SEEDS", "OUT", "MASTER", "REMOTE", "ARGS"):
         assert f"  {variable}=" in text
 
 

@@ -1,6 +1,6 @@
 """Run Databricks-style notebooks (plain ``.py``) as they stand, away from Databricks.
 
-``python -m tools.run_notebook [WIDGET=VALUE ...] NOTEBOOK.py ...``
+``python -m tools.run_notebook [--remote=URL] [WIDGET=VALUE ...] NOTEBOOK.py ...``
 
 A notebook is cut at ``# COMMAND ----------``; its cells run in order in one namespace, with
 ``spark``, ``dbutils.widgets``, ``dbutils.notebook.exit``, ``display`` and ``displayHTML`` as
@@ -139,17 +139,21 @@ def run(path: str | Path, spark: Any, given: Mapping[str, str] | None = None) ->
 def main(arguments: Sequence[str]) -> int:
     given = dict(word.split("=", 1) for word in arguments if "=" in word)
     notebooks = [word for word in arguments if "=" not in word]
+    remote = given.pop("--remote", None)
     if not notebooks:
         print("run_notebook.py: no notebook given", file=sys.stderr)
         return 2
     from pyspark.sql import SparkSession
 
+    from scribe_spark.config import Execution
     from scribe_spark.runtime.java import check_java
+    from scribe_spark.runtime.remote import is_own
     from scribe_spark.runtime.session import session
 
     try:
-        check_java()
-        spark: SparkSession = session(nodes=10_000)
+        if remote is None or is_own(remote):
+            check_java()
+        spark: SparkSession = session(Execution(out=".", remote=remote), nodes=10_000)
         for path in notebooks:
             print(f"--- {path}", file=sys.stderr)
             run(path, spark, given)

@@ -25,7 +25,13 @@ from scribe_spark.inputs import is_local, local_path
 from scribe_spark.report import Report
 from scribe_spark.runtime.arrow_writer import can_write, shares_disk, write_parquet
 from scribe_spark.runtime.batches import Batches, Table
-from scribe_spark.runtime.filesystem import CorruptFileError, LocalFiles, open_files
+from scribe_spark.runtime.filesystem import (
+    CorruptFileError,
+    LocalFiles,
+    open_files,
+    table_url,
+    tasks_write,
+)
 from scribe_spark.runtime.full_disk import full_disk
 
 __all__ = ["Folder"]
@@ -197,6 +203,10 @@ class Folder(StoredFolder):
         with self.usable():
             self._files.write(self._location(".writable"), b"")
             self._files.delete(self._location(".writable"))
+            seen = tasks_write(self.spark, self.url)
+        if not seen:
+            remedy = "is not where the server's tasks write; give a URL, or a folder that both see"
+            raise InputError("out", self.out, remedy)
 
     def clear(self, owner: Owner) -> None:
         """Delete what a command left but its manifest, which says whose the folder is."""
@@ -262,7 +272,7 @@ class Folder(StoredFolder):
         else:
             seen = Observation()
             watched = digests.watch_content(table.frame, seen)
-            watched.write.mode("overwrite").parquet(url)
+            watched.write.mode("overwrite").parquet(table_url(url))
             content = seen.get
         with self.usable():
             files = digests.file_digests(self._files, url)
@@ -296,4 +306,4 @@ class Folder(StoredFolder):
 
     def _read(self, url: str, schema: StructType | None = None) -> DataFrame:
         read = self.spark.read.options(**_NO_PATTERN)
-        return (read if schema is None else read.schema(schema)).parquet(url)
+        return (read if schema is None else read.schema(schema)).parquet(table_url(url))

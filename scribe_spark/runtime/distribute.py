@@ -1,7 +1,8 @@
 """Arrays that every executor gets once, as files, and maps into memory.
 
 A file is shared by all Python workers of a machine; a broadcast variable would be copied into each.
-Where all tasks see this machine's files they map these; else Spark brings each machine a copy.
+Where all tasks see this machine's files, or a folder that the user has named, they map these; else
+Spark brings each machine a copy.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.scratch import scratch_folder
-from scribe_spark.runtime.sessions import abilities, is_connect
+from scribe_spark.runtime.sessions import Classic, Connected, abilities, is_connect
 
 __all__ = ["Shared", "discard_arrays", "distribute_arrays", "open_array", "share"]
 
@@ -33,26 +34,22 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
 
     To be freed with :func:`discard_arrays`.
     """
-    folder = scratch_folder()  # executors fetch until the end
+    server = abilities(spark)
+    seen = server.shared_folder() if isinstance(server, Connected) else None
+    folder = seen or scratch_folder()  # executors fetch until the end
     unique = uuid.uuid4().hex
     paths = [folder / f"{name}-{unique}.npy" for name in arrays]
     for path, array in zip(paths, arrays.values(), strict=True):
         _save(path, array)
-    return [_give_out(spark, path) for path in paths]
-
-
-def _give_out(spark: SparkSession, path: Path) -> str:
-    """Let tasks read a file; its name."""
-    name, files = path.name, [path]
-    if not is_connect(spark):
-        spark.sparkContext.addFile(path.as_uri())
-        files.append(Path(SparkFiles.get(name)))
-    elif abilities(spark).shares_disk:
-        name = str(path)
-    else:
-        spark.addArtifacts(str(path), file=True)
-    _sources[name] = files
-    return name
+    names = [path.name if seen is None else str(path) for path in paths]
+    for name, path in zip(names, paths, strict=True):
+        _sources[name] = [path]
+        if isinstance(server, Classic):
+            spark.sparkContext.addFile(path.as_uri())
+            _sources[name].append(Path(SparkFiles.get(name)))
+        elif seen is None:
+            spark.addArtifacts(str(path), file=True)
+    return names
 
 
 def _save(path: Path, array: np.ndarray) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
-from scribe_spark.runtime.sessions import usable
+from scribe_spark.runtime.sessions import Connected, abilities, usable
 
 __all__ = [
     "ArrowFiles",
@@ -31,6 +31,7 @@ __all__ = [
     "is_store",
     "open_files",
     "table_url",
+    "tasks_write",
 ]
 
 _LOCAL = "file://"
@@ -115,8 +116,25 @@ def table_url(url: str) -> str:
 
     The same, but for Databricks' volumes: Python has them as folders, Spark as a file system.
     """
-    volume = url.startswith(f"{_LOCAL}/Volumes/") and "DATABRICKS_RUNTIME_VERSION" in os.environ
-    return f"dbfs:{url.removeprefix(_LOCAL)}" if volume else url
+    return f"dbfs:{url.removeprefix(_LOCAL)}" if _is_volume(url) else url
+
+
+def tasks_write(spark: SparkSession, url: str) -> bool:
+    """Whether what Spark writes to a folder is where this process finds it.
+
+    Raises
+    ------
+    OSError
+        This process does not write it.
+    """
+    server = abilities(spark)
+    if not isinstance(server, Connected) or not url.startswith(_LOCAL) or _is_volume(url):
+        return True
+    return server.shares_disk or server.tasks_see(_local(url))
+
+
+def _is_volume(url: str) -> bool:
+    return url.startswith(f"{_LOCAL}/Volumes/") and "DATABRICKS_RUNTIME_VERSION" in os.environ
 
 
 def is_store(url: str) -> bool:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.runtime.graphframes_jar import COORDINATES, jars
 from scribe_spark.runtime.jvm import has_class
+from scribe_spark.runtime.sessions import is_connect
 
 if TYPE_CHECKING:
     from graphframes import GraphFrame
@@ -47,6 +48,11 @@ def graph_frame(vertices: DataFrame, edges: DataFrame) -> GraphFrame:
         raise GraphFramesMissing(
             f"GraphFrames' Python half is missing ({error}); pip install graphframes-py"
         ) from None
+    if is_connect(vertices.sparkSession):
+        raise GraphFramesMissing(
+            "a session of Spark Connect loads no jars (serverless compute of Databricks none at "
+            "all); use a classic session for GraphFrames"
+        )
     if not (has_graphframes(vertices.sparkSession) or _add_jars(vertices.sparkSession)):
         raise GraphFramesMissing(
             f"{COORDINATES} is not on the session's class path; run `make setup` on a "
@@ -84,10 +90,7 @@ class GraphTables:
 
 def has_graphframes(spark: SparkSession) -> bool:
     """Whether the session's JVM can load GraphFrames, asked as GraphFrames' Python half asks."""
-    try:
-        return has_class(spark, _JVM_CLASS)
-    except AttributeError:  # Spark Connect: no JVM to ask, the server answers
-        return True
+    return not is_connect(spark) and has_class(spark, _JVM_CLASS)
 
 
 def _add_jars(spark: SparkSession) -> bool:

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from scribe_spark.runtime.sessions import usable
+from scribe_spark.runtime.sessions import is_connect, usable
 
 __all__ = ["SPARK_ERRORS", "has_class", "java_letters", "java_version"]
 
@@ -17,9 +17,17 @@ __all__ = ["SPARK_ERRORS", "has_class", "java_letters", "java_version"]
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
-def java_version(spark: SparkSession) -> str:
-    """The version of the Java that the driver runs on, such as ``17.0.15``."""
-    return _java_property(spark, "java.version")
+def java_version(spark: SparkSession) -> str | None:
+    """The version of the Java that the driver runs on, such as ``17.0.15``.
+
+    None where a Spark Connect server does not tell it.
+    """
+    try:
+        return _java_property(spark, "java.version")
+    except PySparkException:
+        if is_connect(spark):
+            return None
+        raise
 
 
 def java_letters(spark: SparkSession) -> str:

@@ -209,16 +209,16 @@ class Connected:
 
         Who asks first also brings the tasks this package, unless they have it.
         """
-        partitions, sees, imports = self._look()
+        partitions, sees, imports = self._look(scratch_folder())
         if not imports:
             self._spark.addArtifacts(str(_zipped(scratch_folder())), pyfile=True)
-            if not self._look()[2]:
+            if not self._look(scratch_folder())[2]:
                 why = "its tasks cannot import scribe_spark; install it where they run"
                 raise InputError("remote", self.master, why)
         return partitions, sees
 
-    def _look(self) -> tuple[int, bool, bool]:
-        folder, token = scratch_folder(), secrets.token_hex()
+    def _look(self, folder: Path) -> tuple[int, bool, bool]:
+        token = secrets.token_hex()
         (folder / "token").write_text(token)
         looking = _looker(folder, token)
         try:
@@ -263,11 +263,40 @@ class Connected:
         """Take a folder, or URL, where tables are written that the server does not keep."""
         url = f"file://{local_path(folder).absolute()}" if is_local(folder) else folder.rstrip("/")
         self._scratch = f"{url}/scribe_spark-{uuid.uuid4().hex}"
+        self.__dict__.pop("_tasks_see_scratch", None)
 
     @property
     def scratch(self) -> str | None:
         """What is ours in the folder that the user has named; None without one."""
         return self._scratch
+
+    def shared_folder(self) -> Path | None:
+        """Return a new folder that tasks read: this machine's, or in the one that the user named.
+
+        None where there is none.
+        """
+        if self.shares_disk:
+            return scratch_folder()
+        return _new_folder(local_path(str(self._scratch))) if self._tasks_see_scratch else None
+
+    @cached_property
+    def _tasks_see_scratch(self) -> bool:
+        if self._scratch is None or not is_local(self._scratch):
+            return False
+        try:
+            return self.tasks_see(local_path(self._scratch))
+        except OSError:
+            return False
+
+    def tasks_see(self, folder: Path) -> bool:
+        """Whether all tasks read and write what is in a folder; it is made.
+
+        Raises
+        ------
+        OSError
+            We do not.
+        """
+        return self._look(_new_folder(folder))[1]
 
     def scratch_table(self) -> str:
         """Return a location for a table that the server does not keep.
@@ -286,6 +315,12 @@ class Connected:
 _HERE = "127.0.0.1"
 
 _connected: WeakKeyDictionary[SparkSession, Connected] = WeakKeyDictionary()
+
+
+def _new_folder(parent: Path) -> Path:
+    folder = parent / f".tasks-{uuid.uuid4().hex}"
+    folder.mkdir(parents=True)
+    return folder
 
 
 def _refusal(attempt: Callable[[], object]) -> str | None:

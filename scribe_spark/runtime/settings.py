@@ -25,7 +25,7 @@ _PARTITIONS = "spark.scribe_spark.partitions"
 
 def bucket_count(spark: SparkSession, nodes: int) -> int:
     """Return in how many buckets the nodes of an overlay are: one a partition."""
-    chosen = spark.conf.get(_PARTITIONS, None)
+    chosen = _setting(spark, _PARTITIONS)
     return int(chosen) if chosen else default_partitions(spark, nodes)
 
 
@@ -55,12 +55,22 @@ def sql_settings(partitions: int) -> dict[str, str]:
 def tuned(spark: SparkSession, partitions: int) -> Iterator[None]:
     """The SQL settings that supersteps want, put back afterwards."""
     settings = sql_settings(partitions)
-    before = {name: spark.conf.get(name, None) for name in settings}
+    before = {name: _setting(spark, name) for name in settings}
     set_all(spark, settings)
     try:
         yield
     finally:
         set_all(spark, before)
+
+
+def _setting(spark: SparkSession, name: str) -> str | None:
+    """Return a setting; None where it is not set, or not to be seen."""
+    try:
+        return spark.conf.get(name, None)
+    except PySparkException:
+        if is_connect(spark):
+            return None
+        raise
 
 
 def set_all(spark: SparkSession, settings: Mapping[str, str | None]) -> None:

@@ -12,6 +12,8 @@ from pyspark.sql.connect.conf import RuntimeConf
 from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.session import SparkSession
 
+from scribe_spark.runtime.sessions import Connected
+
 __all__ = ["SETTINGS", "refuse"]
 
 #: The SQL settings that clients may set there.
@@ -24,7 +26,10 @@ SETTINGS = {
 
 
 def refuse() -> None:
-    """From now on nothing is cached or checkpointed, few settings are set, no file is brought."""
+    """From now on nothing is cached or checkpointed, few settings are set, no file is brought.
+
+    And tasks see no folder of this machine but the one that is named.
+    """
     for name in ("persist", "cache", "checkpoint", "localCheckpoint"):
         setattr(DataFrame, name, _refused(name))
     set_any, unset_any = RuntimeConf.set, RuntimeConf.unset
@@ -39,6 +44,7 @@ def refuse() -> None:
 
     RuntimeConf.set, RuntimeConf.unset = set_some, unset_some  # type: ignore[method-assign]
     SparkSession.addArtifacts = _refused("addArtifacts")  # type: ignore[method-assign]
+    Connected.shares_disk = property(lambda self: False)  # type: ignore[assignment]
 
 
 def _refused(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,13 +38,15 @@ def test_the_class_is_looked_up_as_a_class(spark, monkeypatch):
     assert not module.has_graphframes(spark)
 
 
-def test_a_session_without_a_jvm_is_left_to_the_server():
+def test_a_session_of_spark_connect_has_none(monkeypatch):
     class Connect:
-        @property
-        def _jvm(self):
-            raise AttributeError("no JVM over Spark Connect")
+        """The client of a server."""
 
-    assert module.has_graphframes(Connect())
+    monkeypatch.setattr(Connect, "__module__", "pyspark.sql.connect.session")
+    assert not module.has_graphframes(Connect())
+    tables = SimpleNamespace(sparkSession=Connect())
+    with pytest.raises(GraphFramesMissing, match="a session of Spark Connect loads no jars"):
+        graph_frame(tables, tables)
 
 
 def test_a_missing_python_half_is_said_in_one_line(frames, monkeypatch):

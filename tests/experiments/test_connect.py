@@ -1,0 +1,111 @@
+"""Sessions of Spark Connect, of a real server that is a process of its own, as classic ones."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scribe_spark.experiments import PHASES
+from scribe_spark.runtime.connect_server import start_server
+
+from .conftest import FLAGS, ROOT, SMALL, command, flags, left, shell
+
+pytest.importorskip("grpc", reason="the extra `connect` is not installed")
+
+DIGESTS = [sys.executable, str(ROOT / "tests" / "golden" / "digests.py")]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of a server, with the settings that docs/cluster.md recommends."""
+    settings = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.python.daemon.module": "scribe_spark.runtime.daemon",
+        "spark.sql.artifact.isolation.enabled": "false",
+        "spark.ui.enabled": "false",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        started = start_server("local[2]", settings)
+    yield started.url
+    started.stop()
+
+
+def test_a_run_leaves_the_tables_of_a_classic_one(server, small, tmp_path):
+    out = str(tmp_path / "out")
+    phases = [text for phase in PHASES if phase != "report" for text in ("--phase", phase)]
+    where = ["--remote", server, "--out", out]
+    done = shell(command("run", *FLAGS, "--write-routing-table", *phases, *where))
+    assert done.returncode == 0, done.stderr
+    found, expected = left(out), left(small.out)
+    assert {"tree_edges", "deliveries", "link_stress", "group_delay"} <= found.keys()
+    assert found == {name: expected[name] for name in found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("session", [[], ["--refusing"]], ids=["usual", "keeps nothing"])
+def test_variants_and_worlds_have_the_recorded_digests(server, session):
+    """Also where nothing is cached or checkpointed, as Databricks documents it of serverless."""
+    names = ("no_groups", "40_nodes", "shed_random_random", "world_mass_failure")
+    chosen = [word for name in names for word in ("--only", name)]
+    done = shell([*DIGESTS, "--remote", server, *session, *chosen])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"all {len(names)} are as recorded" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_sweep_goes_on(server, tmp_path):
+    out = tmp_path / "out"
+    sweep = command("sweep", *flags(SMALL | {"nodes": 60}), "--set", "b=2,4", "--out", str(out))
+    done = shell([*sweep, "--remote", server])
+    assert done.returncode == 0, done.stderr
+    points = {folder.name: left(folder) for folder in sorted(out.glob("b=*"))}
+    assert len(points) == 2
+    shutil.rmtree(out / "b=4")
+    done = shell([*sweep, "--resume", "--remote", server])
+    assert done.returncode == 0, done.stderr
+    assert {folder.name: left(folder) for folder in sorted(out.glob("b=*"))} == points
+    classic = shell([*sweep, "--overwrite", "--master", "local[2]"])
+    assert classic.returncode == 0, classic.stderr
+    assert {folder.name: left(folder) for folder in sorted(out.glob("b=*"))} == points
+
+
+@pytest.mark.slow
+def test_every_notebook(server, tmp_path):
+    given = {
+        "topology": str(ROOT / "data" / "tiny_topology.csv"),
+        "quick_start_out": str(tmp_path / "quick"),
+        "paper_out": str(tmp_path / "paper"),
+        "nodes": "120",
+        "groups": "3",
+    }
+    books = sorted(map(str, (ROOT / "jobs" / "notebooks").glob("*.py")))
+    widgets = [f"{name}={value}" for name, value in given.items()]
+    run = [sys.executable, "-m", "tools.run_notebook", f"--remote={server}", *widgets, *books]
+    done = shell(run)
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("---")]
+    assert told == [f"--- {book}" for book in books]
+    assert "Notebook exited: GraphFrames cannot be used: a session of Spark Connect" in done.stdout
+
+
+def test_a_server_ends_with_who_started_it(server):
+    """However that is: the other end of its standard input closes."""
+    from scribe_spark.runtime.connect_server import _guard  # what a server's parent is
+
+    program = (
+        f"import sys; from {_guard.__module__} import _guard; sys.exit(_guard(['sleep', '60']))"
+    )
+    done = shell([sys.executable, "-c", program])  # whose standard input is at its end
+    assert done.returncode != 0
+
+
+def test_a_server_that_cannot_begin_is_one_line(tmp_path):
+    done = shell(command("run", *FLAGS, "--remote", "local[0]", "--out", str(tmp_path / "out")))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "remote = 'local[0]': threads must be 1 to 10,000" in done.stderr
+    assert not Path(tmp_path, "out").exists()
