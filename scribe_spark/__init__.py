@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from scribe_spark.measures.measure import Measure, Metric
     from scribe_spark.measures.metrics import register_measure
     from scribe_spark.multicast import Multicast
-    from scribe_spark.overlay import Application, Overlay
+    from scribe_spark.overlay import Application, Overlay, Routed, Step
     from scribe_spark.pastry import OverlayKind, PastryOverlay, register_overlay
     from scribe_spark.progress import Progress
     from scribe_spark.runtime.session import session
     from scribe_spark.scribe import Variant
-    from scribe_spark.superstep import Step, Table
     from scribe_spark.systems import System, register_system, tree_variant
     from scribe_spark.topology import Topology, TopologyKind, register_topology
     from scribe_spark.worlds import World
@@ -45,8 +44,8 @@ __all__ = [
     "make_world",
     "Application",
     "Overlay",
+    "Routed",
     "Step",
-    "Table",
     "Topology",
     "System",
     "Multicast",
@@ -75,8 +74,8 @@ _HOMES = {
     "make_world": "experiments",
     "Application": "overlay",
     "Overlay": "overlay",
-    "Step": "superstep",
-    "Table": "superstep",
+    "Routed": "overlay",
+    "Step": "overlay",
     "Topology": "topology",
     "System": "systems",
     "Multicast": "multicast",

@@ -9,9 +9,10 @@ import numpy as np
 import worlds
 
 from scribe_spark.engine import Tables
-from scribe_spark.engine.facts import bucket_bounds
+from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.program import AT
+from scribe_spark.overlay.route import MESSAGE, Route
 from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryNextHop
 from scribe_spark.scribe.trees import Create, Join, Multicast, Run
@@ -143,15 +144,18 @@ def trees(one: worlds.World, buckets: int, poisoned: bool = False) -> Played:
     keys = [one.case.keys[number] for number in numbers.tolist()]
     hi = np.array([key >> 64 for key in keys], dtype=np.uint64)
     lo = np.array([key & (2**64 - 1) for key in keys], dtype=np.uint64)
-    facts = worlds.PlainFacts(one.ring)
+    facts = RingInMemory(one.ring)
     run = Run(bounds, facts, PastryNextHop(facts), numbers, hi, lo, one.kernel, worlds.LAN_US)
     # the creator of each group is any node
     creator = np.arange(len(numbers)) % len(one.ring)
     zero = np.zeros(len(numbers), dtype=np.int64)
-    creates = {"group": np.arange(len(numbers)), "creator": creator, AT: creator}
+    creates = {"group": np.arange(len(numbers)), AT: creator, "start": one.ring.node[creator]}
+    creates |= {"key_hi": hi.view(np.int64), "key_lo": lo.view(np.int64)}
     creates |= {"hops": zero, "delay_us": zero}
     wrap = OneAtATime if poisoned else (lambda program: program)
-    play(wrap(Create(run)), tables, {"CREATE": creates})
+    ways = (run.rule, one.kernel, worlds.LAN_US)
+    routed = Route(bounds, facts, Create(run), ("group",), None, *ways)
+    play(wrap(routed), tables, {MESSAGE: creates})
     joins = sorted(set(one.case.joins()))
     group = np.searchsorted(numbers, np.array([g for g, _ in joins], dtype=np.int64))
     nodes = np.array([n for _, n in joins], dtype=np.int64) + one.base

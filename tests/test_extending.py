@@ -196,7 +196,7 @@ def test_what_the_overlay_cannot_do_is_refused_before_any_work(run, tmp_path):
 
 def test_the_application_counts_the_nodes_on_the_way_to_the_root(run, ring):
     census = run_examples("Add an application")["census"]
-    counted, arrived = census(run.simulation)
+    counted, arrived = census(run.simulation.overlay)
     assert [tuple(row) for row in counted.collect()] == [(ring[last_before(ring, 0)][1], NODES)]
     numbers = [row["count"] for row in arrived.select("count").collect()]
     assert sum(numbers) == NODES

@@ -25,6 +25,7 @@ from oracle.routes import Routes
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import pastry, schemas, scribe
+from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.pastry import perfect_tables, prefix_summaries
 from scribe_spark.pastry.bucket_tables import states_of
@@ -100,17 +101,6 @@ class Kernel(arriving.Kernel):
 
 
 @dataclass(frozen=True)
-class PlainFacts:
-    """The facts of one ring, as the engine in process reads them."""
-
-    ring: Ring
-
-    def positions(self, number: np.ndarray) -> np.ndarray:
-        """See `engine.facts.Facts`."""
-        return self.ring.positions(number)
-
-
-@dataclass(frozen=True)
 class World:
     """One case, the oracle's view of it, and its place among the others.
 
@@ -179,7 +169,7 @@ class World:
     def make_knowledge(self, digits: int) -> Knowledge:
         """Perfect knowledge of all nodes, by the kernels of `perfect_tables`."""
         (known,) = self.make_tables(np.array([0, len(self.ring)]), digits)
-        states = states_of(PlainFacts(self.ring), 0, known)
+        states = states_of(RingInMemory(self.ring), 0, known)
         return states.to_knowledge(np.arange(len(self.ring)), self.kernel)
 
     def make_tables(self, bounds: np.ndarray, digits: int = 1) -> list[dict]:

@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from pyspark.sql import DataFrame
 
+from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel
@@ -39,6 +40,12 @@ class RingInMemory:
     def positions(self, number: np.ndarray) -> np.ndarray:
         """Return the positions of nodes given by their numbers: int64."""
         return self.ring.positions(number)
+
+    def find(self, number: np.ndarray) -> np.ndarray:
+        """Return the positions of nodes given by their numbers, -1 where there is none: int64."""
+        order = np.argsort(self.ring.node)
+        found = find_sorted(self.ring.node[order], number)
+        return np.where(found >= 0, order[found], -1)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The application on an overlay: its state, and its two upcalls, `forward` and `deliver`.
+"""The application on an overlay: its two upcalls, `forward` and `deliver`, and the state of nodes.
 
 References
 ----------
@@ -8,54 +8,72 @@ JSAC 2002, Section II.C (the API: route, send, deliver, forward).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
-from pyspark.sql import Column, DataFrame
+from scribe_spark.engine import Columns, Tables
 
-from scribe_spark.superstep import Round, Step, Table
-
-__all__ = ["Application"]
+__all__ = ["Application", "Step"]
 
 
-class Application:
-    """What runs on every node of an overlay: two upcalls, each for all messages of a round at once.
-
-    A messages table has ``node`` (where the message is), ``key_hi, key_lo`` (where it is routed to;
-    not needed by `send`) and the application's own payload columns; the overlay adds ``router`` (of
-    `node`) and ``next`` (the node it would go to next).  All messages of an operation have the same
-    columns.  An upcall returns a :class:`Step`: messages, changes of the application's state, and
-    *outcomes*: rows that :meth:`Overlay.route` hands back.  Outcomes of `route` are messages, of
-    the columns that the upcall was given.
+@dataclass(frozen=True)
+class Step:
+    """What an upcall leaves; each is arrays by name, or None.
 
     Attributes
     ----------
-    state : dict of Table
-        The state of all nodes.  An upcall reads it as it was before the round.
-    counts : dict of Column
-        Conditions on messages, for example one for each type of message: how many of a round's
-        satisfy each is in the round's ``counts``, so that an upcall does nothing for a type that
-        there is none of.
+    onward : mapping of ndarray, optional
+        Of `forward`: the messages that go on, with all columns that it was given.
+    sent : mapping of ndarray, optional
+        New messages; ``node`` says where they start (`Overlay.route`) or arrive (`Overlay.send`).
+        They have ``key_hi, key_lo`` and the payload columns; others are left out.
+    outcomes : mapping of ndarray, optional
+        Messages that `Overlay.route` or `Overlay.send` hands back, with all columns.
     """
 
-    def __init__(
-        self,
-        state: Mapping[str, Table] | None = None,
-        counts: Mapping[str, Column] | None = None,
-    ) -> None:
-        self.state: Mapping[str, Table] = state or {}
-        self.counts: Mapping[str, Column] = counts or {}
+    onward: Columns | None = None
+    sent: Columns | None = None
+    outcomes: Columns | None = None
 
-    def forward(self, state: Mapping[str, Table], messages: DataFrame, round: Round) -> Step:
-        """Before messages go on to ``next``.
 
-        The outbox has those that do: it may lack some, and the application may change contents and
-        ``next``, and add messages of its own.
+class Application:
+    """What runs on every node of an overlay: two upcalls, each for many messages at once.
+
+    Messages are arrays by name: ``node`` (the number of the node where each is), ``key_hi, key_lo``
+    (where it is routed to), ``next`` (the number of the node that it would go to next; -1 where
+    there is none), ``start, hops, delay_us`` (where it began, and its way so far) and the payload
+    columns.  Those of `Overlay.send` have ``node`` and the payload alone.  An upcall gets those of
+    a *bucket* of nodes, in any order, and has the state of these nodes in `tables`: what it does
+    for a node must not depend on the others.
+
+    An application is sent to the executors, and keeps nothing in itself.
+
+    Attributes
+    ----------
+    state : mapping of str
+        The columns of each table of the nodes' state, as ``"node bigint, ..."``.  An upcall reads
+        ``tables[name]``, arrays by name, and writes another in its place.
+    independent : bool
+        Whether `forward` treats each message by itself, whatever other messages do.  Then, and
+        where there is no `forward`, messages make as many hops in a superstep as they can inside
+        their bucket, else one.
+    """
+
+    state: Mapping[str, str] = MappingProxyType({})
+    independent: bool = False
+
+    def begin(self, tables: Tables) -> Columns | None:
+        """Return messages that nodes send by themselves when routing begins: as `Step.sent`."""
+        return None
+
+    def forward(self, tables: Tables, messages: Columns) -> Step:
+        """Messages before they go on to ``next``.
+
+        `Step.onward` has those that do: it may lack some, and the application may merge them,
+        change contents and ``next``.
         """
-        return Step(outbox=messages)
+        return Step(onward=messages)
 
-    def deliver(self, state: Mapping[str, Table], messages: DataFrame, round: Round) -> Step:
-        """Messages at the root of their key, or at the node that they were sent to.
-
-        The outbox has new messages, with the columns that :meth:`Overlay.route` or
-        :meth:`Overlay.send` was given; ``node`` says where they start (`route`) or arrive (`send`).
-        """
+    def deliver(self, tables: Tables, messages: Columns) -> Step:
+        """Messages at the root of their key, or at the node that they were sent to."""
         return Step(outcomes=messages)

@@ -1,4 +1,5 @@
-"""The two operations that an application has: `route` towards a key, `send` to a known node.
+"""The two operations that an application has, `route` towards a key and `send` to a known node: as
+programs of the engine.
 
 References
 ----------
@@ -7,262 +8,192 @@ JSAC 2002, Section II.C (the API: route, send, deliver, forward).
 
 from __future__ import annotations
 
-import functools
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
+import numpy as np
 
-from scribe_spark import schemas, superstep
-from scribe_spark.engine.buckets import BucketRing
-from scribe_spark.overlay.application import Application
-from scribe_spark.overlay.next_hop import NextHop, next_hops
-from scribe_spark.progress import Progress
-from scribe_spark.runtime.blocks import release, union_tables
-from scribe_spark.runtime.settings import bucket_count
-from scribe_spark.superstep import Finished, Round, Step, Table
-from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.core.arrays import NONE
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.program import AT
+from scribe_spark.overlay.application import Application, Step
+from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["PATH", "Overlay", "start_path"]
+__all__ = ["MESSAGE", "OUTCOMES", "OWN", "Finds", "Route", "Send", "starting"]
 
-#: A payload column of this name (ARRAY<BIGINT>) collects the routers of the nodes that a message
-#: has been at; where it is NULL it stays NULL.  :meth:`Overlay.add_path_delay` reads it.
-PATH = "path"
+#: The kind of the messages, and the beginning of the names of the tables with outcomes.
+MESSAGE, OUTCOMES = "message", "outcomes"
 
-#: What a hop adds to every message, whatever the overlay.
-_RESERVED_COLUMNS = frozenset({"router", "next", "bucket", "position"})
+_KEY = ("key_hi", "key_lo")
 
+#: The columns of a message's way.
+_WAY = ("start", "hops", "delay_us")
 
-def start_path() -> Column:
-    """The `PATH` of a message that has not been anywhere yet."""
-    return F.array().cast("array<bigint>").alias(PATH)
+#: Names that no payload column can have.
+OWN = frozenset({AT, "node", "next", "direct_us", *_KEY, *_WAY})
 
 
-class Overlay(ABC):
-    """Nodes that route messages towards keys, over an underlay.
+class Finds(KnowsRing, Protocol):
+    """Knows all nodes, and finds them by number."""
 
-    A kind of overlay (Pastry, ...) says by :attr:`rule` how it routes, and by
-    :meth:`routing_table` which nodes know which.
+    def find(self, number: np.ndarray) -> np.ndarray:
+        """Return the positions of nodes given by their numbers, -1 where there is none."""
+        ...
 
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`.
-    underlay : Underlay
-    bits : int
-        Nodes that share so many first bits are in one bucket.
+
+@dataclass(frozen=True)
+class _Upcalls:
+    """What both programs share.
 
     Attributes
     ----------
-    nodes : DataFrame
-    underlay : Underlay
-    ring : BucketRing
-        Where the nodes are.
-    known : sequence of DataFrame
-        What the nodes of each bucket know, as tables of the engine (`engine.on_spark.ROWS`); the
-        rule of routing reads them.
+    bounds : ndarray of int64, shape (B + 1,)
+    facts : Finds
+    application : Application
+    payload : tuple of str
+        The columns of messages that are the application's.
+    state : mapping of Columns
+        Tables of the application's state without rows, by name.
     """
 
-    def __init__(self, nodes: DataFrame, underlay: Underlay, bits: int = 0) -> None:
-        self.nodes, self.underlay = nodes, underlay
-        partitions = bucket_count(nodes.sparkSession, nodes.count())
-        self.ring = BucketRing.of(nodes, underlay, partitions, bits)
-        self.known: Sequence[DataFrame] = ()
+    bounds: np.ndarray
+    facts: Finds
+    application: Application
+    payload: tuple[str, ...] = ()
+    state: Mapping[str, Columns] | None = None
+
+    def _open(self, tables: Tables, inbox: Inbox) -> list[Columns]:
+        """Return the messages that have come; the application's tables are there from now on."""
+        for name, empty in (self.state or {}).items():
+            if name in inbox:
+                tables[name] = {column: inbox[name][column] for column in empty}
+            elif name not in tables:
+                tables[name] = empty
+        return [inbox[MESSAGE]] if MESSAGE in inbox else []
+
+    def _keep(self, tables: Tables, steps: list[Step], superstep: int) -> None:
+        """Keep what is handed back: a table for each superstep, so that none is written twice."""
+        found = [step.outcomes for step in steps if step.outcomes and count_rows(step.outcomes)]
+        if found:
+            tables[f"{OUTCOMES} {superstep}"] = concatenate(found)
+
+
+@dataclass(frozen=True)
+class Route(_Upcalls):
+    """Messages go hop by hop to the roots of their keys.
+
+    Attributes
+    ----------
+    rule : NextHop
+    kernel : Kernel
+    lan_us : int
+        Delay of a node's LAN link, each way.
+    """
+
+    rule: Callable[..., np.ndarray] | None = None
+    kernel: Kernel | None = None
+    lan_us: int = 0
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Move messages a hop, or as far as the edge of the bucket; make the upcalls."""
+        came = self._open(tables, inbox)
+        first, last = int(self.bounds[bucket]), int(self.bounds[bucket + 1])
+        steps: list[Step] = []
+        sent: list[Columns] = []
+        arrived: list[Columns] = []
+        if superstep == 0 and (begun := self.application.begin(tables)):
+            came.append(starting(self.facts, begun, self.payload))
+        moving = concatenate(came) if came else {}
+        while count_rows(moving):
+            passing, ending = self._hop(first, tables, moving)
+            arrived.append(ending)
+            if not count_rows(passing):
+                break
+            steps.append(self.application.forward(tables, passing))
+            if not steps[-1].onward:
+                break
+            moving = self._onward(steps[-1].onward)
+            inside = (moving[AT] >= first) & (moving[AT] < last)
+            if not self._alone:
+                inside[:] = False
+            sent.append(take(moving, ~inside))
+            moving = take(moving, inside)
+        if any(map(count_rows, arrived)):
+            steps.append(self.application.deliver(tables, concatenate(arrived)))
+        self._keep(tables, steps, superstep)
+        new = [starting(self.facts, step.sent, self.payload) for step in steps if step.sent]
+        return {MESSAGE: concatenate([*sent, *new])} if sent or new else {}
 
     @property
-    @abstractmethod
-    def rule(self) -> NextHop:
-        """The rule of routing."""
+    def _alone(self) -> bool:
+        """Whether what becomes of a message does not depend on others that are there with it."""
+        unchanged = type(self.application).forward is Application.forward
+        return unchanged or self.application.independent
 
-    @abstractmethod
-    def routing_table(self) -> DataFrame:
-        """`schemas.ROUTING_TABLE`: one row per entry of every node's routing table."""
+    def _hop(self, first: int, tables: Tables, moving: Columns) -> tuple[Columns, Columns]:
+        """Return the messages that go on, and those that are at their root, as upcalls see them."""
+        assert self.rule is not None
+        at = moving[AT]
+        hi, lo = (moving[name].view(np.uint64) for name in _KEY)
+        drawn_by = [moving[name] for name in getattr(self.rule, "drawn_by", ())]
+        onward = self.rule(first, tables, at, hi, lo, *drawn_by)
+        number, goes = self.facts.ring.node, (onward >= 0) & (onward != at)
+        messages = {
+            "node": number[at],
+            "next": np.where(goes, number[onward], NONE),
+            **{name: moving[name] for name in (*_KEY, *self.payload, *_WAY)},
+        }
+        return take(messages, goes), take(messages, ~goes)
 
-    def next_hop(self, messages: DataFrame) -> DataFrame:
-        """Return where each message goes next.
-
-        Parameters
-        ----------
-        messages : DataFrame
-            ``node, key_hi, key_lo`` and payload.
-
-        Returns
-        -------
-        DataFrame
-            All columns of `messages`, with ``router`` of their node, and ``next``: NULL where the
-            node is the root of the key.  Messages to nodes that do not exist are left out.
-        """
-        return next_hops(self.ring, self.known, messages, self.rule, self.underlay.kernel)
-
-    def with_router(self, frame: DataFrame) -> DataFrame:
-        """Return `frame` and the ``router`` of the node in its column ``node``.
-
-        Looked up in the facts: a join would shuffle both.
-        """
-        facts, kernel = self.ring.facts, self.underlay.kernel
-
-        def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                at = facts.positions(batch.column("node").to_numpy())
-                router = pa.array(kernel.ids(facts.ring.router[at]))
-                yield batch.append_column("router", router)
-
-        fields = [*frame.schema.fields, StructField("router", LongType())]
-        return frame.mapInArrow(add, StructType(fields))
-
-    def table_entries(self) -> DataFrame:
-        """`schemas.TABLE_ENTRIES`: nodes, and the entries in all their routing tables; one row."""
-        entries = self.routing_table().agg(F.count("*").alias("entries"))
-        nodes = self.nodes.agg(F.count("*").alias("nodes"))
-        return schemas.conform(nodes.crossJoin(entries), schemas.TABLE_ENTRIES)
-
-    def arrival_messages(self) -> DataFrame | None:
-        """`schemas.ARRIVAL_MESSAGES`; None where the nodes did not arrive by a protocol."""
-        return None
-
-    def release(self) -> None:
-        """Free what the nodes know."""
-        for table in self.known:
-            release(table)
-        self.ring.release()
-
-    def route(
-        self,
-        application: Application,
-        messages: DataFrame,
-        *,
-        name: str = "route",
-        progress: Progress | None = None,
-    ) -> Finished:
-        """Route messages to the roots of their keys, one hop a superstep.
-
-        Parameters
-        ----------
-        application : Application
-        messages : DataFrame
-            ``node, key_hi, key_lo`` and payload; perhaps a :data:`PATH`.
-
-        Returns
-        -------
-        Finished
-            The application's outcomes: unless it says otherwise, every message that was delivered
-            (``node`` is the root, ``next`` is NULL).  Messages to nodes that do not exist are lost.
-
-        Raises
-        ------
-        ValueError
-            A payload column has the name of one that a hop needs for itself.
-        """
-        payload = [c for c in messages.columns if c != "node"]
-        taken = sorted(c for c in payload if c.lower() in _RESERVED_COLUMNS)
-        if taken:
-            raise ValueError(f"columns {', '.join(taken)} are the overlay's own; rename them")
-        # expressions are built once: that costs more than a small round's work
-        visited = F.array_append(PATH, F.col("router")).alias(PATH)
-        payload_here = [visited if c == PATH else c for c in payload]
-        at_next = [F.col("next").alias("node"), *_columns(*payload)]
-        moving, arrived = F.col("next").isNotNull(), F.col("next").isNull()
-
-        def at_nodes(frame: DataFrame) -> DataFrame:
-            hop = self.next_hop(frame)
-            return hop.select("node", *payload_here, "router", "next") if PATH in payload else hop
-
-        def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
-            steps = []
-            outbox = []
-            if round.counts["moving"]:
-                passing = inbox.where(moving)
-                onward = application.forward(state, passing, round)
-                steps.append((passing, onward))
-                if onward.outbox is not None:
-                    outbox.append(onward.outbox.where(moving).select(at_next))
-            if round.counts["arrived"]:
-                arriving = inbox.where(arrived)
-                delivered = application.deliver(state, arriving, round)
-                steps.append((arriving, delivered))
-                if delivered.outbox is not None:
-                    outbox.append(delivered.outbox.select(*_columns("node", *payload)))
-            return _combined(inbox, steps, union_tables(outbox) if outbox else None)
-
-        return superstep.run(
-            name,
-            messages.select("node", *payload),
-            step,
-            state=application.state,
-            arrival=at_nodes,
-            counts={**application.counts, "moving": moving, "arrived": arrived},
-            progress=progress,
-        )
-
-    def send(
-        self,
-        application: Application,
-        messages: DataFrame,
-        *,
-        name: str = "send",
-        progress: Progress | None = None,
-    ) -> Finished:
-        """Deliver messages to the nodes they are addressed to; what `deliver` returns is sent on.
-
-        Parameters
-        ----------
-        application : Application
-        messages : DataFrame
-            ``node`` and payload.
-
-        Returns
-        -------
-        Finished
-            The outcomes of `deliver`; unless the application says otherwise, all messages.
-        """
-
-        def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
-            done = application.deliver(state, inbox, round)
-            outbox = None if done.outbox is None else done.outbox.repartition("node")
-            return Step(outbox, done.changes, done.outcomes)
-
-        first = messages.repartition("node")
-        return superstep.run(
-            name,
-            first,
-            step,
-            state=application.state,
-            counts=application.counts,
-            progress=progress,
-        )
-
-    def add_path_delay(self, messages: DataFrame) -> DataFrame:
-        """`messages` without their :data:`PATH`, with ``hops`` and ``delay_us`` along it instead.
-
-        Also ``direct_us``: D between the ends of the path, the underlay's own delay.
-        """
-        return self.underlay.path_delay(messages, PATH)
+    def _onward(self, onward: Columns) -> dict[str, np.ndarray]:
+        """Return the messages that go on, where they are then."""
+        assert self.kernel is not None
+        to = self.facts.find(onward["next"])
+        messages, to = take(onward, to >= 0), to[to >= 0]
+        router, at = self.facts.ring.router, self.facts.find(messages["node"])
+        away = at != to
+        delay_us = messages["delay_us"].copy()
+        delay_us[away] += self.kernel.delays(router[at[away]], router[to[away]]) + 2 * self.lan_us
+        return {
+            AT: to,
+            **{name: messages[name] for name in (*_KEY, *self.payload, "start")},
+            "hops": messages["hops"] + 1,
+            "delay_us": delay_us,
+        }
 
 
-def _combined(
-    inbox: DataFrame, steps: list[tuple[DataFrame, Step]], outbox: DataFrame | None
-) -> Step:
-    """The changes and outcomes of several steps, each with the part of the inbox that it was given.
+@dataclass(frozen=True)
+class Send(_Upcalls):
+    """Messages go to the nodes that they are addressed to."""
 
-    Where all messages are outcomes these are the inbox itself, which is materialised already.
-    """
-    changes: dict[str, list[DataFrame]] = {}
-    for _, step in steps:
-        for table, rows in step.changes.items():
-            changes.setdefault(table, []).append(rows)
-    outcomes = [step.outcomes for _, step in steps if step.outcomes is not None]
-    if all(step.outcomes is given for given, step in steps):
-        outcomes = [inbox]
-    return Step(
-        outbox,
-        {table: union_tables(rows) for table, rows in changes.items()},
-        union_tables(outcomes) if outcomes else None,
-    )
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Deliver messages; send what the application answers."""
+        came = self._open(tables, inbox)
+        if not came:
+            return {}
+        names = {name: came[0][name] for name in self.payload}
+        messages = {"node": self.facts.ring.node[came[0][AT]], **names}
+        step = self.application.deliver(tables, messages)
+        self._keep(tables, [step], superstep)
+        if not step.sent:
+            return {}
+        at = self.facts.find(step.sent["node"])
+        sent = {AT: at, **{name: step.sent[name] for name in self.payload}}
+        return {MESSAGE: take(sent, at >= 0)}
 
 
-@functools.cache
-def _columns(*names: str) -> tuple[Column, ...]:
-    return tuple(F.col(name) for name in names)
+def starting(facts: Finds, messages: Columns, payload: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Return messages of :class:`Route` at the nodes where they begin; lost where there is none."""
+    at = facts.find(messages["node"])
+    there = at >= 0
+    none = np.zeros(np.count_nonzero(there), dtype=np.int64)
+    carried = {name: messages[name][there] for name in (*_KEY, *payload)}
+    return {
+        AT: at[there],
+        **carried,
+        "start": messages["node"][there],
+        **dict.fromkeys(_WAY[1:], none),
+    }

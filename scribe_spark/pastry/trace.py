@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from scribe_spark.overlay import Application, Overlay
+from scribe_spark.engine import Columns, Tables
+from scribe_spark.overlay import Application, Overlay, Routed, Step
+from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.progress import Progress
-from scribe_spark.superstep import Finished, Round, Step, Table
 
-__all__ = ["trace"]
+__all__ = ["Tracing", "trace"]
 
 
-class _Tracing(Application):
-    """Every node that a message passes is an outcome; a message counts its hops."""
+class Tracing(Application):
+    """Every node that a message passes is an outcome."""
 
-    def forward(self, state: Mapping[str, Table], messages: DataFrame, round: Round) -> Step:
-        """Count the hop."""
-        return Step(messages.withColumn("hop", F.col("hop") + 1), outcomes=messages)
+    independent = True
+
+    def forward(self, tables: Tables, messages: Columns) -> Step:
+        """Note the node."""
+        return Step(onward=messages, outcomes=messages)
 
 
 def trace(
-    overlay: Overlay, messages: DataFrame, name: str, progress: Progress | None = None
-) -> Finished:
+    overlay: Overlay,
+    messages: DataFrame,
+    name: str = "trace",
+    progress: Progress | None = None,
+    rule: NextHop | None = None,
+) -> Routed:
     """Route messages to their roots and keep every step.
 
     Parameters
     ----------
     messages : DataFrame
         ``node, key_hi, key_lo`` and payload.
+    rule : NextHop, optional
+        Another rule of routing than the overlay's.
 
     Returns
     -------
-    Finished
-        As outcomes a row for each node that a message has been at: its payload, ``node, router``
-        and ``hop`` (0 where it starts).
+    Routed
+        As outcomes a row for each node that a message has been at, with its way so far (``hops`` is
+        0 where it starts).
     """
-    started = messages.withColumn("hop", F.lit(0))
-    return overlay.route(_Tracing(), started, name=name, progress=progress)
+    return overlay.route(Tracing(), messages, name=name, progress=progress, rule=rule)

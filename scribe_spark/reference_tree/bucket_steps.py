@@ -1,37 +1,40 @@
-"""The supersteps of searches: letters meet the keysets of the buckets that they are sent to."""
+"""Searches of all hosts as a program of the engine: they go from bucket to bucket of the ring."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
-from scribe_spark import superstep
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.buckets import typed
+from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_row
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import AT, deliver
 from scribe_spark.errors import InputError
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree.bucket_searches import (
     CHILDREN,
-    KEYSETS,
     PARENTS,
-    answer_letters,
+    answer_searches,
     first_answers,
 )
 from scribe_spark.reference_tree.buckets import Buckets, bucket_bits, find_ends, in_buckets
-from scribe_spark.reference_tree.packing import unpack, unpack_rings
+from scribe_spark.reference_tree.packing import from_columns, keysets_of_columns, to_keysets
 from scribe_spark.reference_tree.rings import Rings, check_assignment
-from scribe_spark.reference_tree.rows import SEARCH_ROWS
-from scribe_spark.reference_tree.searches import Branches, Climbs
+from scribe_spark.reference_tree.searches import NOBODY, Branches, Climbs
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.runtime.blocks import read_partition
-from scribe_spark.superstep import Finished, Round, Step, Table
+from scribe_spark.runtime.sessions import parallelism
 
-__all__ = ["cut_ring", "each_bucket", "is_letter", "keysets_of", "search"]
+__all__ = ["HOSTS", "Search", "Searched", "cut_ring", "search"]
 
-_ARROW = to_arrow_schema(SEARCH_ROWS)
+HOSTS = "hosts"  # a kind of messages: ``node, id_hi, id_lo`` of a bucket's hosts
+_KEYSETS = "keysets"  # a table of a bucket
 
 
 def cut_ring(
@@ -62,86 +65,107 @@ def cut_ring(
     return Buckets(tree, assignment, bits, find_ends(hosts, tree)), hosts
 
 
-def each_bucket(hosts: DataFrame, buckets: Buckets) -> DataFrame:
-    """Return the first answers of each bucket that has hosts: :data:`SEARCH_ROWS`."""
+@dataclass(frozen=True)
+class Search:
+    """Hosts look keys up, each as long as the keys are in the bucket where its search is.
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = read_partition(batches)
-        if rows is None:
-            return
-        bucket, node = (rows.column(name).to_numpy() for name in ("bucket", "node"))
-        hi, lo = (rows.column(name).to_numpy().view(np.uint64) for name in ("id_hi", "id_lo"))
-        for one in np.unique(bucket):
-            here = bucket == one
-            yield from first_answers(buckets, int(one), hi[here], lo[here], node[here])
+    A message goes to a bucket, so that buckets are their own positions.
+    """
 
-    return hosts.mapInArrow(run, SEARCH_ROWS)
+    cut: Buckets
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """See `engine.Program`."""
+        return np.arange(2**self.cut.bits + 1)
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Begin the searches of a bucket's hosts; answer those that have come."""
+        found = []
+        if HOSTS in inbox:
+            hosts = inbox[HOSTS]
+            hi, lo = (hosts[name].view(np.uint64) for name in ("id_hi", "id_lo"))
+            rings = self.cut.rings(bucket, hi, lo, hosts["node"])
+            tables[_KEYSETS] = to_keysets(rings)
+            found += list(first_answers(self.cut, rings, hosts["node"]))
+        if PARENTS in inbox or CHILDREN in inbox:
+            bits, climbs, branches = self.cut.tree.bits, None, None
+            if PARENTS in inbox:
+                climbs = from_columns(Climbs, inbox[PARENTS], bits)
+            if CHILDREN in inbox:
+                branches = from_columns(Branches, inbox[CHILDREN], bits)
+            rings = self._keysets(bucket, tables)
+            found += list(answer_searches(self.cut, rings, climbs, branches))
+        by_name: dict[str, list[Columns]] = {}
+        for name, columns in found:
+            by_name.setdefault(name, []).append(columns)
+        whole = {name: concatenate(parts) for name, parts in by_name.items()}
+        for name, columns in whole.items():
+            if AT not in columns:  # a table for each superstep: nothing is written twice
+                tables[f"{name} {superstep}"] = columns
+        return {name: columns for name, columns in whole.items() if AT in columns}
+
+    def _keysets(self, bucket: int, tables: Tables) -> Rings:
+        """Return the keysets that have keys of a bucket."""
+        if _KEYSETS in tables:
+            bits = self.cut.tree.bits
+            return keysets_of_columns(tables[_KEYSETS], self.cut.range(bucket), bits)
+        # a bucket without hosts: its keys are those of hosts before and after it
+        nobody = np.zeros(0, dtype=np.int64)
+        return self.cut.rings(bucket, nobody.view(np.uint64), nobody.view(np.uint64), nobody)
 
 
-def keysets_of(found: DataFrame) -> DataFrame:
-    """``bucket, keysets`` among rows that :func:`each_bucket` made."""
-    return found.where(F.col("what") == KEYSETS).select("bucket", F.col("data").alias("keysets"))
+@dataclass(frozen=True)
+class Searched:
+    """What all searches have found; to be freed by its ``release``."""
+
+    _tables: BucketTables
+    _supersteps: int
+
+    def rows(self, schema: StructType, *names: str) -> DataFrame:
+        """Return what was found by the names of `bucket_searches`; what a row has not is NULL."""
+        wanted = to_arrow_schema(schema)
+
+        def typed_rows(bucket: int, table: dict[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
+            count, arrays = len(table["node"]), []
+            for field in wanted:
+                if field.name not in table:
+                    arrays.append(pa.nulls(count, field.type))
+                    continue
+                column = table[field.name]
+                mask = column == NOBODY if field.name == "parent" else None
+                arrays.append(pa.array(column, mask=mask).cast(field.type))
+            yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+        each = [f"{name} {number}" for name in names for number in range(self._supersteps)]
+        return typed(self._tables.rows(*each), typed_rows, schema)
+
+    def release(self) -> None:
+        """Free memory and files."""
+        self._tables.release()
+        self._tables.layout.release()
 
 
-def is_letter() -> Column:
-    """Whether a row is for a bucket that answers it."""
-    return F.col("what").isin(PARENTS, CHILDREN)
-
-
-def search(
-    buckets: Buckets, keysets: DataFrame, letters: DataFrame, progress: Progress | None = None
-) -> Finished:
-    """Searches until all have ended, a superstep for each time that they change the bucket.
+def search(cut: Buckets, hosts: DataFrame, progress: Progress | None = None) -> Searched:
+    """Play the searches of all hosts, a superstep for each time that they change the bucket.
 
     Parameters
     ----------
-    keysets : DataFrame
-        Of :func:`keysets_of`.
-    letters : DataFrame
-        :data:`SEARCH_ROWS`: searches on their way.
-
-    Returns
-    -------
-    Finished
-        Its outcomes are what was found: :data:`SEARCH_ROWS`.
+    hosts : DataFrame
+        Of :func:`cut_ring`.
     """
+    program, spark = Search(cut), hosts.sparkSession
+    bounds = program.bounds
 
-    def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
-        answers = inbox.where(~is_letter())
-        if not round.counts["letters"]:
-            return Step(outcomes=answers)
-        sent = inbox.where(is_letter()).select("what", "bucket", "data")
-        both = sent.groupBy("bucket").cogroup(keysets.groupBy("bucket"))
-        return Step(both.applyInArrow(_answer(buckets), SEARCH_ROWS), outcomes=answers)
+    def send(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = {name: batch.column(name).to_numpy() for name in ("node", "id_hi", "id_lo")}
+            at = batch.column("bucket").to_numpy().astype(np.int64)
+            for to, name, packed in deliver(bounds, {HOSTS: {AT: at, **columns}}):
+                yield pack_row(to, 0, False, name, packed)
 
-    counts = {"letters": is_letter()}
-    return superstep.run("reference tree", letters, step, counts=counts, progress=progress)
-
-
-def _answer(buckets: Buckets) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    """The kernel of a superstep: the letters to a bucket, and its keysets."""
-
-    def run(letters: pa.Table, keysets: pa.Table) -> pa.Table:
-        batches: list[pa.RecordBatch] = []
-        if letters.num_rows:
-            rings = _bucket_rings(buckets, letters.column("bucket")[0].as_py(), keysets)
-            what = letters.column("what").to_numpy()
-            data = letters.column("data")
-            bits = buckets.tree.bits
-            up, down = (data.filter(pa.array(what == code)) for code in (PARENTS, CHILDREN))
-            climbs = [unpack(Climbs, letter.as_py(), bits) for letter in up]
-            branches = [unpack(Branches, letter.as_py(), bits) for letter in down]
-            batches.extend(answer_letters(buckets, rings, climbs, branches))
-        return pa.Table.from_batches(batches, schema=_ARROW)
-
-    return run
-
-
-def _bucket_rings(buckets: Buckets, bucket: int, keysets: pa.Table) -> Rings:
-    """The keysets of a bucket, from its row of :func:`keysets_of`, if there is one."""
-    if keysets.num_rows:
-        data = keysets.column("keysets")[0].as_py()
-        return unpack_rings(data, buckets.range(bucket), buckets.tree.bits)
-    # a bucket without hosts: its keys are those of hosts before and after it
-    nobody = np.zeros(0, dtype=np.int64)
-    return buckets.rings(bucket, nobody.view(np.uint64), nobody.view(np.uint64), nobody)
+    partitions = min(2**cut.bits, 4 * parallelism(spark))
+    layout = Layout(spark, 2**cut.bits, partitions)
+    tables = BucketTables(layout, hosts.mapInArrow(send, ROWS))
+    counts = tables.play(program, "reference tree", progress)
+    return Searched(tables, len(counts))

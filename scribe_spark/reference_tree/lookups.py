@@ -13,22 +13,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.core.u128 import halves
-from scribe_spark.overlay import Application, Overlay, start_path
+from scribe_spark.overlay import Application, Overlay
 from scribe_spark.progress import Progress
-from scribe_spark.reference_tree.bucket_searches import (
-    LOOKUP,
-)
-from scribe_spark.reference_tree.bucket_steps import (
-    cut_ring,
-    each_bucket,
-    is_letter,
-    keysets_of,
-    search,
-)
+from scribe_spark.reference_tree.bucket_searches import LOOKUP
+from scribe_spark.reference_tree.bucket_steps import cut_ring, search
 from scribe_spark.reference_tree.rings import CHORD
 from scribe_spark.reference_tree.rows import LOOKUPS
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.runtime.blocks import materialise, release, union_tables
+from scribe_spark.runtime.blocks import materialise
 
 __all__ = ["lookups", "route_lookups"]
 
@@ -51,15 +43,9 @@ def lookups(
     """
     tree = ReferenceTree(bits, children)
     cut, hosts = cut_ring(nodes, tree, assignment, buckets)
-    cut = replace(cut, name_lookups=True)
-    found, _ = materialise(each_bucket(hosts, cut))
-    finished = search(cut, keysets_of(found), found.where(is_letter()), progress)
-    late = finished.outcomes()
-    rows = union_tables([found, *([] if late is None else [late])])
-    asked = rows.where(F.col("what") == LOOKUP)
-    result, _ = materialise(asked.select(LOOKUPS.names))
-    finished.release()
-    release(found)
+    searched = search(replace(cut, name_lookups=True), hosts, progress)
+    result, _ = materialise(searched.rows(LOOKUPS, LOOKUP))
+    searched.release()
     return result
 
 
@@ -89,21 +75,17 @@ def route_lookups(
         A message has come to another host than the key's owner.
     """
     key = halves("key")
-    messages = asked.select("node", *key, F.col("node").alias("asker"), "owner", "purpose")
-    finished = overlay.route(
+    routed = overlay.route(
         Application(),
-        messages.select("*", start_path()).repartition("node"),
+        asked.select("node", *key, "owner", "purpose"),
         name="look-ups",
         progress=progress,
     )
-    arrived = finished.outcomes()
-    assert arrived is not None
+    arrived = routed.outcomes()
     strayed = arrived.where("node <> owner").count()
     if strayed:
         raise RuntimeError(f"{strayed} look-ups ended at a host that does not own the key")
-    timed = overlay.add_path_delay(arrived.drop("router", "next"))
-    result, _ = materialise(
-        timed.select(F.col("asker").alias("node"), *key, "owner", "purpose", "hops", "delay_us")
-    )
-    finished.release()
+    node = F.col("start").alias("node")
+    result, _ = materialise(arrived.select(node, *key, "owner", "purpose", "hops", "delay_us"))
+    routed.release()
     return result

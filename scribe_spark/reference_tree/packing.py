@@ -1,7 +1,4 @@
-"""Columns of searches and keysets as bytes, for one cell of a table.
-
-A number takes the two halves of 128 bits, whatever the bits of a key; everything is int64.
-"""
+"""Searches and keysets as arrays of whole numbers by name, as they are sent and kept."""
 
 from __future__ import annotations
 
@@ -11,11 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from scribe_spark.core.u128 import Numbers, from_halves, halves_of
+from scribe_spark.engine import Columns
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Branches, Climbs
 from scribe_spark.reference_tree.tree import Subtrees
 
-__all__ = ["pack", "pack_rings", "unpack", "unpack_rings"]
+__all__ = ["from_columns", "keysets_of_columns", "to_columns", "to_keysets"]
 
 _Searches = TypeVar("_Searches", Climbs, Branches)
 
@@ -25,57 +23,51 @@ _SUBTREES = {"subtree"}
 _RINGS = ("first", "last", "topmost", "depth", "node")
 
 
-def _flat(name: str, column: Any) -> list[np.ndarray]:
-    if isinstance(column, Subtrees):
-        return [*_halves(column.first), *_halves(column.last), column.kind.astype(np.int64)]
-    if name in _NUMBERS:
-        return _halves(column)
-    return [column.astype(np.int64)]
+def _flat(name: str, column: Any) -> dict[str, np.ndarray]:
+    if name in _SUBTREES:
+        ends = _halves(f"{name}_first", column.first) | _halves(f"{name}_last", column.last)
+        return ends | {f"{name}_kind": column.kind.astype(np.int64)}
+    return _halves(name, column) if name in _NUMBERS else {name: column.astype(np.int64)}
 
 
-def _halves(column: Numbers) -> list[np.ndarray]:
-    return [half.view(np.int64) for half in halves_of(column)]
+def _halves(name: str, column: Numbers) -> dict[str, np.ndarray]:
+    hi, lo = (half.view(np.int64) for half in halves_of(column))
+    return {f"{name}_hi": hi, f"{name}_lo": lo}
 
 
-def _read(name: str, columns: list[np.ndarray], bits: int) -> Any:
-    """A column made of the first of `columns`, which are taken out."""
-
-    def number() -> Numbers:
-        hi, lo = columns.pop(0), columns.pop(0)
-        return from_halves(hi, lo, bits)
+def _read(name: str, columns: Columns, bits: int) -> Any:
+    def number(of: str) -> Numbers:
+        return from_halves(columns[f"{of}_hi"], columns[f"{of}_lo"], bits)
 
     if name in _SUBTREES:
-        return Subtrees(number(), number(), columns.pop(0).astype(np.int8))
-    return number() if name in _NUMBERS else columns.pop(0)
+        kind = columns[f"{name}_kind"].astype(np.int8)
+        return Subtrees(number(f"{name}_first"), number(f"{name}_last"), kind)
+    return number(name) if name in _NUMBERS else columns[name]
 
 
-def pack(searches: Climbs | Branches) -> bytes:
-    """Searches as bytes."""
-    columns = []
+def to_columns(searches: Climbs | Branches) -> dict[str, np.ndarray]:
+    """Return the columns of searches."""
+    columns: dict[str, np.ndarray] = {}
     for field in fields(searches):
-        columns += _flat(field.name, getattr(searches, field.name))
-    return np.stack(columns).tobytes()
+        columns |= _flat(field.name, getattr(searches, field.name))
+    return columns
 
 
-def unpack(kind: type[_Searches], data: bytes, bits: int) -> _Searches:
-    """The searches that :func:`pack` wrote."""
-    names = [field.name for field in fields(kind)]
-    width = sum(5 if name in _SUBTREES else 2 if name in _NUMBERS else 1 for name in names)
-    columns = list(np.frombuffer(data, np.int64).reshape(width, -1))
-    return kind(*[_read(name, columns, bits) for name in names])
+def from_columns(kind: type[_Searches], columns: Columns, bits: int) -> _Searches:
+    """Return the searches that :func:`to_columns` made columns of."""
+    return kind(*[_read(field.name, columns, bits) for field in fields(kind)])
 
 
-def pack_rings(rings: Rings) -> bytes:
-    """The keysets of a bucket: one ring, of which not all hosts are there."""
-    columns = [c for name in _RINGS for c in _flat(name, getattr(rings, name))]
-    return np.stack(columns).tobytes()
+def to_keysets(rings: Rings) -> dict[str, np.ndarray]:
+    """Return the columns of a bucket's keysets: one ring, of which not all hosts are there."""
+    columns: dict[str, np.ndarray] = {}
+    for name in _RINGS:
+        columns |= _flat(name, getattr(rings, name))
+    return columns
 
 
-def unpack_rings(data: bytes, answers: tuple[Numbers, Numbers], bits: int) -> Rings:
-    """Read what :func:`pack_rings` wrote, and add the keys that the bucket answers for."""
-    columns = list(np.frombuffer(data, np.int64).reshape(8, -1))
-    read = [_read(name, columns, bits) for name in _RINGS]
-    beyond = len(read[-1]) - 1
-    first, last, topmost, depth, node = read
-    starts = np.array([0, beyond])
+def keysets_of_columns(columns: Columns, answers: tuple[Numbers, Numbers], bits: int) -> Rings:
+    """Return what :func:`to_keysets` made columns of, with the keys that the bucket answers for."""
+    first, last, topmost, depth, node = (_read(name, columns, bits) for name in _RINGS)
+    starts = np.array([0, len(node) - 1])
     return Rings(starts, starts[1:], first, last, topmost, depth, node, answers)

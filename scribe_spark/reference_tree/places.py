@@ -12,17 +12,11 @@ from pyspark.sql import functions as F
 
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree.bucket_searches import ANSWER, PLACE
-from scribe_spark.reference_tree.bucket_steps import (
-    cut_ring,
-    each_bucket,
-    is_letter,
-    keysets_of,
-    search,
-)
+from scribe_spark.reference_tree.bucket_steps import cut_ring, search
 from scribe_spark.reference_tree.rings import CHORD
-from scribe_spark.reference_tree.rows import COUNTS, PLACES
+from scribe_spark.reference_tree.rows import COUNTS, PIECES, PLACES
 from scribe_spark.reference_tree.tree import ReferenceTree
-from scribe_spark.runtime.blocks import materialise, release
+from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.sessions import describe_jobs
 
 __all__ = ["places", "put_together"]
@@ -71,27 +65,20 @@ def places(
     spark = nodes.sparkSession
     with describe_jobs(spark, "reference tree: keysets"):
         cut, hosts = cut_ring(nodes, tree, assignment, buckets)
-        # 1. keysets, and the searches as far as they go in the bucket of the host's id
-        found, _ = materialise(each_bucket(hosts, cut))
-    # 2. they go on in other buckets
-    finished = search(cut, keysets_of(found), found.where(is_letter()), progress)
-    # 3. hosts whose searches went to other buckets put their parts together
-    first, late = found.where(F.col("what") == PLACE), finished.outcomes()
-    complete = first.where("ended").select(PLACES.names)
-    if late is not None:
-        pieces = first.where("NOT ended").unionByName(late)
-        complete = complete.unionByName(put_together(pieces))
+    searched = search(cut, hosts, progress)
+    # hosts whose searches went to other buckets put their parts together
+    found = searched.rows(PIECES, PLACE, ANSWER)
+    whole = found.where("ended").select(PLACES.names)
+    complete = whole.unionByName(put_together(found.where("ended IS NOT TRUE")))
     with describe_jobs(spark, "reference tree: places"):
         result, _ = materialise(complete)
-    finished.release()
-    release(found)
+    searched.release()
     return result
 
 
 def put_together(pieces: DataFrame) -> DataFrame:
-    """`rows.PLACES`, a row for each host, of the parts of its searches (`rows.SEARCH_ROWS`)."""
-    parts = pieces.where(F.col("what").isin(PLACE, ANSWER))
+    """`rows.PLACES`, a row for each host, of the parts of its searches (`rows.PIECES`)."""
     # of columns that are no counts, one part has a value
     one = [F.max(name).alias(name) for name in PLACES.names if name not in ("node", *COUNTS)]
     sums = [F.sum(name).alias(name) for name in COUNTS]
-    return parts.groupBy("node").agg(*one, *sums).select(PLACES.names)
+    return pieces.groupBy("node").agg(*one, *sums).select(PLACES.names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql.types import (
-    BinaryType,
     BooleanType,
     DataType,
     IntegerType,
@@ -13,7 +12,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-__all__ = ["COUNTS", "LOOKUPS", "PLACES", "SEARCH_ROWS", "schema"]
+__all__ = ["COUNTS", "LOOKUPS", "PIECES", "PLACES", "schema"]
 
 
 def schema(**columns: DataType) -> StructType:
@@ -37,16 +36,8 @@ PLACES = schema(
     **dict.fromkeys(COUNTS, _LONG),
 )
 
-#: Everything that a bucket makes in a superstep, ``what`` says which of it.  ``ended`` says that
-#: all searches of the host have; the last four are of a look-up.
-SEARCH_ROWS = StructType(
-    [
-        *schema(what=_INT, bucket=_INT, data=BinaryType()).fields,
-        *PLACES.fields,
-        StructField("ended", BooleanType(), True),
-        *schema(key_hi=_LONG, key_lo=_LONG, owner=_LONG, purpose=StringType()).fields,
-    ]
-)
+#: Parts of places: ``ended`` says that all searches of the host have.
+PIECES = StructType([*PLACES.fields, StructField("ended", BooleanType(), True)])
 
 #: A row for each look-up: who asked for which key, who owns it, and whether the asker was looking
 #: for its ``parent`` or for ``children``.

@@ -1,7 +1,7 @@
 """The bottleneck remover: overloaded nodes hand children over to those children's siblings.
 
-What an overloaded node drops, and which sibling a dropped child joins, stands here once: for a
-round of a world (:func:`remove_bottlenecks`) and for the trees of a run (`scribe.variants`).
+For a round of a world (:func:`remove_bottlenecks`).  What an overloaded node drops, and which
+sibling a dropped child joins, is the same for the trees of a run (`scribe.variants`).
 
 References
 ----------
@@ -27,10 +27,12 @@ __all__ = [
     "Drops",
     "ancestors",
     "choose_drops",
+    "choose_parents",
     "choose_siblings",
     "overloaded",
     "refusals",
     "remove_bottlenecks",
+    "tables_of",
 ]
 
 
@@ -149,6 +151,32 @@ def choose_siblings(asking: np.ndarray, total_us: np.ndarray) -> np.ndarray:
     return order[np.flatnonzero(np.r_[True, asks[1:] != asks[:-1]][: len(asks)])]
 
 
+def choose_parents(
+    scribe: Scribe,
+    child: np.ndarray,
+    dropped: np.ndarray,
+    asking: np.ndarray,
+    sibling: np.ndarray,
+    delay_us: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the dropped children that have siblings to ask, and the siblings that they join: rows.
+
+    Parameters
+    ----------
+    child, delay_us : ndarray of int64
+        The children in some tables, and their delays to the parents.
+    dropped : ndarray of int64
+        Rows of those that were dropped.
+    asking, sibling : ndarray of int64
+        The siblings that each of `dropped` probes.
+    """
+    # (ii) the total delay to the parent via each of them
+    total_us = scribe.delay(child[dropped[asking]], child[sibling]) + delay_us[sibling]
+    # (iii) a JOIN to the one with the smallest
+    best = choose_siblings(asking, total_us)
+    return dropped[asking[best]], sibling[best]
+
+
 def refusals(child: np.ndarray, sibling: np.ndarray) -> np.ndarray:
     """Return which siblings refuse the JOIN of a child: those on the path to which it is.
 
@@ -188,7 +216,8 @@ def overloaded(scribe: Scribe) -> np.ndarray:
         return np.empty(0, dtype=np.int64)
     place = scribe.state.children.key // scribe.state.size
     load = np.bincount(place % scribe.state.size, minlength=scribe.state.size)
-    return np.flatnonzero(load > remover.limits(scribe.overlay.states.known.node))
+    node = np.flatnonzero(load)
+    return node[load[node] > remover.limits(scribe.overlay.states.known.node[node])]
 
 
 def remove_bottlenecks(scribe: Scribe) -> None:
@@ -201,7 +230,7 @@ def remove_bottlenecks(scribe: Scribe) -> None:
         return
     before = np.empty(0, dtype=np.int64)
     while len(over := overloaded(scribe)):
-        edge, columns = _tables_of(scribe, over, before, remover)
+        edge, columns = tables_of(scribe, over, before)
         drops = choose_drops(columns, remover)
         if not len(drops):
             return
@@ -211,8 +240,8 @@ def remove_bottlenecks(scribe: Scribe) -> None:
             moving = receive_joins(scribe, moving)
 
 
-def _tables_of(
-    scribe: Scribe, nodes: np.ndarray, before: np.ndarray, remover: RemoverRules
+def tables_of(
+    scribe: Scribe, nodes: np.ndarray, before: np.ndarray
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """All children of some nodes: their edges, and the columns of :func:`choose_drops`.
 
@@ -221,6 +250,8 @@ def _tables_of(
     before : ndarray of int64
         Edges that were dropped in this round already.
     """
+    remover = scribe.rules.remover
+    assert remover is not None
     asked = np.zeros(scribe.state.size, dtype=bool)
     asked[nodes] = True
     edge = scribe.state.children.key
@@ -234,7 +265,7 @@ def _tables_of(
     return edge, {
         **dict(zip(("group", "parent", "child"), names, strict=True)),
         "delay_us": scribe.delay(parent, child),
-        "limit": remover.limits(number)[parent],
+        "limit": remover.limits(number[parent]),
         "draw": draw,
         "stays": np.isin(edge, before),
     }
@@ -263,11 +294,8 @@ def _drop(scribe: Scribe, edge: np.ndarray, delay_us: np.ndarray, drops: Drops) 
     low, high = child[dropped[asking]], child[sibling]
     alive = scribe.send("delay probe", low, high)
     asking, sibling = asking[alive], sibling[alive]
-    # (ii) the total delay to the parent via each of them
-    total_us = scribe.delay(low[alive], high[alive]) + delay_us[sibling]
-    # (iii) a JOIN to the one with the smallest; who has found none waits
-    best = choose_siblings(asking, total_us)
-    source, to = dropped[asking[best]], sibling[best]
+    # who has found none waits
+    source, to = choose_parents(scribe, child, dropped, asking, sibling, delay_us)
     joins = note_joins(scribe, scribe.entry(group[source], child[source]))
     refused = refusals(source, to)
     scribe.send("JOIN", child[source], child[to])

@@ -25,10 +25,9 @@ from scribe_spark.engine.buckets import read_typed, typed
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.engine.program import AT
-from scribe_spark.overlay import Application, Overlay
+from scribe_spark.engine.program import AT, bucket_of
+from scribe_spark.overlay import Application, Overlay, Routed, Step
 from scribe_spark.overlay.next_hop import NextHop
-from scribe_spark.overlay.route import start_path
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.overlay_state import OverlayState
@@ -52,9 +51,11 @@ __all__ = [
     "Join",
     "Multicast",
     "Run",
+    "RunProgram",
     "SYSTEM",
     "Trees",
     "build_trees",
+    "group_index",
     "multicast",
     "plant_trees",
 ]
@@ -65,7 +66,7 @@ SYSTEM = "scribe"
 ENTRIES, CHILDREN, COPIES, CREATED = "entries", "children", "copies", "created"
 DELIVERED = "delivered"
 # kinds of messages
-CREATE, MEMBER, JOIN, _ANSWER, PAYLOAD = "CREATE", "member", "JOIN", "answer", "payload"
+MEMBER, JOIN, _ANSWER, PAYLOAD = "member", "JOIN", "answer", "payload"
 _ROOT, _PARENT, _CHILD = "root", "parent", "child"
 
 
@@ -174,7 +175,7 @@ def _read_children(columns: Columns) -> Children:
 
 
 @dataclass(frozen=True)
-class _Program:
+class RunProgram:
     """What the programs of a run have in common."""
 
     run: Run
@@ -186,37 +187,23 @@ class _Program:
 
 
 @dataclass(frozen=True)
-class Create(_Program):
+class Create(Application):
     """CREATEs are routed to the groupIds; where they are delivered is the rendez-vous point."""
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Move CREATEs as far as the edge of the bucket; receive those that are delivered."""
-        if CREATE not in inbox:
-            return {}
-        scribe, moving = self.run.scribe(bucket, tables), dict(inbox[CREATE])
-        first, last = self.bounds[bucket], self.bounds[bucket + 1]
-        delivered, leaving = [], []
-        while len(moving[AT]):
-            at = moving[AT]
-            onward = scribe.hop("CREATE", at, moving["group"])
-            ends = onward == at
-            delivered.append(take(moving, ends))
-            moving = take(moving | {AT: onward, "from": at}, (onward >= 0) & ~ends)
-            moving["hops"] = moving["hops"] + 1
-            moving["delay_us"] = moving["delay_us"] + scribe.delay(moving["from"], moving[AT])
-            inside = (moving[AT] >= first) & (moving[AT] < last)
-            leaving.append(take(moving, ~inside))
-            moving = take(moving, inside)
-            del moving["from"]
-        _receive(scribe, concatenate(delivered), tables)
-        sent = concatenate(leaving)
-        return {CREATE: {name: sent[name] for name in moving}}
+    run: Run
+
+    def deliver(self, tables: Tables, messages: Columns) -> Step:
+        """Receive the CREATEs; their payload is ``group``, its index."""
+        run = self.run
+        creator, at = (run.facts.positions(messages[name]) for name in ("start", "node"))
+        scribe = run.scribe(int(bucket_of(run.bounds, at[:1])[0]), tables)
+        way = {name: messages[name] for name in ("hops", "delay_us")}
+        _receive(scribe, {"group": messages["group"], "creator": creator, AT: at, **way}, tables)
+        return Step()
 
 
 def _receive(scribe: Scribe, delivered: Columns, tables: Tables) -> None:
     """CREATEs at the roots; writes the tables."""
-    if not len(delivered[AT]):
-        return
     order = np.lexsort((delivered["creator"], delivered["group"]))
     came = {name: column[order] for name, column in delivered.items()}
     receive_creates(scribe, came["group"], came["creator"], came[AT])
@@ -228,7 +215,7 @@ def _receive(scribe: Scribe, delivered: Columns, tables: Tables) -> None:
 
 
 @dataclass(frozen=True)
-class Join(_Program):
+class Join(RunProgram):
     """All members send JOINs, which go up hop by hop."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -267,7 +254,7 @@ def _enter(scribe: Scribe, place: np.ndarray) -> None:
 
 
 @dataclass(frozen=True)
-class Multicast(_Program):
+class Multicast(RunProgram):
     """Messages at the roots go down the trees."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -406,20 +393,12 @@ def build_trees(
     """
     listed = groups.select("group", "key_hi", "key_lo", "creator").toArrow().sort_by("group")
     ring, run = overlay.ring, Run.of(overlay, listed)
-    index, zero = np.arange(len(listed)), np.zeros(len(listed), dtype=np.int64)
-    asked = pa.table({"node": listed.column("creator"), "index": index, "zero": zero})
-
-    def creates(facts: Facts, batch: pa.RecordBatch) -> Columns:
-        at = facts.positions(batch.column("node").to_numpy())
-        none = batch.column("zero").to_numpy()
-        group = batch.column("index").to_numpy()
-        return {"group": group, "creator": at, "hops": none, "delay_us": none}
-
-    spark = groups.sparkSession
-    first = ring.messages(local_frame(spark, asked), CREATE, "node", creates)
-    tables = BucketTables(ring.layout, first, overlay.known)
-    tables.play(Create(run), "CREATE", progress)
-    tables.add(ring.messages(members, MEMBER, "node", partial(_group_index, run.number)))
+    columns = {"node": listed.column("creator"), "group": pa.array(np.arange(len(listed)))}
+    asked = pa.table(columns | {name: listed.column(name) for name in ("key_hi", "key_lo")})
+    creates = overlay.starting(local_frame(groups.sparkSession, asked), ["group"])
+    tables = BucketTables(ring.layout, creates, overlay.known)
+    tables.play(overlay.routing(Create(run), ["group"]), "CREATE", progress)
+    tables.add(ring.messages(members, MEMBER, "node", partial(group_index, run.number)))
     tables.play(Join(run), "JOIN", progress)
     return Trees(overlay, tables, run)
 
@@ -438,7 +417,7 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
     """
     listed = groups.select("group", "key_hi", "key_lo").toArrow().sort_by("group")
     ring, run = overlay.ring, Run.of(overlay, listed)
-    group = partial(_group_index, run.number)
+    group = partial(group_index, run.number)
 
     def end(other: str, facts: Facts, batch: pa.RecordBatch) -> Columns:
         position = facts.positions(batch.column(other).to_numpy())
@@ -460,7 +439,7 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
 
 
 @dataclass(frozen=True)
-class Plant(_Program):
+class Plant(RunProgram):
     """Nodes are told their parents and children."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -486,7 +465,8 @@ class Plant(_Program):
         return {}
 
 
-def _group_index(number: np.ndarray, facts: Facts, batch: pa.RecordBatch) -> Columns:
+def group_index(number: np.ndarray, facts: Facts, batch: pa.RecordBatch) -> Columns:
+    """Return ``group``: the index of each row's group, given by its number."""
     return {"group": np.searchsorted(number, batch.column("group").to_numpy())}
 
 
@@ -514,16 +494,18 @@ def multicast(
         What it is read from, to be released.
     """
     overlay, run = trees.overlay, trees.run
-    at_root = _reach_root(overlay, groups, source, progress)
+    at_root, routed = _reach_root(overlay, groups, source, progress)
 
     def payloads(facts: Facts, batch: pa.RecordBatch) -> Columns:
         at = facts.positions(batch.column("node").to_numpy())
         carried = {name: batch.column(name).to_numpy() for name in ("hops", "delay_us")}
-        return {"sender": at, **_group_index(run.number, facts, batch), **carried}
+        return {"sender": at, **group_index(run.number, facts, batch), **carried}
 
     sent = overlay.ring.messages(at_root, PAYLOAD, "node", payloads)
     tables = BucketTables(overlay.ring.layout, sent, [trees.tables.constant()])
     counts = tables.play(Multicast(run), "MULTICAST", progress)
+    if routed is not None:
+        routed.release()
 
     listed = groups.select("group", "source").toArrow()
     source_of = np.full(len(run.number), NONE, dtype=np.int64)
@@ -546,9 +528,11 @@ def multicast(
 
 def _reach_root(
     overlay: Overlay, groups: DataFrame, source: str, progress: Progress | None
-) -> DataFrame:
-    """MULTICAST messages at the roots: ``group, node, hops, delay_us``."""
-    none = F.lit(0).cast("bigint")
+) -> tuple[DataFrame, Routed | None]:
+    """MULTICAST messages at the roots: ``group, node, hops, delay_us``; and what they are read
+    from.
+    """
+    none, routed = F.lit(0).cast("bigint"), None
     if source == "root":
         reached = groups.withColumns({"hops": none, "delay_us": none, "node": F.col("root")})
     elif source == "direct":
@@ -562,12 +546,7 @@ def _reach_root(
             }
         )
     else:
-        sent = groups.select(
-            F.col("source").alias("node"), "key_hi", "key_lo", "group", start_path()
-        )
-        delivered = overlay.route(Application(), sent, name="MULTICAST", progress=progress)
-        routed = delivered.outcomes()
-        if routed is None:  # no group
-            return _reach_root(overlay, groups, "root", progress)
-        reached = overlay.add_path_delay(routed).withColumn("hops", F.col("hops").cast("bigint"))
-    return reached.select("group", "node", "hops", "delay_us")
+        sent = groups.select(F.col("source").alias("node"), "key_hi", "key_lo", "group")
+        routed = overlay.route(Application(), sent, name="MULTICAST", progress=progress)
+        reached = routed.outcomes().withColumn("hops", F.col("hops").cast("bigint"))
+    return reached.select("group", "node", "hops", "delay_us"), routed

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.breadth_first import HopGraph, hops, nearest, searches
-from scribe_spark.underlay.frames import add_delay, add_path_delay
+from scribe_spark.underlay.frames import add_delay
 from scribe_spark.underlay.paths import merged_links, path_links
 from scribe_spark.underlay.protocol import RouterIds
 
@@ -129,7 +129,3 @@ class HopUnderlay:
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
         return add_delay(frame.repartition(a).sortWithinPartitions(a), self, a, b, into)
-
-    def path_delay(self, frame: DataFrame, path: str) -> DataFrame:
-        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
-        return add_path_delay(frame, self, path)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.all_pairs import RouteMatrices
-from scribe_spark.underlay.frames import add_delay, add_path_delay
+from scribe_spark.underlay.frames import add_delay
 from scribe_spark.underlay.nearest import nearest
 from scribe_spark.underlay.paths import last_links, merged_links, packets_on_links
 from scribe_spark.underlay.protocol import RouterIds
@@ -105,7 +105,3 @@ class MatrixUnderlay:
     def delay(self, frame: DataFrame, a: str, b: str, into: str = "delay_us") -> DataFrame:
         """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
         return add_delay(frame, self, a, b, into)
-
-    def path_delay(self, frame: DataFrame, path: str) -> DataFrame:
-        """See :class:`~scribe_spark.underlay.protocol.Underlay`."""
-        return add_path_delay(frame, self, path)

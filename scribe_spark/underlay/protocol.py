@@ -146,19 +146,3 @@ class Underlay(Protocol):
         into : str
             Name of the new column.
         """
-
-    def path_delay(self, frame: DataFrame, path: str) -> DataFrame:
-        """`frame` with the delay of each row's path through the overlay.
-
-        Parameters
-        ----------
-        frame : DataFrame
-        path : str
-            Array column: the routers of the nodes on the path, one hop after the other.
-
-        Returns
-        -------
-        DataFrame
-            Instead of `path`: ``hops`` (INT), ``delay_us`` of the path and ``direct_us``, D between
-            its two ends (BIGINT; 0 without a hop).
-        """

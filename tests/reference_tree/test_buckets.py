@@ -8,16 +8,12 @@ import pytest
 
 from reference_tree.test_places import at_once, random_ids
 from scribe_spark.core.u128 import from_halves
+from scribe_spark.engine import Tables
+from scribe_spark.engine.in_process import play
+from scribe_spark.engine.program import AT
 from scribe_spark.reference_tree import ReferenceTree
-from scribe_spark.reference_tree.bucket_searches import (
-    ANSWER,
-    CHILDREN,
-    KEYSETS,
-    PARENTS,
-    PLACE,
-    first_answers,
-)
-from scribe_spark.reference_tree.bucket_steps import _answer
+from scribe_spark.reference_tree.bucket_searches import ANSWER, PLACE
+from scribe_spark.reference_tree.bucket_steps import HOSTS, Search
 from scribe_spark.reference_tree.buckets import (
     Buckets,
     Ends,
@@ -25,13 +21,7 @@ from scribe_spark.reference_tree.buckets import (
     bucket_bits,
     bucket_of_key,
 )
-
-LETTERS = {
-    "what": pa.int32(),
-    "bucket": pa.int32(),
-    "data": pa.binary(),
-    "node": pa.int64(),
-}
+from scribe_spark.reference_tree.searches import NOBODY
 
 
 def by_buckets(ids: list[int], bits: int, children: int, assignment: str, buckets: int) -> list:
@@ -50,43 +40,25 @@ def by_buckets(ids: list[int], bits: int, children: int, assignment: str, bucket
     node = ends.column("node").to_numpy()
     cut = Buckets(tree, assignment, first_bits, Ends(end_hi[order], end_lo[order], node[order]))
 
-    rows = []
-    for one in np.unique(bucket):
-        here = bucket == one
-        for batch in first_answers(cut, int(one), hi[here], lo[here], np.flatnonzero(here)):
-            rows += batch.to_pylist()
-    sets = {row["bucket"]: row["data"] for row in rows if row["what"] == KEYSETS}
-    answers, letters = rows, [row for row in rows if row["what"] in (PARENTS, CHILDREN)]
-    while letters:
-        rows = []
-        for one in {row["bucket"] for row in letters}:
-            there = [row for row in letters if row["bucket"] == one]
-            sent = pa.table(
-                {
-                    name: pa.array([row[name] for row in there], kind)
-                    for name, kind in LETTERS.items()
-                }
-            )
-            keysets = pa.table(
-                {"keysets": pa.array([sets[one]] if one in sets else [], pa.binary())}
-            )
-            rows += _answer(cut)(sent, keysets).to_pylist()
-        answers = answers + rows
-        letters = [row for row in rows if row["what"] in (PARENTS, CHILDREN)]
-    return put_together(answers)
-
-
-def put_together(answers: list[dict]) -> list[tuple]:
+    sent = {AT: bucket.astype(np.int64), "node": np.arange(n), **hosts}
+    tables = [Tables() for _ in range(2**first_bits)]
+    play(Search(cut), tables, {HOSTS: sent})
     found: dict[int, list] = {}
-    for row in answers:
-        if row["what"] not in (PLACE, ANSWER):
-            continue
-        place = found.setdefault(row["node"], [None, None, None, None, 0, 0])
-        for column, name in enumerate(("topmost_hi", "topmost_lo", "depth", "parent")):
-            place[column] = row[name] if row[name] is not None else place[column]
-        for column, name in enumerate(("parent_lookups", "child_lookups"), start=4):
-            place[column] += row[name]
+    for mine in tables:
+        for name in (name for name in mine if name.startswith((PLACE, ANSWER))):
+            for values in zip(*mine[name].values(), strict=True):
+                add(found, dict(zip(mine[name], map(int, values), strict=True)))
     return sorted((node, *place) for node, place in found.items())
+
+
+def add(found: dict[int, list], row: dict[str, int]) -> None:
+    """Add a part of a host's searches to what is known of it."""
+    place = found.setdefault(row["node"], [None, None, None, None, 0, 0])
+    for column, name in enumerate(("topmost_hi", "topmost_lo", "depth", "parent")):
+        if name in row and (name != "parent" or row[name] != NOBODY):
+            place[column] = row[name]
+    for column, name in enumerate(("parent_lookups", "child_lookups"), start=4):
+        place[column] += row[name]
 
 
 @pytest.mark.parametrize("assignment", ["chord", "pastry"])

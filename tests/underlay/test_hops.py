@@ -90,14 +90,6 @@ def test_merged_packets(both):
         assert [len(part) for part in one.kernel.merged_packets(tree[:0], a[:0], b[:0])] == [0] * 3
 
 
-def test_path_delay(spark, both):
-    rng = np.random.default_rng(5)
-    given = [(n, drawn(both[0], rng.integers(1, 6), n)) for n in range(80)]
-    frame = spark.createDataFrame(given, "n int, path array<bigint>").repartition(3)
-    ours, theirs = (one.path_delay(frame, "path") for one in both)
-    assert rows(ours) == rows(theirs)
-
-
 def alike(one: worlds.World) -> worlds.World:
     """A case with links that are all alike."""
     return worlds.world(replace(one.case, links=dict.fromkeys(one.case.links, (1, 3000))))

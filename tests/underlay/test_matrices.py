@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import worlds
@@ -54,25 +54,6 @@ def test_no_hop_takes_no_time(spark):
         [(1, 0, None), (2, None, 0), (3, None, None)], "n int, a bigint, b bigint"
     )
     assert {r["delay_us"] for r in worlds.underlay(spark).delay(frame, "a", "b").collect()} == {0}
-
-
-def test_path_delay_adds_up_the_hops_of_every_path(spark):
-    rows, expected = [], {}
-    for one in worlds.worlds():
-        rng = np.random.default_rng(one.case.seed)
-        for length in (1, 2, 2, 5):
-            path = rng.integers(0, len(one.case.routers), length).tolist()
-            delay = one.routes.delay
-            hops = [delay[a][b] + 2000 for a, b in pairwise(path)]
-            direct = delay[path[0]][path[-1]] + 2000 if hops else 0
-            expected[len(rows)] = (len(hops), sum(hops), direct)
-            rows.append((len(rows), [one.base + router for router in path], "kept"))
-    schema = "number bigint, path array<bigint>, other string"
-    frame = spark.createDataFrame(rows, schema).repartition(3)
-    timed = worlds.underlay(spark).path_delay(frame, "path")
-    assert timed.columns == ["number", "other", "hops", "delay_us", "direct_us"]
-    found = {number: tuple(rest) for number, other, *rest in timed.collect()}
-    assert found == expected
 
 
 def test_packets_add_up_over_routes_and_merge_within_trees(spark):

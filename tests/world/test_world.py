@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from extending import run_examples
 from killed import killed_then_gone_on
 from pyspark.sql import functions as F
 from stopping import Stops
@@ -163,6 +164,30 @@ def test_messages_are_routed_by_what_nodes_know_now(simulation):
         ).collect():
             assert row["delivered"] == row["right"] == alive[row["source"]]
             assert (row["at"], row["hops"]) == (row["source"], 0)
+    finally:
+        world.release()
+
+
+def test_an_application_goes_on_with_what_the_live_nodes_have_kept(simulation):
+    """The guide's census before the first round and after the third."""
+    census = run_examples("Add an application")["census"]
+    world, counts = experiments.make_world(simulation, CONFIG), {}
+    try:
+        for more in (0, 3):
+            for _ in range(more):
+                world.step()
+            overlay = world.overlay()
+            before = simulation.spark.createDataFrame(
+                list(counts.items()) or [(90, 7)], "node bigint, count bigint"
+            )
+            counted, _ = census(overlay, state={"counted": before})
+            found = dict(map(tuple, counted.collect()))
+            alive = {row["node"] for row in world.state.where("alive").collect()}
+            kept = {node: count for node, count in counts.items() if node in alive}
+            assert sum(found.values()) == len(alive) + sum(kept.values())
+            assert set(kept) <= set(found) <= alive
+            counts = found
+            overlay.release()
     finally:
         world.release()
 

@@ -9,28 +9,42 @@ rejects the join and informs the joining node that it should join using a random
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-import pandas as pd
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
 
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.buckets import typed
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.program import AT
+from scribe_spark.overlay.route import OUTCOMES
 from scribe_spark.pastry.randomised import randomised
-from scribe_spark.pastry.trace import trace
-from scribe_spark.runtime.blocks import materialise, union_tables
+from scribe_spark.pastry.trace import Tracing
+from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.bottleneck import ancestors
-from scribe_spark.scribe.variants.context import EDGE, VariantContext, bigints
-from scribe_spark.superstep import Finished
+from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.trees import CHILDREN, JOIN, Run, RunProgram
+from scribe_spark.scribe.variants.context import VariantContext
+from scribe_spark.scribe.variants.planted import add_children, append, write_children
 
-__all__ = ["rejoin"]
+__all__ = ["ATTEMPTS", "JOINS", "REFUSED", "CycleRule", "rejoin", "take_joins"]
 
 #: All nodes that a child can route by may be descendants of the child.  After this many randomised
 #: routes it sends its JOIN to the root, which it knows from the path that it has received.
 ATTEMPTS = 8
 
+#: Tables of a bucket: JOINs that have come, ``group, at, child, probes``; and ``group, child`` of
+#: those that were refused in this round.
+JOINS, REFUSED = "joins", "refused"
 
-def rejoin(
-    context: VariantContext, edges: DataFrame, refused: DataFrame
-) -> tuple[DataFrame, DataFrame]:
+_EDGE, _STEP = "edge", "step"  # kinds of messages
+_DRAWN_BY = ("group", "child", "attempt")
+
+
+def rejoin(context: VariantContext, run: Run, tables: BucketTables) -> None:
     """Children whose JOIN was refused route one to the root with randomisation.
 
     They do so at once, and are answered in the order of (group, child).  The first node of the tree
@@ -38,85 +52,137 @@ def rejoin(
     that node's path: then it is refused again, and all such route anew.  (Other refused children
     and their descendants count as in the tree: they have children, and will have a parent.)
 
+    Routes depend on draws alone, so those of all attempts are found together, and answered in order
+    where all that a group's trees hold has been told: at the root.
+    """
+    refused = typed(tables.rows(REFUSED), _refused_rows, "group bigint, child bigint").toArrow()
+    if not len(refused):
+        return
+    group, child = (refused.column(name).to_numpy() for name in ("group", "child"))
+    node, attempt = run.facts.ring.node[child], np.tile(np.arange(ATTEMPTS), len(child))
+    each = np.repeat(np.arange(len(child)), ATTEMPTS)
+    asked = {
+        "node": node[each],
+        "key_hi": run.key_hi[group[each]].view(np.int64),
+        "key_lo": run.key_lo[group[each]].view(np.int64),
+        "group": run.number[group[each]],
+        "child": node[each],
+        "attempt": attempt,
+    }
+    overlay, spark = context.overlay, context.overlay.nodes.sparkSession
+    tables.add(overlay.starting(local_frame(spark, pa.table(asked)), _DRAWN_BY))
+    rule = randomised(overlay, context.seed, *_DRAWN_BY)
+    tables.play(overlay.routing(Tracing(), _DRAWN_BY, rule), "JOIN, randomised", context.progress)
+    roots = context.groups.select("group", "root").toArrow().sort_by("group")
+    root = run.facts.positions(roots.column("root").to_numpy())
+    answering = CycleRule(run, root, np.unique(group))
+    tables.play(answering, "cycle rule", context.progress)
+
+
+def _refused_rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({name: table[name] for name in ("group", "child")})
+
+
+@dataclass(frozen=True)
+class CycleRule(RunProgram):
+    """Roots answer the JOINs that children have routed with randomisation.
+
+    Attributes
+    ----------
+    root : ndarray of int64, shape (G,)
+        Positions of the roots.
+    concerned : ndarray of int64
+        Groups with such children.
+    """
+
+    root: np.ndarray
+    concerned: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Tell the roots of edges and routes; answer; add the edges that were made."""
+        if superstep == 0:
+            return self._tell(bucket, tables)
+        if JOIN in inbox:
+            take_joins(self.run.scribe(bucket, tables), inbox[JOIN], tables)
+        if _STEP not in inbox:
+            return {}
+        return {JOIN: self._answers(inbox[_EDGE], inbox[_STEP])}
+
+    def _tell(self, bucket: int, tables: Tables) -> Outbox:
+        if REFUSED in tables:
+            del tables[REFUSED]
+        scribe, out = self.run.scribe(bucket, tables), {}
+        if CHILDREN in tables:
+            place, child = scribe.split(scribe.state.children.key)
+            group, parent = scribe.split(place)
+            edges = {AT: self.root[group], "group": group, "parent": parent, "child": child}
+            out[_EDGE] = take(edges, np.isin(group, self.concerned))
+        routed = [name for name in tables if name.startswith(OUTCOMES)]
+        if routed:
+            steps = concatenate([tables[name] for name in routed])
+            group = np.searchsorted(self.run.number, steps["group"])
+            step = {AT: self.root[group], "group": group, "hop": steps["hops"]}
+            out[_STEP] = step | {name: steps[name] for name in ("attempt", "child", "node")}
+            for name in routed:
+                del tables[name]
+        return out
+
+    def _answers(self, edges: Columns, steps: Columns) -> Columns:
+        """Return the JOINs that are accepted, and those of new forwarders."""
+        node, made = self.run.facts.ring.node, []
+        for group in np.unique(steps["group"]).tolist():
+            mine = take(edges, edges["group"] == group)
+            parents = dict(
+                zip(node[mine["child"]].tolist(), node[mine["parent"]].tolist(), strict=True)
+            )
+            asked = take(steps, steps["group"] == group)
+            root = int(node[self.root[group]])
+            made += [(group, *edge) for edge in _answer(parents, asked, root)]
+        columns = np.array(made, dtype=np.int64).reshape(-1, 3).T
+        parent, child = (self.run.facts.positions(column) for column in columns[1:])
+        none = np.zeros(len(child), dtype=np.int64)
+        return {AT: parent, "group": columns[0], "child": child, "probes": none}
+
+
+def _answer(parents: dict[int, int], steps: Columns, root: int) -> Iterator[tuple[int, int]]:
+    """Yield the edges that one group's JOINs make, attempt by attempt and in order: parent, child.
+
     Parameters
     ----------
-    edges : DataFrame
-        All trees as they stand, `VariantContext.edges`; the refused have no parent in them.
-    refused : DataFrame
-        ``group, child, child_router, refused``.
-
-    Returns
-    -------
-    DataFrame
-        Messages that add what the JOINs made, with the columns of the remover's.
-    DataFrame
-        The materialised table that these are read from, to be released.
+    parents : dict
+        Of all nodes of the tree that have one; changed.
+    steps : Columns
+        ``attempt, child, hop, node``: where the JOINs would come by.
     """
-    waiting = refused.where("refused").select("group", "child", "child_router")
-    concerned = F.broadcast(waiting.select("group").distinct())
-    trees = edges.join(concerned, "group", "left_semi").select("group", "parent", "child")
-    asking = waiting.join(F.broadcast(context.groups), "group", "inner")
-    traced = _randomised(context, asking)
-    steps = [_direct(asking), traced.outcomes()]
-    routes = union_tables([frame.select(_STEP) for frame in steps if frame is not None])
-    answered = (
-        trees.groupBy("group")
-        .cogroup(routes.groupBy("group"))
-        .applyInPandas(_answer, bigints(EDGE))
-    )
-    added, _ = materialise(answered)
-    traced.release()
-    timed = context.overlay.underlay.delay(added, "parent_router", "child_router")
-    extra = {"change": F.lit(1), "probes": F.lit(0).cast("bigint"), "refused": F.lit(False)}
-    return timed.withColumns(extra), added
-
-
-_STEP = ["group", "child", "attempt", "hop", "node", "router"]
-
-
-def _randomised(context: VariantContext, asking: DataFrame) -> Finished:
-    """Return the nodes that the JOIN of each attempt would come by: :func:`trace`.
-
-    Routes depend on draws alone, so those of all attempts are found together.
-    """
-    attempts = F.explode(F.sequence(F.lit(0), F.lit(ATTEMPTS - 1))).alias("attempt")
-    key = ["group", "child", "attempt"]
-    sent = asking.select(
-        "group", "child", F.col("child").alias("node"), "key_hi", "key_lo", attempts
-    )
-    overlay = randomised(context.overlay, context.seed, *key)
-    return trace(overlay, sent, "JOIN, randomised", context.progress)
-
-
-def _direct(asking: DataFrame) -> DataFrame:
-    """The last attempt: a hop, to the root."""
-    ends = [("child", "child_router"), ("root", "root_router")]
-    steps = [
-        F.struct(F.lit(hop).alias("hop"), F.col(node).alias("node"), F.col(router).alias("router"))
-        for hop, (node, router) in enumerate(ends)
-    ]
-    attempt = F.lit(ATTEMPTS).alias("attempt")
-    return asking.select("group", "child", attempt, F.inline(F.array(*steps)))
-
-
-def _answer(edges: pd.DataFrame, routes: pd.DataFrame) -> pd.DataFrame:
-    """One group's JOINs, attempt by attempt and in order; a row for every edge made."""
-    parents = dict(zip(edges["child"].tolist(), edges["parent"].tolist(), strict=True))
     tree = {*parents, *parents.values()}
-    rows: list[tuple[int, ...]] = []
     joined: set[int] = set()
-    ordered = routes.sort_values(["attempt", "child", "hop"])
-    for (group, _, child), route in ordered.groupby(["group", "attempt", "child"], sort=True):
+    for child, route in _routes(steps, root):
         if child in joined:
             continue
-        steps = list(zip(route["node"].tolist(), route["router"].tolist(), strict=True))
-        nodes = [node for node, _ in steps]
-        first = next((i for i in range(1, len(nodes)) if nodes[i] in tree), len(nodes) - 1)
-        if child in ancestors(parents, nodes[first]):
+        first = next((i for i in range(1, len(route)) if route[i] in tree), len(route) - 1)
+        if child in ancestors(parents, route[first]):
             continue
         joined.add(child)
-        for (low, low_router), (high, high_router) in itertools.pairwise(steps[: first + 1]):
+        for low, high in itertools.pairwise(route[: first + 1]):
             parents[low] = high
             tree |= {low, high}
-            rows.append((group, high, low, high_router, low_router))
-    return pd.DataFrame(rows, columns=EDGE, dtype="int64")
+            yield high, low
+
+
+def _routes(steps: Columns, root: int) -> Iterator[tuple[int, Sequence[int]]]:
+    """Yield each child and a route of it, attempt by attempt; the last is a hop to the root."""
+    order = np.lexsort((steps["hop"], steps["child"], steps["attempt"]))
+    child, node = steps["child"][order].tolist(), steps["node"][order].tolist()
+    starts = np.flatnonzero(steps["hop"][order] == 0).tolist()
+    for first, end in itertools.pairwise([*starts, len(node)]):
+        yield child[first], node[first:end]
+    for one in sorted(set(child)):
+        yield one, (one, root)
+
+
+def take_joins(scribe: Scribe, joins: Columns, tables: Tables) -> None:
+    """Nodes take children in; ``group, at, child, probes`` of JOINs."""
+    if len(joins[AT]):
+        add_children(scribe, joins["group"], joins[AT], joins["child"])
+        write_children(scribe, tables)
+        append(tables, JOINS, {name: joins[name] for name in ("group", AT, "child", "probes")})

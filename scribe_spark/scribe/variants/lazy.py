@@ -8,29 +8,40 @@ JSAC 2002, Section IV.F: "an alternative algorithm that grows trees less eagerly
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from scribe_spark import draws, superstep
+from scribe_spark import draws
+from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.program import AT
+from scribe_spark.overlay import Application, Step
 from scribe_spark.runtime.blocks import materialise, release
-from scribe_spark.scribe.variants.context import (
-    EDGE,
-    Variant,
-    VariantContext,
-    bigints,
-    timed_edges,
+from scribe_spark.scribe.trees import MEMBER, Run, group_index
+from scribe_spark.scribe.variants.context import Variant, VariantContext
+from scribe_spark.scribe.variants.planted import (
+    LimitedProgram,
+    add_children,
+    append,
+    begin,
+    grown,
+    limited_rules,
+    run_of,
+    write_children,
 )
-from scribe_spark.scribe.variants.tree_arrays import Trees, whole_trees
-from scribe_spark.superstep import Round, Step, Table
 
-__all__ = ["grow_lazily"]
+__all__ = ["Ask", "TakeIn", "grow_lazily"]
 
-_GROUP = ["group", "node"]
+# kinds of messages; tables of a bucket: who is in a tree, who joins in which wave, JOINs that have
+# come to a node of a tree
+_ROOT, _ENTER, _TREE, _ASKED = "root", "enter", "tree", "asked"
+_PAYLOAD = ("group", "member", "previous")
 
 
 def grow_lazily(context: VariantContext) -> Variant:
@@ -39,148 +50,131 @@ def grow_lazily(context: VariantContext) -> Variant:
     A wave's JOINs see the tree and the loads that the waves before it left.  At the first node p in
     the tree, as many as it has room for become its children; the others become children of the node
     before p on their route, which p takes in their stead.
-
-    The messages of a round are the edges that a wave has made; each goes to both ends.
     """
-    trees = whole_trees(context.edges, _joining(context))
-    steps = trees.mapInArrow(_routes, bigints(_STEP)).repartition("node")
-    routes, any_step = materialise(steps)
-    if not any_step:
+    overlay, run = context.overlay, run_of(context)
+    members, _ = materialise(_joining(context))
+    last = members.agg(F.max("wave")).first()
+    assert last is not None
+    if last[0] is None:
+        release(members)
         return Variant(context.edges.limit(0), overloaded=0)
-    roots = context.groups.select("group", F.col("root").alias("node")).repartition("node")
-    tree = Table(_GROUP, append_only=True, initial=roots)
-    children = Table(["group", "node", "child"], ["router", "child_router"], append_only=True)
+    number = run.number
 
-    def step(state: Mapping[str, Table], inbox: DataFrame, round: Round) -> Step:
-        edges = inbox.where(F.col("parent").isNotNull())
-        # 1. the lower end of an edge is in the tree from now on; the upper end has a child more
-        joined = edges.where(F.col("node") == F.col("child")).select(_GROUP)
-        taken = edges.where(F.col("node") == F.col("parent")).select(
-            *_GROUP, "child", F.col("parent_router").alias("router"), "child_router"
-        )
-        # 2. the next wave
-        made = _wave(
-            context, _steps(routes, round.number + 1), tree.after(joined), children.after(taken)
-        )
-        return Step(_to_both_ends(made), {"tree": joined, "children": taken})
+    def wave(facts: Facts, batch: pa.RecordBatch) -> Columns:
+        return {"wave": batch.column("wave").to_numpy(), **group_index(number, facts, batch)}
 
-    first = _to_both_ends(_wave(context, _steps(routes, 0), tree, children))
-    superstep.run(
-        "lazy growth",
-        first,
-        step,
-        state={"tree": tree, "children": children},
-        progress=context.progress,
-    )
-    release(routes)
-    tree.release()
-    grown = children.rows()
-    edges = timed_edges(
-        context.edges.limit(0)
-        if grown is None
-        else grown.withColumnsRenamed({"node": "parent", "router": "parent_router"}),
-        context.overlay.underlay,
-    )
-    children.release()
+    def group(facts: Facts, batch: pa.RecordBatch) -> Columns:
+        return group_index(number, facts, batch)
+
+    roots = context.groups.select("group", "root")
+    first = [
+        overlay.ring.messages(members, MEMBER, "node", wave),
+        overlay.ring.messages(roots, _ROOT, "root", group),
+    ]
+    tables, taking = begin(context, first), TakeIn(run, limited_rules(context), context.seed)
+    tables.play(taking, "lazy growth", context.progress)
+    release(members)
+    for number_of_wave in range(last[0] + 1):
+        asking = overlay.routing(Ask(run, number_of_wave), _PAYLOAD)
+        tables.play(asking, "JOIN, lazy", context.progress)
+        tables.play(taking, "lazy growth", context.progress)
+    edges = grown(context, run, tables)
+    tables.release()
     return Variant(edges, overloaded=context.overloaded(edges).count(), owned=[edges])
 
 
-def _to_both_ends(edges: DataFrame) -> DataFrame:
-    """Each edge as a message to its child and one to its parent, if it has one."""
-    node = F.explode(F.array_distinct(F.array_compact(F.array("child", "parent")))).alias("node")
-    return edges.select(*EDGE, node).repartition("node")
-
-
 def _joining(context: VariantContext) -> DataFrame:
-    """Every member and the wave that it joins in: ``group, node, router, wave``."""
-    draw = draws.bits(context.seed, "arrival", *_GROUP)
+    """Every member and the wave that it joins in: ``group, node, wave``."""
+    draw = draws.bits(context.seed, "arrival", "group", "node")
     place = F.row_number().over(Window.partitionBy("group").orderBy(draw, "node"))
     wave = F.length(F.bin(place)) - 1  # place 1; 2, 3; 4 to 7; ...
-    return context.members.select(*_GROUP, "router", wave.cast("bigint").alias("wave"))
+    return context.members.select("group", "node", wave.cast("bigint").alias("wave"))
 
 
-_STEP = ["group", "member", "member_router", "wave", "hop"]
-_STEP += ["node", "router", "previous", "previous_router"]
+@dataclass(frozen=True)
+class Ask(Application):
+    """A wave's JOINs go on until they are at a node of the tree, which keeps them.
 
-
-def _routes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A row for each node that a member's JOIN would come by, itself at hop 0 included.
-
-    A node's next hop to a root does not depend on who asks: the way up Scribe's own tree is the
-    route.  ``previous, previous_router``: the node before (NULL at hop 0).
-    """
-    trees = Trees.of(batches)
-    if trees is None:
-        return
-    wave = trees.members.column("wave").to_numpy()
-    row, at = np.arange(len(wave)), trees.member
-    nobody = pa.nulls(len(wave), pa.int64())
-    before = [nobody, nobody]
-    for hop in itertools.count():
-        member = trees.member[row]
-        columns = [trees.group[member], trees.node[member], trees.router[member], wave[row]]
-        columns += [np.full(len(row), hop), trees.node[at], trees.router[at]]
-        arrays = [*map(pa.array, columns), *before]
-        yield pa.RecordBatch.from_arrays(arrays, names=_STEP)
-        onward = trees.above[at] >= 0
-        row, at = row[onward], at[onward]
-        if not len(row):
-            return
-        before = [pa.array(trees.node[at]), pa.array(trees.router[at])]
-        at = trees.above[at]
-
-
-def _steps(routes: DataFrame, wave: int) -> DataFrame:
-    return routes.where(F.col("wave") == wave)
-
-
-def _wave(context: VariantContext, steps: DataFrame, tree: Table, children: Table) -> DataFrame:
-    """Return the edges that a wave's JOINs make (`EDGE`); a member that sends none has no parent.
-
-    Parameters
+    Attributes
     ----------
-    steps : DataFrame
-        Every step of the wave's JOINs, partitioned by node.
-    tree : Table
-        ``group, node`` of all in the trees.
-    children : Table
-        ``group, node, child`` of all edges so far.
+    run : Run
+    wave : int
     """
-    inside = tree.rows()
-    assert inside is not None  # a root for every group
-    here = inside.withColumn("inside", F.lit(True)).hint("shuffle_hash")
-    at = F.struct("hop", "node", "router", "previous", "previous_router")
-    first = F.min(F.when(F.col("inside"), at)).alias("at")
-    found = steps.join(here, _GROUP, "left").groupBy("group", "member", "member_router")
-    asked = _with_room(context, found.agg(first).select("*", "at.*"), children.rows())
-    # at hop 0 the member itself is in the tree, and sends no JOIN
-    idle = F.col("hop") == 0
-    turn = F.row_number().over(Window.partitionBy("node").orderBy(idle, "group", "member"))
-    taken = (turn <= F.col("room")) | (F.col("previous") == F.col("member"))
-    answered = asked.withColumns({"idle": idle, "taken": taken})
-    member = F.col("member"), F.col("member_router")
-    p, q = (F.col("node"), F.col("router")), (F.col("previous"), F.col("previous_router"))
-    nobody = F.lit(None).cast("bigint"), F.lit(None).cast("bigint")
-    edges = (
-        F.when(F.col("idle"), F.array(_edge(nobody, member)))
-        .when(F.col("taken"), F.array(_edge(p, member)))
-        .otherwise(F.array(_edge(q, member), _edge(p, q)))
-    )
-    # p takes q once, for whomever; also where q joins by itself in this wave, which brings it to p
-    return answered.select("group", F.inline(edges)).select(EDGE).distinct()
+
+    run: Run
+    wave: int
+    independent = True
+
+    def begin(self, tables: Tables) -> Columns | None:
+        """Return the JOINs of the wave."""
+        if MEMBER not in tables:
+            return None
+        run = self.run
+        mine = take(tables[MEMBER], tables[MEMBER]["wave"] == self.wave)
+        node, group = run.facts.ring.node[mine[AT]], mine["group"]
+        key = {"key_hi": run.key_hi[group], "key_lo": run.key_lo[group]}
+        joins = {"node": node, **{name: half.view(np.int64) for name, half in key.items()}}
+        return joins | {"group": group, "member": node, "previous": np.full(len(node), NONE)}
+
+    def forward(self, tables: Tables, messages: Columns) -> Step:
+        """Keep those that have come to the tree; a member in the tree sends none."""
+        run = self.run
+        at = run.facts.positions(messages["node"])
+        place = messages["group"] * len(run.facts.ring) + at
+        inside = np.zeros(len(at), dtype=bool)
+        if _TREE in tables:
+            inside = find_sorted(tables[_TREE]["key"], place) >= 0
+        came = inside & (messages["previous"] >= 0)
+        if came.any():
+            columns = {AT: at, **{name: messages[name] for name in _PAYLOAD}}
+            append(tables, _ASKED, take(columns, came))
+        return Step(onward=take({**messages, "previous": messages["node"]}, ~inside))
+
+    def deliver(self, tables: Tables, messages: Columns) -> Step:
+        """Keep those that are at the root."""
+        self.forward(tables, messages)
+        return Step()
 
 
-def _edge(parent: tuple[Column, Column], child: tuple[Column, Column]) -> Column:
-    """Two nodes, each with its router, as a struct."""
-    columns = (parent[0], child[0], parent[1], child[1])
-    return F.struct(*[c.alias(name) for c, name in zip(columns, EDGE[1:], strict=True)])
+@dataclass(frozen=True)
+class TakeIn(LimitedProgram):
+    """Nodes of trees answer the JOINs of a wave."""
 
-
-def _with_room(context: VariantContext, asked: DataFrame, children: DataFrame | None) -> DataFrame:
-    """`asked`, partitioned by node, and how many children more the node takes (``room``)."""
-    at_nodes = context.with_limit(asked.repartition("node"), "node")
-    if children is None:
-        return at_nodes.withColumnRenamed("limit", "room")
-    load = children.groupBy("node").agg(F.count("*").alias("n"))
-    joined = at_nodes.join(load.hint("shuffle_hash"), "node", "left")
-    return joined.withColumn("room", F.col("limit") - F.coalesce("n", F.lit(0)))
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Take in as many as there is room for; tell those that are in a tree now."""
+        scribe = self.scribe(bucket, tables, inbox)
+        if MEMBER in inbox:
+            tables[MEMBER] = inbox[MEMBER]
+        entered = [inbox[kind] for kind in (_ROOT, _ENTER) if kind in inbox]
+        if entered:
+            places = [scribe.key(one["group"], one[AT]) for one in entered]
+            before = [tables[_TREE]["key"]] if _TREE in tables else []
+            tables[_TREE] = {"key": np.unique(np.concatenate([*before, *places]))}
+        if _ENTER in inbox:
+            under = take(inbox[_ENTER], inbox[_ENTER]["child"] >= 0)
+            add_children(scribe, under["group"], under[AT], under["child"])
+            write_children(scribe, tables)
+        if _ASKED not in tables:
+            return {}
+        asked = tables[_ASKED]
+        del tables[_ASKED]
+        ring, facts, at = self.run.facts.ring, self.run.facts, asked[AT]
+        # 1. as many as there is room for, in the order of their groups and numbers
+        load = np.bincount(
+            scribe.split(scribe.state.children.key)[0] % len(ring), minlength=len(ring)
+        )
+        rules = scribe.rules.remover
+        assert rules is not None
+        room = rules.limits(ring.node[at]) - load[at]
+        order = np.lexsort((asked["member"], asked["group"], at))
+        start = np.flatnonzero(np.r_[True, np.diff(at[order]) != 0])
+        turn = np.empty(len(at), dtype=np.int64)
+        turn[order] = np.arange(len(at)) - np.repeat(start, np.diff(np.r_[start, len(at)]))
+        taken = (turn < room) | (asked["previous"] == asked["member"])
+        # 2. a child more for each, or the node before it on the route, once for whomever
+        member, previous = (facts.positions(asked[name]) for name in ("member", "previous"))
+        add_children(scribe, asked["group"], at, np.where(taken, member, previous))
+        write_children(scribe, tables)
+        enters = {AT: member, "group": asked["group"], "child": np.full(len(at), NONE)}
+        adopts = take({AT: previous, "group": asked["group"], "child": member}, ~taken)
+        return {_ENTER: concatenate([enters, adopts])}

@@ -1,0 +1,382 @@
+"""An overlay: nodes that route messages towards keys; tables at its edges are DataFrames."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from scribe_spark import schemas
+from scribe_spark.core.arrays import NONE
+from scribe_spark.engine import Columns
+from scribe_spark.engine.buckets import BucketRing, typed
+from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row
+from scribe_spark.engine.program import AT, deliver
+from scribe_spark.overlay.application import Application
+from scribe_spark.overlay.next_hop import NextHop
+from scribe_spark.overlay.route import MESSAGE, OUTCOMES, OWN, Route, Send, starting
+from scribe_spark.progress import Progress
+from scribe_spark.runtime.blocks import release, union_tables
+from scribe_spark.runtime.settings import bucket_count
+from scribe_spark.underlay.protocol import Underlay
+
+__all__ = ["Overlay", "Routed"]
+
+_BIGINT = LongType()
+
+
+@dataclass(frozen=True)
+class Routed:
+    """What :meth:`Overlay.route` and :meth:`Overlay.send` leave.
+
+    Attributes
+    ----------
+    messages : tuple of int
+        How many were sent in each superstep.
+    """
+
+    messages: tuple[int, ...]
+    _overlay: Overlay
+    _tables: BucketTables
+    _schema: StructType
+    _state: Mapping[str, StructType]
+
+    def outcomes(self) -> DataFrame:
+        """Return what the application has handed back; to be read before `release`.
+
+        Of `route`: ``node, next`` (NULL where there is none)``, key_hi, key_lo``, the payload,
+        ``start, hops, delay_us`` (the message's way so far) and ``direct_us`` (D between its ends,
+        the underlay's own delay).  Of `send`: ``node`` and the payload.
+        """
+        names = [f"{OUTCOMES} {superstep}" for superstep in range(len(self.messages))]
+        facts, underlay = self._overlay.ring.facts, self._overlay.underlay
+        kernel, lan_us = underlay.kernel, underlay.lan_us
+        wanted = to_arrow_schema(self._schema)
+
+        def rows(bucket: int, table: dict[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
+            if "start" in table:
+                router = facts.ring.router
+                ends = [facts.positions(table[name]) for name in ("start", "node")]
+                away = ends[0] != ends[1]
+                table["direct_us"] = np.zeros(len(away), dtype=np.int64)
+                table["direct_us"][away] = 2 * lan_us + kernel.delays(
+                    *(router[end[away]] for end in ends)
+                )
+            yield _batch(table, wanted)
+
+        return typed(self._tables.rows(*names), rows, self._schema)
+
+    def state(self, name: str) -> DataFrame:
+        """Return a table of the application's state; to be read before `release`."""
+        wanted = to_arrow_schema(self._state[name])
+
+        def rows(bucket: int, table: dict[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
+            yield _batch(table, wanted)
+
+        return typed(self._tables.rows(name), rows, self._state[name])
+
+    def release(self) -> None:
+        """Free the memory."""
+        self._tables.release()
+
+
+def _batch(table: Columns, wanted: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for field in wanted:
+        column = table[field.name]
+        mask = column == NONE if field.name == "next" else None
+        arrays.append(pa.array(column, mask=mask).cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+class Overlay(ABC):
+    """Nodes that route messages towards keys, over an underlay.
+
+    A kind of overlay (Pastry, ...) says by :attr:`rule` how it routes, and by
+    :meth:`routing_table` which nodes know which.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`.
+    underlay : Underlay
+    bits : int
+        Nodes that share so many first bits are in one bucket.
+
+    Attributes
+    ----------
+    nodes : DataFrame
+    underlay : Underlay
+    ring : BucketRing
+        Where the nodes are.
+    known : sequence of DataFrame
+        What the nodes of each bucket know, as tables of the engine (`engine.on_spark.ROWS`); the
+        rule of routing reads them.
+    """
+
+    def __init__(self, nodes: DataFrame, underlay: Underlay, bits: int = 0) -> None:
+        self.nodes, self.underlay = nodes, underlay
+        partitions = bucket_count(nodes.sparkSession, nodes.count())
+        self.ring = BucketRing.of(nodes, underlay, partitions, bits)
+        self.known: Sequence[DataFrame] = ()
+
+    @property
+    @abstractmethod
+    def rule(self) -> NextHop:
+        """The rule of routing."""
+
+    @abstractmethod
+    def routing_table(self) -> DataFrame:
+        """`schemas.ROUTING_TABLE`: one row per entry of every node's routing table."""
+
+    def with_router(self, frame: DataFrame) -> DataFrame:
+        """Return `frame` and the ``router`` of the node in its column ``node``.
+
+        Looked up in the facts: a join would shuffle both.
+        """
+        facts, kernel = self.ring.facts, self.underlay.kernel
+
+        def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                at = facts.positions(batch.column("node").to_numpy())
+                router = pa.array(kernel.ids(facts.ring.router[at]))
+                yield batch.append_column("router", router)
+
+        fields = [*frame.schema.fields, StructField("router", LongType())]
+        return frame.mapInArrow(add, StructType(fields))
+
+    def table_entries(self) -> DataFrame:
+        """`schemas.TABLE_ENTRIES`: nodes, and the entries in all their routing tables; one row."""
+        entries = self.routing_table().agg(F.count("*").alias("entries"))
+        nodes = self.nodes.agg(F.count("*").alias("nodes"))
+        return schemas.conform(nodes.crossJoin(entries), schemas.TABLE_ENTRIES)
+
+    def arrival_messages(self) -> DataFrame | None:
+        """`schemas.ARRIVAL_MESSAGES`; None where the nodes did not arrive by a protocol."""
+        return None
+
+    def release(self) -> None:
+        """Free what the nodes know."""
+        for table in self.known:
+            release(table)
+        self.ring.release()
+
+    # --- applications
+
+    def routing(
+        self, application: Application, payload: Sequence[str] = (), rule: NextHop | None = None
+    ) -> Route:
+        """Return the program that routes an application's messages over this overlay.
+
+        Parameters
+        ----------
+        payload : sequence of str
+            The columns of messages that are the application's.
+        rule : NextHop, optional
+            Another rule of routing than the overlay's.
+        """
+        ring, underlay = self.ring, self.underlay
+        return Route(
+            *(ring.bounds, ring.facts, application, tuple(payload), _empty(_state(application))),
+            *(rule or self.rule, underlay.kernel, underlay.lan_us),
+        )
+
+    def starting(self, messages: DataFrame, payload: Sequence[str] = ()) -> DataFrame:
+        """Return the messages of a table as that program gets them, packed; lazy.
+
+        Parameters
+        ----------
+        messages : DataFrame
+            ``node, key_hi, key_lo`` and payload; those at nodes that do not exist are lost.
+        """
+        names = tuple(payload)
+
+        def begin(facts: Facts, columns: Columns) -> Columns:
+            return starting(facts, columns, names)
+
+        return self._packed(MESSAGE, messages, ["node", "key_hi", "key_lo", *names], begin)
+
+    def route(
+        self,
+        application: Application,
+        messages: DataFrame,
+        *,
+        state: Mapping[str, DataFrame] | None = None,
+        rule: NextHop | None = None,
+        name: str = "route",
+        progress: Progress | None = None,
+    ) -> Routed:
+        """Route messages to the roots of their keys.
+
+        Parameters
+        ----------
+        application : Application
+        messages : DataFrame
+            ``node, key_hi, key_lo`` and payload: numbers, BOOLEANs and STRINGs, without NULLs.
+        state : mapping of DataFrame, optional
+            What nodes have in the tables of the application's state, by name; of nodes that do not
+            exist it is lost.
+        rule : NextHop, optional
+            Another rule of routing than the overlay's.
+
+        Returns
+        -------
+        Routed
+            With the application's outcomes: unless it says otherwise, every message that was
+            delivered.  Messages to nodes that do not exist are lost.
+
+        Raises
+        ------
+        ValueError
+            A column has the name of one that the overlay needs for itself, or another type.
+        """
+        payload = _payload(messages, ["node", "key_hi", "key_lo"])
+        schema = [("node", _BIGINT), ("next", _BIGINT), ("key_hi", _BIGINT), ("key_lo", _BIGINT)]
+        way = [("start", _BIGINT), ("hops", IntegerType()), ("delay_us", _BIGINT)]
+        fields = [StructField(*one) for one in schema]
+        fields += [one for one in messages.schema if one.name in payload]
+        fields += [StructField(*one) for one in (*way, ("direct_us", _BIGINT))]
+        program = self.routing(application, payload, rule)
+        first = self.starting(messages, payload)
+        return self._play(program, first, state, StructType(fields), name, progress)
+
+    def send(
+        self,
+        application: Application,
+        messages: DataFrame,
+        *,
+        state: Mapping[str, DataFrame] | None = None,
+        name: str = "send",
+        progress: Progress | None = None,
+    ) -> Routed:
+        """Deliver messages to the nodes they are addressed to, and what is sent then, until nothing
+        is.
+
+        Parameters
+        ----------
+        application : Application
+        messages : DataFrame
+            ``node`` and payload.
+        state, name, progress
+            As of :meth:`route`.
+        """
+        payload = tuple(_payload(messages, ["node"]))
+        ring = self.ring
+        program = Send(ring.bounds, ring.facts, application, payload, _empty(_state(application)))
+
+        def begin(facts: Facts, columns: Columns) -> Columns:
+            at = facts.find(columns["node"])
+            return {AT: at[at >= 0], **{name: columns[name][at >= 0] for name in payload}}
+
+        first = self._packed(MESSAGE, messages, ["node", *payload], begin)
+        fields = [messages.schema[name] for name in ("node", *payload)]
+        return self._play(program, first, state, StructType(fields), name, progress)
+
+    def _play(
+        self,
+        program: Route | Send,
+        messages: DataFrame,
+        state: Mapping[str, DataFrame] | None,
+        schema: StructType,
+        name: str,
+        progress: Progress | None,
+    ) -> Routed:
+        tables_of_state, first = _state(program.application), [messages]
+
+        def keep(facts: Facts, columns: Columns) -> Columns:
+            at = facts.find(columns["node"])
+            return {AT: at[at >= 0], **{name: one[at >= 0] for name, one in columns.items()}}
+
+        for table, rows in (state or {}).items():
+            first.append(self._packed(table, rows, tables_of_state[table].names, keep))
+        tables = BucketTables(self.ring.layout, union_tables(first), self.known)
+        counts = tables.play(program, name, progress)
+        return Routed(tuple(counts), self, tables, schema, tables_of_state)
+
+    def _packed(
+        self,
+        kind: str,
+        table: DataFrame,
+        names: Sequence[str],
+        begin: Callable[[Facts, Columns], Columns],
+    ) -> DataFrame:
+        """Return rows of a table as messages, packed: ``begin(facts, columns)`` says where."""
+        facts, bounds, wanted = self.ring.facts, self.ring.bounds, list(names)
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                columns = {name: _column(batch, name) for name in wanted}
+                outbox = {kind: begin(facts, columns)}
+                for to, _, packed in deliver(bounds, outbox):
+                    yield pack_row(to, 0, False, kind, packed)
+
+        return table.select(*names).mapInArrow(run, ROWS)
+
+
+def _column(batch: pa.RecordBatch, name: str) -> np.ndarray:
+    column = batch.column(name)
+    if column.null_count:
+        raise ValueError(f"column {name}: has NULLs; messages and state have none")
+    values = column.to_numpy(zero_copy_only=False)
+    return values.astype(np.str_) if values.dtype == object else values
+
+
+def _payload(messages: DataFrame, address: Sequence[str]) -> list[str]:
+    """Return the payload columns of messages, checked."""
+    payload = [name for name in messages.columns if name not in address]
+    taken = sorted(name for name in payload if name.lower() in OWN)
+    if taken:
+        raise ValueError(f"columns {', '.join(taken)} are the overlay's own; rename them")
+    _check_types(messages.select(*payload).schema)
+    return payload
+
+
+def _check_types(schema: StructType) -> None:
+    for field in schema:
+        kind = field.dataType
+        number = isinstance(kind, NumericType) and not isinstance(kind, DecimalType)
+        if not number and not isinstance(kind, BooleanType | StringType):
+            found = kind.simpleString()
+            raise ValueError(f"column {field.name}: {found}; a number, BOOLEAN or STRING would do")
+
+
+def _state(application: Application) -> dict[str, StructType]:
+    """Return the columns of the tables of an application's state, checked."""
+    tables: dict[str, StructType] = {}
+    for name, columns in application.state.items():
+        schema = tables[name] = cast(StructType, StructType.fromDDL(columns))
+        if "node" not in schema.names or schema["node"].dataType != _BIGINT:
+            raise ValueError(f"state {name}: has no column node BIGINT")
+        _check_types(schema)
+    return tables
+
+
+def _empty(tables: Mapping[str, StructType]) -> dict[str, Columns]:
+    return {
+        name: {field.name: np.empty(0, dtype=_numpy_type(field.dataType)) for field in schema}
+        for name, schema in tables.items()
+    }
+
+
+def _numpy_type(kind: DataType) -> np.dtype:
+    text = isinstance(kind, StringType)
+    return np.dtype(np.str_ if text else to_arrow_type(kind).to_pandas_dtype())
