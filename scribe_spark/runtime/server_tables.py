@@ -7,16 +7,16 @@ checkpoints there, so rows are counted by the job that computes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.runtime.filesystem import open_files, table_url
 from scribe_spark.runtime.sessions import Connected, abilities
 
-__all__ = ["count_and_keep", "delete_scratch", "keep", "persist", "release"]
+__all__ = ["delete_scratch", "keep", "persist", "release"]
 
 #: Where tables are that were written, to be deleted with them.
 _written: WeakKeyDictionary[DataFrame, str] = WeakKeyDictionary()
@@ -30,34 +30,6 @@ def keep(frame: DataFrame) -> DataFrame:
     if server.checkpoints_are_reliable:
         return frame.checkpoint(eager=True)
     return frame.localCheckpoint(eager=False)
-
-
-def count_and_keep(
-    frame: DataFrame, counts: Mapping[str, Column], forget: bool
-) -> tuple[DataFrame, dict[str, int]]:
-    """Compute rows, and what `counts` says of them.
-
-    Parameters
-    ----------
-    forget : bool
-        Forget the planner's estimate of the table's size, whose digits double with every join: the
-        planner knows the size of what is cached.
-    """
-    server = _server(frame)
-    if forget and server.checkpoints and server.caches:
-        cached = frame.persist()
-        try:
-            found = _count(cached, counts)
-            return cached.localCheckpoint(eager=True), found
-        finally:
-            cached.unpersist()
-    table = keep(frame)
-    return table, _count(table, counts)
-
-
-def _count(table: DataFrame, counts: Mapping[str, Column]) -> dict[str, int]:
-    (row,) = table.agg(*[count.alias(name) for name, count in counts.items()]).collect()
-    return {name: int(row[name]) for name in counts}
 
 
 def persist(frame: DataFrame) -> tuple[DataFrame, Callable[[], object]]:

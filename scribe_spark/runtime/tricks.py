@@ -51,28 +51,11 @@ class Trick:
 
 TRICKS = (
     Trick(
-        "drop_estimates",
-        "Rebuilds the plan of a materialised table without the planner's estimate of its size.",
-        "JVM: LogicalRDD, Dataset.ofRows",
-        "The digits of the estimate double with every join: the bottleneck remover ran out of heap "
-        "after 30 rounds, its rounds took 1 to 3 s, and 0.3 to 0.6 s since.",
-        "Estimates are kept; loops of more than some twenty rounds get slower with every round.",
-        "No JVM. Every eighth round is cached first: a cache knows its size.",
-    ),
-    Trick(
         "release_blocks",
         "Frees a materialised table at once.",
         "JVM: RDD.unpersist, RDD.getCheckpointFile",
         "Memory does not grow with the rounds of a loop: 84 bytes per row and round.",
         "Spark frees a table when Java's garbage collector finds it unused; memory may grow.",
-        "No JVM.",
-    ),
-    Trick(
-        "stack_tables",
-        "Makes the tables of several rounds one leaf of the plan, with their partitioning.",
-        "JVM: SQLPartitioningAwareUnionRDD, LogicalRDD",
-        "JOIN's last rounds of few messages, N = 100,000: 0.61 to 0.35 s (with cached_classes).",
-        "A union, whose plan grows with every table.",
         "No JVM.",
     ),
     Trick(

@@ -1,4 +1,4 @@
-"""Materialised tables: computed once, counted, stacked, released; and kernels' partitions."""
+"""Materialised tables: computed once, counted, released; and kernels' partitions."""
 
 from __future__ import annotations
 
@@ -39,52 +39,6 @@ def test_union_goes_by_names(spark):
     second = spark.createDataFrame([(4, 3)], "b int, a int")
     together = blocks.union_tables([first, second])
     assert sorted(map(tuple, together.collect())) == [(1, 2), (3, 4)]
-
-
-def partitioned(spark, by: str, partitions: int, *rows: tuple[int, int]):
-    frame = spark.createDataFrame(rows, "node bigint, source bigint")
-    return blocks.materialise(frame.repartition(partitions, by))[0]
-
-
-def test_stacked_tables_are_one_leaf_partitioned_like_the_other(spark):
-    own = partitioned(spark, "node", 3, *((n, n) for n in range(50)))
-    later = partitioned(spark, "node", 3, *((n, 7) for n in range(0, 50, 3)))
-    like = partitioned(spark, "node", 3, (1, 1), (5, 1), (49, 2))
-    both = blocks.stack_tables([own, later], like)
-    assert both.columns == ["node", "source"]
-    assert sorted(map(tuple, both.collect())) == sorted([*own.collect(), *later.collect()])
-    assert both._jdf.queryExecution().analyzed().getClass().getSimpleName() == "LogicalRDD"
-    joined = like.hint("shuffle_hash").join(both, "node")
-    assert "Exchange" not in joined._jdf.queryExecution().executedPlan().toString()
-    assert sorted(row["node"] for row in joined.collect()) == [1, 5, 49]
-
-
-@pytest.mark.parametrize("other", ["partitions", "unpartitioned", "no table", "order", "column"])
-def test_stack_tables_is_a_union_where_tables_are_not_alike(spark, other):
-    like = partitioned(spark, "node", 3, *((n, 1) for n in range(20)))
-    rows = spark.createDataFrame([(n, 2) for n in range(20)], "node bigint, source bigint")
-    odd = {
-        "partitions": rows.repartition(4, "node"),
-        "unpartitioned": rows,
-        "no table": rows,
-        "order": rows.repartition(3, "node").select("source", "node"),
-        "column": rows.repartition(3, "source"),
-    }[other]
-    odd = odd if other == "no table" else blocks.materialise(odd)[0]
-    both = blocks.stack_tables([odd, like], like)
-    joined = like.join(both.select("node", F.col("source").alias("of")), "node")
-    assert sorted((row["node"], row["of"]) for row in joined.collect()) == sorted(
-        (n, of) for n in range(20) for of in (1, 2)
-    )
-
-
-def test_stack_tables_keeps_a_null_where_the_other_has_none(spark):
-    table = partitioned(spark, "node", 3, (1, None), (2, 5))
-    never = F.coalesce("source", F.lit(0)).alias("source")
-    like = blocks.materialise(table.select("node", never))[0]
-    assert not like.schema["source"].nullable
-    both = blocks.stack_tables([table, like], like)
-    assert sorted(both.collect(), key=str) == [(1, 0), (1, None), (2, 5), (2, 5)]
 
 
 def test_read_partition_is_all_rows_in_one_table():
@@ -161,13 +115,13 @@ def test_graphframes_directory_is_not_used(spark):
     blocks.release(frame)
 
 
-@pytest.mark.parametrize("tricks", ["none", "all,-stack_tables", "all,-drop_estimates"])
+@pytest.mark.parametrize("tricks", ["none", "all,-release_blocks"])
 def test_without_tricks_the_rows_are_the_same(spark, monkeypatch, tricks):
     monkeypatch.setenv("SCRIBE_SPARK_TRICKS", tricks)
     first, rows = blocks.materialise(spark.range(5).repartition(2, "id"))
     second, _ = blocks.materialise(spark.range(3).repartition(2, "id"))
     assert rows == 5
-    both = blocks.stack_tables([second, first], first)
+    both = blocks.union_tables([second, first])
     assert sorted(row["id"] for row in both.collect()) == [0, 0, 1, 1, 2, 2, 3, 4]
     for table in (first, second):
         blocks.release(table)

@@ -17,9 +17,9 @@ NAMES = [trick.name for trick in TRICKS]
         ("", NAMES),
         ("all", NAMES),
         ("none", []),
-        ("stack_tables, python_daemon", ["stack_tables", "python_daemon"]),
-        ("-stack_tables", [name for name in NAMES if name != "stack_tables"]),
-        ("all,-stack_tables", [name for name in NAMES if name != "stack_tables"]),
+        ("cached_classes, python_daemon", ["cached_classes", "python_daemon"]),
+        ("-cached_classes", [name for name in NAMES if name != "cached_classes"]),
+        ("all,-cached_classes", [name for name in NAMES if name != "cached_classes"]),
     ],
 )
 def test_the_variable_chooses(monkeypatch, text, used):
@@ -30,7 +30,7 @@ def test_the_variable_chooses(monkeypatch, text, used):
     assert {name for name in NAMES if enabled(name)} == set(used)
 
 
-@pytest.mark.parametrize("text", ["magic", "all,-magic", "none,stack_tables", "None"])
+@pytest.mark.parametrize("text", ["magic", "all,-magic", "none,cached_classes", "None"])
 def test_another_value_is_refused(monkeypatch, text):
     monkeypatch.setenv(VARIABLE, text)
     with pytest.raises(InputError, match=VARIABLE) as caught:
