@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import keyed
+import numpy as np
 import pytest
 import worlds
 from oracle.bottleneck import Removal, randomised_route, remove_bottlenecks
@@ -13,10 +14,21 @@ from oracle.variants import collapse, grow_lazily, in_waves
 
 from scribe_spark import scribe
 from scribe_spark.config import TreesConfig
+from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import RingInMemory, bucket_bounds
+from scribe_spark.engine.in_process import play
+from scribe_spark.engine.program import AT, deliver
+from scribe_spark.overlay.route import Route
+from scribe_spark.pastry.bucket_tables import KNOWN
+from scribe_spark.pastry.overlay import PastryNextHop
 from scribe_spark.progress import Silent
 from scribe_spark.runtime import blocks
 from scribe_spark.scribe import variants
+from scribe_spark.scribe.trees import Run
+from scribe_spark.scribe.variants.bottleneck import Remover
 from scribe_spark.scribe.variants.cycle_rule import ATTEMPTS
+from scribe_spark.scribe.variants.lazy import Ask, TakeIn
+from scribe_spark.scribe.variants.planted import Limited
 
 SEED = 7
 
@@ -187,3 +199,94 @@ def test_bottleneck_remover_equals_the_oracle(spark, b, changes):
     assert acted > (15 if b else 90)
     assert (rejoined > 0) == (start.rules.shed_table == "whole")
     variant.release()
+
+
+# --- the programs, over buckets in process
+
+
+def in_buckets(one: worlds.World, buckets: int) -> tuple[Run, list[Tables]]:
+    """What programs over a case share, and what the nodes of each bucket know."""
+    bounds, facts = bucket_bounds(one.ring, buckets, one.case.b), RingInMemory(one.ring)
+    numbers = sorted(one.case.keys)
+    keys = [one.case.keys[number] for number in numbers]
+    halves = np.array([(key >> 64, key & (2**64 - 1)) for key in keys], dtype=np.uint64)
+    run = Run(
+        *(bounds, facts, PastryNextHop(facts), np.array(numbers) + one.base),
+        *(halves[:, 0].copy(), halves[:, 1].copy(), one.kernel, worlds.LAN_US),
+    )
+    tables = [Tables.of({KNOWN: known}) for known in one.make_tables(bounds)]
+    own = np.array([(one.base + node, most) for node, most in limits(one).items()])
+    sent = {AT: one.ring.positions(own[:, 0]), "number": own[:, 0], "limit": own[:, 1]}
+    for bucket, _, columns in deliver(bounds, {"limit": sent}):
+        tables[bucket]["limit"] = {name: columns[name] for name in ("number", "limit")}
+    return run, tables
+
+
+def positions(one: worlds.World, rows: list[tuple]) -> list[np.ndarray]:
+    """(group, node, ...): indices of groups, and positions of nodes."""
+    columns = np.array(rows, dtype=np.int64).T
+    group = np.searchsorted(sorted(one.case.keys), columns[0])
+    return [group, *(one.ring.positions(column + one.base) for column in columns[1:])]
+
+
+def edges_in(one: worlds.World, tables: list[Tables]) -> list[tuple]:
+    """(group, parent, child) in the case's own numbers, sorted."""
+    numbers, node = sorted(one.case.keys), one.ring.node - one.base
+    found = []
+    for mine in tables:
+        place, child = (
+            np.divmod(mine["children"]["key"], len(node)) if "children" in mine else ([], [])
+        )
+        for at, below in zip(place, child, strict=True):
+            group, parent = divmod(int(at), len(node))
+            found.append((numbers[group], int(node[parent]), int(node[below])))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+def test_rounds_of_the_remover_do_not_depend_on_buckets(buckets):
+    acted = 0
+    for one in worlds.worlds()[::4]:
+        ours, grown = removed(one, TreesConfig()), sorted(one.grown.edges())
+        if not grown:
+            continue
+        run, tables = in_buckets(one, buckets)
+        group, parent, child = positions(one, grown)
+        first = {"edge": {AT: parent, "group": group, "child": child}}
+        counts = play(Remover(run, Limited(), SEED), tables, first)
+        assert edges_in(one, tables) == sorted(ours.edges)
+        assert sum(counts) == len(ours.joins)
+        acted += bool(ours.joins)
+    assert acted > 15
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+def test_waves_of_lazy_growth_do_not_depend_on_buckets(buckets):
+    cases = [one for one in worlds.worlds()[::6] if one.case.keys]
+    assert len(cases) > 30
+    for one in cases:
+        members = one.case.members
+        routes = {
+            (group, node): one.overlay.route(node, one.case.keys[group])[1:]
+            for group, its in members.items()
+            for node in its
+        }
+        waves = in_waves(members, draws_of(one, DRAWS))
+        expected = grow_lazily(routes, waves, one.roots, limits(one))
+        run, tables = in_buckets(one, buckets)
+        joins = [(g, n, wave) for wave, its in enumerate(waves) for g, n in its]
+        group, root = positions(one, list(one.roots.items()))
+        first = {"root": {AT: root, "group": group}}
+        if joins:
+            group, at = positions(one, [join[:2] for join in joins])
+            wave = np.array([join[2] for join in joins])
+            first["member"] = {AT: at, "group": group, "wave": wave}
+        taking = TakeIn(run, Limited(), SEED)
+        play(taking, tables, first)
+        for number in range(len(waves)):
+            ways = (run.rule, run.kernel, worlds.LAN_US)
+            payload = ("group", "member", "previous")
+            asking = Route(run.bounds, run.facts, Ask(run, number), payload, None, *ways)
+            play(asking, tables)
+            play(taking, tables)
+        assert edges_in(one, tables) == sorted(expected)
