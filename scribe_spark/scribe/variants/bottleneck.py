@@ -60,7 +60,7 @@ def remove_bottlenecks(context: VariantContext) -> Variant:
     """
     run = run_of(context)
     tables = begin(context, [_edges_of(context, run)])
-    remover = Remover(run, limited_rules(context), context.seed)
+    remover = Remover(run, limited_rules(context.rules), context.seed)
     sent = _play(context, remover, tables)
     if not sent:
         tables.release()

@@ -71,7 +71,7 @@ def grow_lazily(context: VariantContext) -> Variant:
         overlay.ring.messages(members, MEMBER, "node", wave),
         overlay.ring.messages(roots, _ROOT, "root", group),
     ]
-    tables, taking = begin(context, first), TakeIn(run, limited_rules(context), context.seed)
+    tables, taking = begin(context, first), TakeIn(run, limited_rules(context.rules), context.seed)
     tables.play(taking, "lazy growth", context.progress)
     release(members)
     for number_of_wave in range(last[0] + 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,9 @@ from scribe_spark.scribe.rules import RemoverRules
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.trees import CHILDREN, Run, RunProgram, Trees
 from scribe_spark.scribe.variants.context import VariantContext
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import TreesConfig
 
 __all__ = [
     "Limited",
@@ -55,9 +59,11 @@ class Limited(RemoverRules):
         return self.own["limit"][order[np.searchsorted(self.own["number"][order], number)]]
 
 
-def limited_rules(context: VariantContext) -> Limited:
-    """Return the rules of a context; nodes' own limits are in their buckets."""
-    config = context.rules
+def limited_rules(config: TreesConfig) -> Limited:
+    """Return the rules as executors know them, without the config's library.
+
+    Nodes' own limits are in their buckets.
+    """
     return Limited(config.limit, config.shed_group, config.shed_child, config.shed_table)
 
 
