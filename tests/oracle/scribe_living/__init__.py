@@ -13,7 +13,7 @@ and deliver), `joining`, `leaving`, `creating`, `upkeep` (refresh, expiry, suspi
 Everything is bulk-synchronous: in a superstep all messages that are under way arrive at once, and
 what a node does with several of them does not depend on their order. Nothing here is drawn.
 
-What the texts leave open is settled by the rules S1 to S24 of docs/rules.md, each behind one small
+What the texts leave open is settled by the rules S1 to S31 of docs/rules.md, each behind one small
 function: S1 `world.Run.step`; S6 `leaving.leave_up`; S11 `joining.break_cycles`; S23
 `groups.Settings`.
 """
