@@ -263,21 +263,15 @@ def test_ctrl_c_at_any_moment(
     ],
 )
 def test_ctrl_c_in_the_rounds_of_a_world(tmp_path, line, whole_group):
-    """A job plays rounds, or they are being saved; what is saved is whole, and gone on with."""
-    out, rounds = tmp_path / "out", 200 if line == "rounds: started" else 60
+    """A job plays rounds, or they are being saved; what is saved is whole."""
     command = [
-        *("world", "--nodes=120", "--initial=100", "--groups=4", "--lifetime=20", "--lookups=0"),
-        *("--transit-domains=2", "--transit-size=2", "--stubs-per-transit=2", "--stub-size=5"),
-        *("--generator=churn+publications", "--delivery=reliable", f"--rounds={rounds}"),
-        *("--link-stress-period=1", "--master=local[1]", f"--out={out}"),
+        *("world", "--nodes=200", "--initial=150", "--groups=5", "--lifetime=20"),
+        *("--generator=churn+publications", "--rounds=200", "--link-stress-period=1"),
+        *("--delivery=reliable", "--master=local[1]", f"--out={tmp_path}/out"),
     ]
     check_ctrl_c(tmp_path, command, tells(line), whole_group)
-    told = call("verify", str(out))
+    told = call("verify", f"{tmp_path}/out")
     assert told.stdout.endswith("not finished: --resume goes on\n"), told.stderr
-    if line != "rounds: started":
-        done = call(*command, "--resume")
-        assert done.returncode == 0, done.stderr
-        assert call("verify", str(out)).stdout.endswith("all as written\n")
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
