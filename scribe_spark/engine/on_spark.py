@@ -220,8 +220,8 @@ class _Row:
         return unpack(self._batch.column("data")[0].as_buffer())
 
     def as_it_was(self) -> pa.RecordBatch:
-        """Return the row itself."""
-        return self._batch
+        """Return the row itself; it may come from a file, of which every column is nullable."""
+        return pa.RecordBatch.from_arrays(self._batch.columns, schema=_ARROW)
 
 
 def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
