@@ -93,5 +93,5 @@ def test_only_runtime_goes_behind_sparks_public_interface():
 
 def test_runtime_does():
     """What it looks for is what there is."""
-    source = (PACKAGE / "runtime" / "blocks.py").read_text("utf-8")
-    assert {"_jdf", "_jvm"} <= {name for _, name in violations(source)}
+    sources = [path.read_text("utf-8") for path in (PACKAGE / "runtime").glob("*.py")]
+    assert {"_jdf", "_jvm"} <= {name for source in sources for _, name in violations(source)}
