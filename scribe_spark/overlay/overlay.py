@@ -359,10 +359,16 @@ def _check_types(schema: StructType) -> None:
             raise ValueError(f"column {field.name}: {found}; a number, BOOLEAN or STRING would do")
 
 
+#: Names of tables of a bucket that no application's state can have.
+_TAKEN = frozenset({MESSAGE, "known"})
+
+
 def _state(application: Application) -> dict[str, StructType]:
     """Return the columns of the tables of an application's state, checked."""
     tables: dict[str, StructType] = {}
     for name, columns in application.state.items():
+        if name in _TAKEN or name.startswith(OUTCOMES):
+            raise ValueError(f"state {name}: is the overlay's own name; rename it")
         schema = tables[name] = cast(StructType, StructType.fromDDL(columns))
         if "node" not in schema.names or schema["node"].dataType != _BIGINT:
             raise ValueError(f"state {name}: has no column node BIGINT")

@@ -1,5 +1,4 @@
-"""The two operations that an application has, `route` towards a key and `send` to a known node: as
-programs of the engine.
+"""The two operations of an application as programs: `route` to a key, `send` to a known node.
 
 References
 ----------

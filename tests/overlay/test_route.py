@@ -19,7 +19,7 @@ from scribe_spark.overlay import Application, Step
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, Route, starting
 from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryNextHop
-from scribe_spark.pastry.trace import Tracing, trace
+from scribe_spark.pastry.trace import Tracing
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # applications go to the workers
 
@@ -35,7 +35,7 @@ def way(one: worlds.World, node: int, key: int) -> list[tuple[int, int, int]]:
 def test_whole_routes_equal_the_oracle(spark, b):
     """Nodes met, and what the message travelled, for every fifth of the questions."""
     rows = worlds.questions(b)[::5]
-    routed = trace(worlds.overlay(spark, b), worlds.messages(spark, rows))
+    routed = worlds.overlay(spark, b).route(Tracing(), worlds.messages(spark, rows))
     columns = ["number", "hops", "node", "delay_us", "next", "start", "direct_us"]
     met = routed.outcomes().select(columns).toArrow().to_pandas().sort_values(columns[:2])
     found = met.groupby("number")
@@ -222,6 +222,8 @@ class Keeps(Application):
           for name in ("at", "START", "next", "delay_us")),
         ("path", "array<long>", {}, "column path: array<bigint>; a number, BOOLEAN or STRING"),
         ("n", "long", {"seen": "n bigint"}, "state seen: has no column node BIGINT"),
+        *(("n", "long", {name: "node bigint"}, f"state {name}: is the overlay's own name; rename")
+          for name in ("known", "message", "outcomes")),
         ("n", "long", {"seen": "node bigint, at date"}, "column at: date; a number, BOOLEAN or"),
     ],
 )  # fmt: skip
