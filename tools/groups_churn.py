@@ -11,10 +11,13 @@ from scribe_spark.report.svg import new_figure, svg_element
 from tools.groups_tables import COUNTS, complete, number, of, per_cent, rounds, spread, total
 from tools.pages import table
 
-__all__ = ["FIGURE", "churn", "churn_figure"]
+__all__ = ["FIGURE", "WAITED", "churn", "churn_figure"]
 
 #: The figure's file, beside the page.
 FIGURE = "figure-groups-churn.svg"
+
+#: The experiment with the shortest lifetime in which deliveries have twice the time.
+WAITED = "waited-20"
 
 #: Rounds at the end whose publications have not had all their time.
 _DEADLINE = 10
@@ -58,6 +61,7 @@ def churn(out: Path) -> list[str]:
              "died", "duplicates", "out of order", "orphans, mean", "groups lost, most"],
             [[number(life), number(len(one)), *_deliveries(one)] for life, one in worlds.items()],
         ),
+        *_waited(out),
         "",
         "Late deliveries to any member, also to those that die before the deadline and are not "
         "expected: shares by the rounds from the publication.",
@@ -91,6 +95,20 @@ def _deliveries(one: pd.DataFrame) -> list[str]:
         number(total(one, disorder)) if disorder in one else "-",
         number(of(one, "scribe.orphans").mean()),
         number(of(one, "scribe.groups.lost").max()),
+    ]
+
+
+def _waited(out: Path) -> list[str]:
+    """What is lost where deliveries have twice the time."""
+    if not complete(out, [WAITED]):
+        return []
+    most = 2 * _DEADLINE
+    one = rounds(out / WAITED).iloc[1:-most]
+    lost, expected = (total(one, f"scribe.publications.{name}") for name in ("lost", "expected"))
+    return [
+        "",
+        f"A lifetime of 20 again, with a deadline of {most} rounds; publications of all rounds but "
+        f"the first and the last {most}: {number(lost)} of {number(expected)} deliveries lost.",
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tools.groups_churn import FIGURE, churn, churn_figure
+from tools.groups_churn import FIGURE, WAITED, churn, churn_figure
 from tools.groups_claims import claims
 from tools.groups_failures import holders, mass, root
 from tools.groups_speed import FILE
@@ -24,7 +24,7 @@ from tools.groups_tables import (
 )
 from tools.pages import table
 
-__all__ = ["FIGURE", "churn_figure", "page"]
+__all__ = ["FIGURE", "WAITED", "churn_figure", "page"]
 
 _HEAD = """\
 # Scribe alive, measured

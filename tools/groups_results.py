@@ -42,6 +42,7 @@ EXPERIMENTS: dict[str, list[str]] = {
     },
     "speed": [],
     **{f"churn-{rounds}": [*_CHURN, "--lifetime", str(rounds)] for rounds in (20, 60, 200)},
+    groups_page.WAITED: [*_CHURN, "--lifetime", "20", "--deadline", "20"],
 }
 
 #: Experiment -> what writes tables into a folder of inputs, and gives the flags that name them.
