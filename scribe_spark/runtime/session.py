@@ -11,6 +11,7 @@ import atexit
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -117,6 +118,7 @@ def _connect(execution: Execution, nodes: int, estimated_work: int) -> SparkSess
         else:
             reach_remote(remote)
         spark = SparkSession.builder.remote(url).appName("scribe_spark").getOrCreate()
+        atexit.register(_close_client, spark)
         partitions = execution.partitions or default_partitions(spark, nodes)
     except InputError as error:
         raise InputError("remote", remote, error.remedy) from None
@@ -125,6 +127,15 @@ def _connect(execution: Execution, nodes: int, estimated_work: int) -> SparkSess
         raise InputError("remote", remote, f"no session can be made there ({reason})") from None
     set_all(spark, sql_settings(partitions))
     return spark
+
+
+def _close_client(spark: SparkSession) -> None:
+    """Close the client of a session when Python ends.
+
+    Tables that are left then would ask an open one to free them, and wait for ever.
+    """
+    connected: Any = spark
+    connected.client.close()
 
 
 def _own_server(server: Server) -> str:

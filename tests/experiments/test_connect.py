@@ -99,6 +99,19 @@ def test_every_notebook(server, tmp_path):
     assert "Notebook exited: GraphFrames cannot be used: a session of Spark Connect" in done.stdout
 
 
+def test_python_ends_where_tables_are_left(server):
+    """Destructors that run when Python ends have no server to ask any more."""
+    program = (
+        "from scribe_spark import session; from scribe_spark.config import Execution\n"
+        f"spark = session(Execution(out='.', remote={server!r}), nodes=1_000)\n"
+        "class Kept: pass\n"
+        "kept = Kept(); kept.itself = kept; kept.table = spark.range(10).localCheckpoint()\n"
+        "print(kept.table.count())"
+    )
+    done = shell([sys.executable, "-c", program])
+    assert (done.returncode, done.stdout) == (0, "10\n")
+
+
 def test_a_server_ends_with_who_started_it(server):
     """However that is: the other end of its standard input closes."""
     from scribe_spark.runtime.connect_server import _guard  # what a server's parent is
