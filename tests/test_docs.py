@@ -134,8 +134,8 @@ def test_rules_that_are_named_exist():
     named = {
         number: path
         for path, text in _texts()
-        for line in re.findall(r"\brules? ([PST]\d+(?:(?:, | to | and )[PST]\d+)*)", text)
-        for number in re.findall(r"[PST]\d+", line)
+        for line in re.findall(r"\brules? ([A-Z]\d+(?:(?:, | to | and )[A-Z]\d+)*)", text)
+        for number in re.findall(r"[A-Z]\d+", line)
     }
     assert len(named) > 20
     assert not {number: path for number, path in named.items() if number not in listed}
