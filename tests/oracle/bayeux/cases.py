@@ -1,0 +1,61 @@
+"""Seeded random cases of Bayeux: an overlay, groups, options, a source for each group."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+from ..imperfect import Damage, overlay_of, random_damage
+from ..pastry import Overlay
+from ..random_cases import Case, random_case
+from .publication import Published, publish
+from .roots import PASTRY, SURROGATE
+from .session import Options, Session
+
+
+@dataclass(frozen=True)
+class BayeuxCase:
+    """A case, as plain data; `sources` has (node, way: root | routed | direct) of each group."""
+
+    case: Case
+    damage: Damage | None
+    options: Options
+    sources: dict[int, tuple[int, str]]
+
+    def overlay(self) -> Overlay:
+        """Return the overlay, with perfect or damaged tables."""
+        return overlay_of(self.case, self.case.routes(), self.damage)
+
+    def sessions(self, overlay: Overlay) -> dict[int, Session]:
+        """Return each group's session after all joins."""
+        found = {}
+        for group, key in self.case.keys.items():
+            found[group] = Session(overlay, key, self.options)
+            for member in sorted(self.case.members[group]):
+                found[group].join(member)
+        return found
+
+    def publications(self, sessions: dict[int, Session]) -> dict[int, Published]:
+        """Return what comes of each group's publication."""
+        return {group: publish(one, *self.sources[group]) for group, one in sessions.items()}
+
+
+def random_bayeux(seed: int, perfect: bool | None = None) -> BayeuxCase:
+    """Draw a case; two of three have perfect tables, unless `perfect` says."""
+    rng = random.Random(f"bayeux {seed}")
+    case = random_case(seed)
+    case = replace(case, b=min(case.b, 4))  # rows of 256 cells take long, and are no other case
+    if perfect is None:
+        perfect = rng.random() < 2 / 3
+    options = Options(
+        partitions=rng.choice([1, 1, 2, 3, 4, 8]),
+        root=rng.choice([PASTRY, SURROGATE]),
+        hops=rng.choice(["table", "leaf_set"]),
+    )
+    overlay = case.overlay(case.routes())
+    sources = {}
+    for group, key in case.keys.items():
+        root = overlay.root(key)
+        drawn = rng.choice(sorted(case.members[group]))
+        sources[group] = rng.choice([(root, "root"), (drawn, "routed"), (drawn, "direct")])
+    return BayeuxCase(case, None if perfect else random_damage(rng), options, sources)
