@@ -10,6 +10,11 @@ whole microseconds throughout.
 ``measures``         the two baselines, delay penalty, node stress and link stress (JSAC IV)
 ``transit_stub``     which invariants of the transit-stub model does a topology break?
 ``random_cases``     small seeded cases, rich in ties and edges of the ring
-``reference_tree``   Costa and Frey: the tree of hosts over a DHT (a package, see there)
+``imperfect``        overlays whose routing tables are damaged
+``dissemination``    one publication over directed edges, by hops or by time: a priority queue
+``bayeux``           Bayeux on Pastry (a package, as all that follow)
+``flooding``         flooding over Pastry, by rows
+``can``              CAN, CAN multicast, CAN as the overlay
+``reference_tree``   Costa and Frey: the tree of hosts over a DHT
 ===================  ===========================================================================
 """

@@ -40,11 +40,23 @@ class BayeuxCase:
         return {group: publish(one, *self.sources[group]) for group, one in sessions.items()}
 
 
+def deep(case: Case, rng: random.Random) -> Case:
+    """Return the case with long routes and large groups: binary digits, few leaves."""
+    nodes = sorted(case.ids)
+    members = {
+        group: frozenset(rng.sample(nodes, rng.randint(len(nodes) // 2 + 1, len(nodes))))
+        for group in case.keys
+    }
+    return replace(case, b=1, leaf_set_size=rng.choice([2, 2, 4]), members=members)
+
+
 def random_bayeux(seed: int, perfect: bool | None = None) -> BayeuxCase:
     """Draw a case; two of three have perfect tables, unless `perfect` says."""
     rng = random.Random(f"bayeux {seed}")
     case = random_case(seed)
     case = replace(case, b=min(case.b, 4))  # rows of 256 cells take long, and are no other case
+    if rng.random() < 0.4:
+        case = deep(case, rng)
     if perfect is None:
         perfect = rng.random() < 2 / 3
     options = Options(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..pastry import Overlay
 from .roots import PASTRY, hop_to_key, hop_to_member, partition_keys, roots
@@ -53,7 +54,7 @@ class Session:
             return
         self.answered.add(member)
         tree = self.transmit(root, "TREE", lambda at: self.to_member(at, member))
-        for at, following in zip(tree, tree[1:], strict=False):
+        for at, following in pairwise(tree):
             self.lists.setdefault((partition, at), {})[member] = following
 
     def nearest_partition(self, member: int) -> int:

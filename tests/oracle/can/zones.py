@@ -43,8 +43,7 @@ class Zone:
     def holds(self, point: Point) -> bool:
         """Tell whether a point is in the zone."""
         return all(
-            low <= at < low + side
-            for low, side, at in zip(self.low, self.side, point, strict=True)
+            low <= at < low + side for low, side, at in zip(self.low, self.side, point, strict=True)
         )
 
     def splits_along(self) -> int:

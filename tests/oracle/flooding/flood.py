@@ -1,0 +1,109 @@
+"""Flooding by the rows of routing tables (rules F1 to F7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..pastry import Overlay, digits
+
+#: (row, digit): the nodes that share exactly the first `row` digits with a node, and have it next.
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy with a row, and the ranges that go along with it."""
+
+    sender: int
+    receiver: int
+    hop: int
+    sent: int
+    arrives: int
+    row: int
+    brings: tuple[Range, ...]
+
+
+def ring_of(overlay: Overlay, members: Iterable[int], source: int) -> Overlay:
+    """Return the ring of a group's members and its source, with perfect tables (F1, F4)."""
+    nodes = sorted({*members, source})
+    return Overlay(
+        {node: overlay.ids[node] for node in nodes},
+        {node: overlay.router[node] for node in nodes},
+        overlay.delay,
+        overlay.b,
+        overlay.leaf_set_size,
+        overlay.lan_us,
+    )
+
+
+def flood(overlay: Overlay, source: int) -> list[Copy]:
+    """Return all copies of a publication (F2, F3, F5)."""
+    rows = len(digits(0, overlay.b))
+    copies = send(overlay, source, ranges(overlay, source, range(rows)), 0, 0)
+    for copy in copies:  # grows while it is read
+        mine = [*ranges(overlay, copy.receiver, range(copy.row + 1, rows)), *copy.brings]
+        copies += send(overlay, copy.receiver, mine, copy.hop, copy.arrives)
+    receivers = [source, *(copy.receiver for copy in copies)]
+    assert len(receivers) == len(set(receivers)), "a node got a second copy"
+    return copies
+
+
+def ranges(overlay: Overlay, node: int, rows: Iterable[int]) -> list[Range]:
+    """Return all ranges of some rows of a node."""
+    own = digits(overlay.ids[node], overlay.b)
+    return [(row, digit) for row in rows for digit in range(2**overlay.b) if digit != own[row]]
+
+
+def send(overlay: Overlay, node: int, mine: list[Range], hops: int, now: int) -> list[Copy]:
+    """Return the copies that a node sends for the ranges for which it is responsible (F2, F3)."""
+    table = overlay.routing_table(node)
+    filled = sorted(one for one in mine if one in table)
+    along: dict[Range, list[Range]] = {one: [] for one in filled}
+    for one in mine:
+        if one in table:
+            continue
+        takers = [other for other in filled if other[0] >= one[0]]
+        if takers:  # the least row, of these the least digit; else the range ends here
+            along[takers[0]].append(one)
+    return [
+        Copy(
+            node,
+            table[one],
+            hops + 1,
+            now,
+            now + overlay.proximity(node, table[one]),
+            one[0],
+            tuple(along[one]),
+        )
+        for one in filled
+    ]
+
+
+def deliveries(
+    copies: Iterable[Copy], members: Iterable[int], source: int
+) -> dict[int, tuple[int, int, int]]:
+    """Return (hops, delay_us, first_from) of each member that got a copy (F5)."""
+    others = set(members) - {source}
+    return {
+        copy.receiver: (copy.hop, copy.arrives, copy.sender)
+        for copy in copies
+        if copy.receiver in others
+    }
+
+
+def state(overlay: Overlay) -> dict[tuple[int, str], int]:
+    """Return the entries of each (node, kind) of a ring, zeros left out (F6)."""
+    found = {(node, "routing table"): len(overlay.routing_table(node)) for node in overlay.ids}
+    found |= {(node, "leaf set"): len(overlay.leaf_set(node)) for node in overlay.ids}
+    return {one: entries for one, entries in found.items() if entries}
+
+
+def announcements(ring: Overlay) -> Counter[tuple[int, int, str]]:
+    """Return the messages (sender, receiver, kind) of building a group's ring (F7)."""
+    return Counter(
+        (node, told, "announcement")
+        for node in ring.ids
+        for told in {*ring.routing_table(node).values(), *ring.leaf_set(node)}
+    )
