@@ -1,4 +1,4 @@
-"""Zones of a CAN, one join after the other, and who abuts whom, by looking at all pairs.
+"""Zones of a CAN, one join after the other, and who abuts whom, by looking at all pairs (C5, C6).
 
 References
 ----------
@@ -7,17 +7,18 @@ Ratnasamy, Francis, Handley, Karp, Shenker, "A scalable content-addressable netw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-Point = tuple[int, ...]
+from .space import Point, Space
+
 #: (node, neighbour, dimension, direction): the neighbour is across the face of that direction.
 Adjacency = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
 class Zone:
-    """A box of the torus of ``2**width`` in each dimension: half open, its sides powers of two.
+    """A box of the torus: half open, its sides powers of two.
 
     Attributes
     ----------
@@ -36,9 +37,9 @@ class Zone:
     prefix: int = 0
 
     @staticmethod
-    def whole(dimensions: int, width: int) -> Zone:
+    def whole(space: Space) -> Zone:
         """Return the whole torus."""
-        return Zone((0,) * dimensions, (1 << width,) * dimensions)
+        return Zone((0,) * space.dimensions, (space.places,) * space.dimensions)
 
     def holds(self, point: Point) -> bool:
         """Tell whether a point is in the zone."""
@@ -46,17 +47,9 @@ class Zone:
             low <= at < low + side for low, side, at in zip(self.low, self.side, point, strict=True)
         )
 
-    def splits_along(self) -> int:
-        """Return the dimension of the next halving: they take turns."""
-        return self.depth % len(self.low)
-
-    def can_split(self) -> bool:
-        """Tell whether the next halving leaves whole numbers."""
-        return self.side[self.splits_along()] >= 2
-
     def halves(self) -> tuple[Zone, Zone]:
         """Return the lower and the upper half."""
-        at = self.splits_along()
+        at = self.depth % len(self.low)
         half = self.side[at] // 2
         side = (*self.side[:at], half, *self.side[at + 1 :])
         above = (*self.low[:at], self.low[at] + half, *self.low[at + 1 :])
@@ -76,7 +69,7 @@ def owner(zones: Mapping[int, Zone], point: Point) -> int:
     return node
 
 
-def join(zones: dict[int, Zone], node: int, point: Point, width: int) -> int | None:
+def join(zones: dict[int, Zone], node: int, point: Point, space: Space) -> int | None:
     """Let a node join: the newcomer takes the half with its point, the owner the other one.
 
     Returns
@@ -85,10 +78,10 @@ def join(zones: dict[int, Zone], node: int, point: Point, width: int) -> int | N
         Whose zone was split; None for the first node, which gets the whole torus.
     """
     if not zones:
-        zones[node] = Zone.whole(len(point), width)
+        zones[node] = Zone.whole(space)
         return None
     before = owner(zones, point)
-    if not zones[before].can_split():
+    if zones[before].depth == space.bits:
         raise NoRoom(f"the zone of node {before} cannot be halved for node {node}")
     lower, upper = zones[before].halves()
     mine, rest = (lower, upper) if lower.holds(point) else (upper, lower)
@@ -96,11 +89,11 @@ def join(zones: dict[int, Zone], node: int, point: Point, width: int) -> int | N
     return before
 
 
-def build(joins: Iterable[tuple[int, Point]], width: int) -> dict[int, Zone]:
+def build(joins: Iterable[tuple[int, Point]], space: Space) -> dict[int, Zone]:
     """Return the zone of each node after all joins, in the order given."""
     zones: dict[int, Zone] = {}
     for node, point in joins:
-        join(zones, node, point, width)
+        join(zones, node, point, space)
     return zones
 
 
@@ -113,38 +106,27 @@ def overlap(x: Zone, y: Zone, dimension: int) -> bool:
     return a < b + y.side[dimension] and b < a + x.side[dimension]
 
 
-def abuts(x: Zone, y: Zone, dimension: int, direction: int, width: int) -> bool:
-    """Tell whether y begins where x ends in a dimension; direction -1: the other way round."""
-    if direction < 0:
-        return abuts(y, x, dimension, 1, width)
-    return (x.low[dimension] + x.side[dimension]) % (1 << width) == y.low[dimension]
+def face(x: Zone, y: Zone, space: Space) -> tuple[int, int] | None:
+    """Return (dimension, direction) of the face of x that y is across; None: no neighbour (C6).
 
-
-def faces(x: Zone, y: Zone, width: int) -> list[tuple[int, int]]:
-    """Return (dimension, direction) of each face of x that y is across.
-
-    Zones are neighbours if they overlap in all dimensions but one, and abut in that one.  On a
-    torus y can be across both faces of a dimension: then it is there twice.
+    Direction 1 is the upper face, -1 the lower one. Where y is across both (each zone has half of
+    the dimension) it counts as across the lower one.
     """
-    dimensions = range(len(x.low))
-    return [
-        (at, direction)
-        for at in dimensions
-        for direction in (-1, 1)
-        if abuts(x, y, at, direction, width)
-        and all(overlap(x, y, other) for other in dimensions if other != at)
-    ]
+    apart = [at for at in range(space.dimensions) if not overlap(x, y, at)]
+    if len(apart) != 1:
+        return None
+    (at,) = apart
+    if (y.low[at] + y.side[at]) % space.places == x.low[at]:
+        return at, -1
+    if (x.low[at] + x.side[at]) % space.places == y.low[at]:
+        return at, 1
+    return None
 
 
-def adjacencies(zones: Mapping[int, Zone], width: int) -> set[Adjacency]:
-    """Return who is across which face of whom; a node is not its own neighbour."""
-    return {
-        (x, y, dimension, direction)
-        for x in zones
-        for y in zones
-        if x != y
-        for dimension, direction in faces(zones[x], zones[y], width)
-    }
+def adjacencies(zones: Mapping[int, Zone], space: Space) -> set[Adjacency]:
+    """Return who is across which face of whom."""
+    found = {(x, y): face(zones[x], zones[y], space) for x in zones for y in zones if x != y}
+    return {(x, y, *where) for (x, y), where in found.items() if where is not None}
 
 
 def neighbours(adjacent: Iterable[Adjacency]) -> dict[int, set[int]]:
@@ -166,29 +148,26 @@ def volume(zone: Zone) -> int:
     return product
 
 
-def tiles(zones: Mapping[int, Zone], dimensions: int, width: int) -> bool:
+def tiles(zones: Mapping[int, Zone], space: Space) -> bool:
     """Tell whether no two zones overlap, and all of them together are the torus."""
     every = list(zones.values())
     apart = all(
-        not all(overlap(x, y, at) for at in range(dimensions))
+        not all(overlap(x, y, at) for at in range(space.dimensions))
         for number, x in enumerate(every)
         for y in every[:number]
     )
-    return apart and sum(map(volume, every)) == 1 << width * dimensions
+    return apart and sum(map(volume, every)) == space.places**space.dimensions
 
 
-def symmetric(adjacent: Iterable[Adjacency]) -> bool:
-    """Tell whether whoever is across a face has this node across the opposite one."""
+def symmetric(zones: Mapping[int, Zone], adjacent: Iterable[Adjacency], space: Space) -> bool:
+    """Tell whether neighbours know each other, across opposite faces.
+
+    Two that have half of a dimension each are across the lower face of each other (C6).
+    """
+
+    def back(x: int, y: int, dimension: int, direction: int) -> Adjacency:
+        halves = zones[x].side[dimension] * 2 == zones[y].side[dimension] * 2 == space.places
+        return y, x, dimension, direction if halves else -direction
+
     rows = set(adjacent)
-    return rows == {(y, x, dimension, -direction) for x, y, dimension, direction in rows}
-
-
-def distance(a: int, b: int, width: int) -> int:
-    """Return the distance of two coordinates on the circle, the shorter way round."""
-    forth = (b - a) % (1 << width)
-    return min(forth, (1 << width) - forth)
-
-
-def box(zone: Zone) -> Sequence[tuple[int, int]]:
-    """Return (low, high) of each dimension, for reading."""
-    return [(low, low + side) for low, side in zip(zone.low, zone.side, strict=True)]
+    return rows == {back(*row) for row in rows} and len({row[:2] for row in rows}) == len(rows)

@@ -1,0 +1,181 @@
+"""CAN multicast and CAN as the overlay: cases worked by hand, and what holds of every CAN."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import keyed
+import pytest
+
+from .. import scribe
+from .can import Can
+from .cases import CanCase, random_can
+from .flood import CORNER, DIRECTED, OPTIMAL, deliveries, duplicates, first_apart, flood, parent
+from .joining import contacts, control, joins, state
+from .space import Draw, Points, Space
+
+
+def draw_of(seed: int) -> Draw:
+    """Draws as a run makes them."""
+    return lambda purpose, *numbers: keyed.bits(seed, purpose, *numbers) % 2**64
+
+
+def given(points: dict[int, tuple[int, ...]], space: Space) -> Can:
+    """A CAN of nodes that join at given points in the order given; nodeIds are the numbers."""
+
+    class Given(Points):
+        def __call__(self, group: int, node: int) -> tuple[int, ...]:
+            return points[node]
+
+    order = list(points)
+    return Can(order, {node: node for node in order}, Given(space, draw_of(0), {}, {}), 1)
+
+
+#: A line of 16 places in eight equal zones: node i has [2 i, 2 i + 2).
+EIGHT = given(
+    {0: (0,), 4: (8,), 2: (4,), 6: (12,), 1: (2,), 3: (6,), 5: (10,), 7: (14,)}, Space(1, 4)
+)
+
+
+def sent(can: Can, source: int, flooding: str) -> set[tuple[int, int, int]]:
+    """(sender, receiver, hop) of each copy, by hops."""
+    return {(c.sender, c.receiver, c.hop) for c in flood(can, source, flooding).copies}
+
+
+def test_eight_zones_on_a_line() -> None:
+    assert {node: zone.low for node, zone in EIGHT.zones.items()} == {n: (2 * n,) for n in range(8)}
+
+
+def test_a_copy_goes_half_way_round_and_no_further() -> None:
+    """Upper faces at 2, 4, 6 of 16 are before half way; lower ones at 0, -2, -4, -6."""
+    ways = {(0, 1, 1), (1, 2, 2), (2, 3, 3), (0, 7, 1), (7, 6, 2), (6, 5, 3), (5, 4, 4)}
+    assert sent(EIGHT, 0, DIRECTED) == ways
+    assert sent(EIGHT, 0, OPTIMAL) == ways
+    turned = {((a + 3) % 8, (b + 3) % 8, hop) for a, b, hop in ways}
+    assert sent(EIGHT, 3, CORNER) == turned
+
+
+def test_sixteen_squares_have_no_duplicates() -> None:
+    """With even zones rules 1 to 3 make no second copy."""
+    space = Space(2, 4)
+    can = given(
+        {n: space.point(n) for n in (0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15)}, space
+    )
+    assert all(zone.side == (1, 1) for zone in can.zones.values())
+    for source in range(16):
+        found = flood(can, source, DIRECTED)
+        assert (len(found.copies), len(found.first)) == (15, 15)
+        assert max(copy.hop for copy in found.copies) == 4
+
+
+def test_rule_5_and_the_variant_without_duplicates_by_hand() -> None:
+    """0 has the left half but for its upper half 2; 1 and 3 the right one.
+
+    A square of 4 x 4: 0 [0, 2) x [0, 2), 2 [0, 2) x [2, 4), 1 the right half, [2, 4) x [0, 4).
+    From 1 (corner (2, 0)): across its lower face at x = 2 to 0 and to 2; both have half of y, so
+    across the lower face of each other; f = low_y: 0 for 0 (sent: 0 < half), 2 for 2 (not sent).
+    0 and 2 have got theirs along dimension 0, and may send along no lower one.
+    """
+    space = Space(2, 4)
+    can = given({0: (0, 0), 1: (2, 0), 2: (0, 2)}, space)
+    assert {node: (zone.low, zone.side) for node, zone in can.zones.items()} == {
+        0: ((0, 0), (2, 2)),
+        1: ((2, 0), (2, 4)),
+        2: ((0, 2), (2, 2)),
+    }
+    assert sent(can, 1, DIRECTED) == {(1, 0, 1), (1, 2, 1)}
+    assert sent(can, 1, CORNER) == {(1, 0, 1), (1, 2, 1)}
+    assert parent(can, 1, 2) == parent(can, 1, 0) == 1
+    # From 0: 1 along x, 2 along y; 2 goes on to 1 along x, downwards: a duplicate, which rule 5
+    # leaves out (1's corner (2, 0) is not at 2's y).
+    assert sent(can, 0, DIRECTED) == {(0, 1, 1), (0, 2, 1), (2, 1, 2)}
+    assert sent(can, 0, CORNER) == {(0, 1, 1), (0, 2, 1)}
+    assert sent(can, 0, OPTIMAL) == {(0, 1, 1), (0, 2, 1)}
+    assert duplicates(flood(can, 0, DIRECTED), [0, 1, 2], 0) == 1
+    assert (first_apart(can, 0, 1), first_apart(can, 0, 2), first_apart(can, 0, 0)) == (0, 1, None)
+
+
+def test_messages_of_joining_by_hand() -> None:
+    """On the line of eight: 4 is opposite the contact 0."""
+    assert state(EIGHT) == dict.fromkeys(range(8), 2)
+    assert EIGHT.route(0, (9,)) == [0, 7, 6, 5, 4]  # 3 hops up to 3, 4 down: 9 is nearer from 7
+    found = joins(EIGHT)
+    assert found[4, 0, "JOIN"] == 1
+    assert found.total() == 7 + sum([0, 1, 2, 3, 2, 1, 0])
+    to_three = contacts(EIGHT, EIGHT, 0b0110 << 124)
+    assert to_three.total() == sum([3, 2, 1, 0, 1, 2, 3, 4])
+    assert control(EIGHT, EIGHT, 0b0110 << 124).total() == 7 + 9 + 16 + 16
+
+
+def setting(seed: int) -> tuple[CanCase, object, Points]:
+    """A case, its routes, and where its nodes join."""
+    drawn = random_can(seed)
+    routes = drawn.case.routes()
+    landmarks = random.Random(seed).sample(drawn.case.routers, drawn.landmarks)
+    return drawn, routes, drawn.points(routes, draw_of(seed), landmarks)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_flood_misses_nobody(seed: int) -> None:
+    """All kinds of flooding, by both clocks; without duplicates each node gets one copy."""
+    drawn, routes, points = setting(seed)
+    overlay = drawn.case.overlay(routes)
+    for group in list(drawn.case.keys)[:3]:
+        can, source = drawn.can(group, points), drawn.sources[group]
+        members = drawn.case.members[group]
+        assert set(can.order) == members | {source}
+        for flooding in (DIRECTED, CORNER, OPTIMAL):
+            for delay in (None, overlay.proximity):
+                found = flood(can, source, flooding, delay, drawn.processing_us)
+                assert set(found.first) == set(can.order) - {source}, (flooding, delay)
+                assert deliveries(found, members, source).keys() == members - {source}
+                if flooding == OPTIMAL:
+                    assert len(found.copies) == len(can.order) - 1
+        sent_by = [
+            {(c.sender, c.receiver) for c in flood(can, source, flooding).copies}
+            for flooding in (OPTIMAL, CORNER, DIRECTED)
+        ]
+        assert sent_by[0] <= sent_by[1]
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 4))
+def test_routes_end_at_the_owner_and_trees_over_can_have_every_member(seed: int) -> None:
+    drawn, routes, points = setting(seed)
+    everybody = drawn.everybody(points)
+    overlay = drawn.overlay(routes, draw_of(seed))
+    system = scribe.Scribe(overlay, drawn.case.keys)
+    system.join_all(drawn.case.joins())
+    for group, key in drawn.case.keys.items():
+        members = drawn.case.members[group]
+        assert system.multicast(group).keys() == members - {overlay.root(key)}
+        can = drawn.can(group, points)
+        counts = drawn.control(group, can, everybody)
+        kinds: Counter[str] = Counter()
+        for (_, _, kind), number in counts.items():
+            kinds[kind] += number
+        assert kinds["JOIN"] >= len(can.order) - 1
+        assert kinds["UPDATE"] == sum(state(can).values())
+
+
+def test_the_cases_have_what_can_happen() -> None:
+    seen: Counter[object] = Counter()
+    for seed in range(120):
+        drawn, routes, points = setting(seed)
+        for group in drawn.case.keys:
+            can = drawn.can(group, points)
+            found = drawn.published(group, can, routes)
+            twice = duplicates(found, drawn.case.members[group], drawn.sources[group])
+            seen[drawn.flooding, drawn.clock, twice > 0] += 1
+            seen["landmarks", drawn.landmarks] += 1
+            seen["stranger"] += drawn.sources[group] not in drawn.case.members[group]
+            seen["elsewhere"] += any(
+                not zone.holds(can.points[node]) for node, zone in can.zones.items()
+            )
+    for flooding in (DIRECTED, CORNER, OPTIMAL):
+        for clock in ("time", "hops"):
+            assert seen[flooding, clock, False] > 5
+            assert seen[flooding, clock, True] > 5 or flooding == OPTIMAL
+    assert all(seen["landmarks", m] > 5 for m in (0, 1, 2, 3, 4))
+    assert seen["stranger"] > 20
+    assert seen["elsewhere"] > 20
