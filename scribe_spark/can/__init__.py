@@ -1,0 +1,1 @@
+"""CAN, a content-addressable network: zones of a torus, and multicast by flooding it."""

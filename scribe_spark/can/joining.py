@@ -1,0 +1,182 @@
+"""Nodes join CANs: what they know then, and the messages by which they join.
+
+References
+----------
+JSAC 2002, Section V; docs/rules.md, C6, C13 to C15.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.can.flooding import may_cross
+from scribe_spark.can.greedy import next_zones
+from scribe_spark.can.neighbours import across_faces, opposite
+from scribe_spark.can.zones import KnowsZones, Zones
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.exchange import add_rows
+from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.program import AT
+
+__all__ = [
+    "CONTACT",
+    "CONTROL",
+    "JOIN",
+    "KINDS",
+    "NEIGHBOURS",
+    "UPDATE",
+    "FindNeighbours",
+    "Joining",
+]
+
+# tables of a bucket
+NEIGHBOURS, CONTROL, EDGES = "neighbours", "control", "edges"
+#: Kinds of messages while joining, by their codes.
+CONTACT, JOIN, UPDATE = range(3)
+KINDS = ("CONTACT", "JOIN", "UPDATE")
+
+_BEGIN, _FOUND, _ROUTED = "begin", "found", "routed"
+
+
+@dataclass(frozen=True)
+class FindNeighbours:
+    """Every zone finds those that abut it and are not deeper, and tells the less deep of itself.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+    known : KnowsZones
+    """
+
+    bounds: np.ndarray
+    known: KnowsZones
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write NEIGHBOURS: ``zone, neighbour, face``, in the order of zones."""
+        zones = self.known.zones
+        first, last = int(self.bounds[bucket]), int(self.bounds[bucket + 1])
+        if superstep == 0:
+            return self._look(zones, first, last, tables)
+        if superstep == 1:
+            self._write(tables, inbox)
+        return {}
+
+    def _look(self, zones: Zones, first: int, last: int, tables: Tables) -> Outbox:
+        if first == last:
+            return {}
+        zone, neighbour, face = across_faces(zones, zones.of_bucket(first, last))
+        tables[NEIGHBOURS] = {"zone": zone, "neighbour": neighbour, "face": face}
+        told = zones.depth[neighbour] < zones.depth[zone]
+        zone, neighbour, face = zone[told], neighbour[told], face[told]
+        seen = {"zone": neighbour, "neighbour": zone, "face": opposite(zones, zone, face)}
+        # all buckets go on, also those that nobody tells anything
+        begin = {AT: np.array([first])}
+        return {_FOUND: {AT: zones.node[neighbour], **seen}, _BEGIN: begin}
+
+    def _write(self, tables: Tables, inbox: Inbox) -> None:
+        known = [tables[NEIGHBOURS]]
+        if _FOUND in inbox:
+            known.append({name: inbox[_FOUND][name] for name in known[0]})
+        both = concatenate(known)
+        tables[NEIGHBOURS] = take(both, np.lexsort((both["neighbour"], both["zone"])))
+
+
+@dataclass(frozen=True)
+class Joining(FindNeighbours):
+    """CONTACT and JOIN of all members of all groups, and the faces that multicasts may cross.
+
+    CANs are numbered like the groups; the last one is that of all nodes.
+
+    Attributes
+    ----------
+    group_point : ndarray of int64, shape (G,)
+        The points of the groupIds.
+    first_node : ndarray of int64, shape (G,)
+        Position of the first node of each CAN: the source, and the contact.
+    flooding : str
+        One of `flooding.FLOODINGS`.
+    """
+
+    group_point: np.ndarray
+    first_node: np.ndarray
+    flooding: str
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Find neighbours; then route.
+
+        Writes NEIGHBOURS, EDGES (``group, node, peer, face``), and for each superstep a table of
+        the messages that were taken: ``kind, group, sender, receiver, messages``.
+        """
+        if superstep == 0:
+            return super().step(bucket, tables, inbox, superstep)
+        if superstep == 1:
+            super().step(bucket, tables, inbox, superstep)
+            return self._begin(bucket, tables)
+        return self._go_on(tables, inbox[_ROUTED], superstep)
+
+    def _begin(self, bucket: int, tables: Tables) -> Outbox:
+        """Choose the faces that multicasts may cross; send the first CONTACTs and JOINs."""
+        zones, groups = self.known.zones, len(self.first_node)
+        known = tables[NEIGHBOURS]
+        can = zones.can[known["zone"]]
+        own = take(known, can < groups)
+        can = can[can < groups]
+        first_zone = zones.of_node(np.arange(groups), self.first_node)
+        source = first_zone[can]
+        pair = (own["zone"], own["neighbour"], own["face"])
+        crossed = may_cross(zones, self.flooding, *pair, source)
+        tables[EDGES] = {
+            "group": can[crossed],
+            "node": zones.node[own["zone"][crossed]],
+            "peer": zones.node[own["neighbour"][crossed]],
+            "face": own["face"][crossed],
+        }
+        mine = zones.of_bucket(int(self.bounds[bucket]), int(self.bounds[bucket + 1]))
+        mine = mine[zones.can[mine] < groups]
+        can, node = zones.can[mine], zones.node[mine]
+        contact = {
+            "zone": zones.of_node(np.full(len(mine), groups), node),
+            "kind": np.full(len(mine), CONTACT),
+            "group": can,
+            "point": self.group_point[can],
+            "ends_before": np.full(len(mine), zones.size),  # nobody
+            "messages": np.ones(len(mine), dtype=np.int64),
+        }
+        onward = self._move(tables, contact)
+        late = node != self.first_node[can]
+        can, node = can[late], node[late]
+        join = {
+            AT: self.first_node[can],
+            "sender": node,
+            "zone": first_zone[can],
+            "kind": np.full(len(can), JOIN),
+            "group": can,
+            "point": zones.point[mine[late]],
+            "ends_before": node,
+            "messages": np.ones(len(can), dtype=np.int64),
+        }
+        return {_ROUTED: concatenate([onward, join])}
+
+    def _go_on(self, tables: Tables, came: Columns, superstep: int) -> Outbox:
+        """Count the messages that have come; send them on."""
+        taken = ("kind", "group", "sender", AT)
+        counted = add_rows("messages", {name: came[name] for name in (*taken, "messages")}, *taken)
+        counted["receiver"] = counted.pop(AT)
+        tables[f"{CONTROL} {superstep}"] = counted
+        # CONTACTs of a group that have met go on together
+        onward = {name: column for name, column in came.items() if name not in ("sender", AT)}
+        contact = came["kind"] == CONTACT
+        met = add_rows("messages", take(onward, contact), "group", "zone")
+        return {_ROUTED: self._move(tables, concatenate([met, take(onward, ~contact)]))}
+
+    def _move(self, tables: Tables, messages: Columns) -> dict[str, np.ndarray]:
+        """Return the messages that go on, where they are then."""
+        zones, known = self.known.zones, tables[NEIGHBOURS]
+        zone = messages["zone"]
+        onward = next_zones(zones, known["zone"], known["neighbour"], zone, messages["point"])
+        node = zones.node[onward]
+        goes = (onward != zone) & (node != messages["ends_before"])
+        moved = take(messages, goes) | {"zone": onward[goes]}
+        return {AT: node[goes], "sender": zones.node[zone[goes]], **moved}

@@ -1,0 +1,241 @@
+"""The zones of all CANs at once: who has which part of the space (docs/rules.md, C5).
+
+Zones follow from who is in a CAN and what was drawn for each, as nodeIds follow from their draws.
+So they are facts that every bucket may look up, like nodeIds; which zones a *node* knows, its
+neighbours, is in the table of its bucket.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from scribe_spark.can.space import Space
+from scribe_spark.core.arrays import offsets_of
+from scribe_spark.errors import InputError
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
+
+__all__ = ["KnowsZones", "SharedZones", "Zones", "ZonesInMemory", "split_zones"]
+
+
+@dataclass(frozen=True)
+class Zones:
+    """The zones of some CANs, in the order of CANs and of lower corners.
+
+    Attributes
+    ----------
+    space : Space
+    size : int
+        The number of all nodes, N.
+    key : ndarray of int64, shape (Z,)
+        The CAN and the lower corner: can * 2**bits + point; ascending.
+    depth : ndarray of int8, shape (Z,)
+        How many first bits the points of the zone share.
+    node : ndarray of int64, shape (Z,)
+        The position of the owner.
+    point : ndarray of int64, shape (Z,)
+        The point with which the owner joined.
+    place : ndarray of int64, shape (Z,)
+        can * N + the owner's position, ascending.
+    by_place : ndarray of int64, shape (Z,)
+        The zone of each of these.
+    """
+
+    space: Space
+    size: int
+    key: np.ndarray
+    depth: np.ndarray
+    node: np.ndarray
+    point: np.ndarray
+    place: np.ndarray
+    by_place: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        space: Space,
+        can: np.ndarray,
+        node: np.ndarray,
+        point: np.ndarray,
+        size: int,
+    ) -> Zones:
+        """Return the zones of nodes that have joined CANs.
+
+        Parameters
+        ----------
+        can, point : ndarray of int64, shape (Z,)
+            See :func:`split_zones`.
+        node : ndarray of int64, shape (Z,)
+            Positions of the nodes.
+        size : int
+            The number of all nodes.
+
+        Raises
+        ------
+        InputError
+            See :func:`split_zones`.
+        """
+        corner, depth = split_zones(space, can, point)
+        key = (can << space.bits) | corner
+        order = np.argsort(key)
+        place = (can * size + node)[order]
+        by_place = np.argsort(place)
+        return cls(
+            *(space, size, key[order], depth[order].astype(np.int8), node[order]),
+            *(point[order], place[by_place], by_place),
+        )
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    @property
+    def can(self) -> np.ndarray:
+        """The CAN of each zone: int64."""
+        return self.key >> self.space.bits
+
+    @property
+    def corner(self) -> np.ndarray:
+        """The lower corner of each zone, as a point: int64."""
+        return self.key & ((1 << self.space.bits) - 1)
+
+    @functools.cached_property
+    def low(self) -> np.ndarray:
+        """The lower corner of each zone by dimension: int64, shape (Z, dimensions)."""
+        return self.space.coordinates(self.corner)
+
+    def side(self, zone: np.ndarray) -> np.ndarray:
+        """Return the sides of some zones: int64, shape (n, dimensions)."""
+        return self.space.sides[self.depth[zone]]
+
+    def of_point(self, can: np.ndarray, point: np.ndarray) -> np.ndarray:
+        """Return the zone of a CAN that each point is in: int64."""
+        asked = (can << self.space.bits) | point
+        return np.searchsorted(self.key, asked, side="right") - 1
+
+    def of_node(self, can: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return the zone that each node has in a CAN; it has to have one: int64."""
+        return self.by_place[np.searchsorted(self.place, can * self.size + node)]
+
+    def of_bucket(self, first: int, last: int) -> np.ndarray:
+        """Return the zones of nodes from one position to another, in the order of places: int64."""
+        mine = self.by_place
+        owner = self.node[mine]
+        return mine[(owner >= first) & (owner < last)]
+
+
+class KnowsZones(Protocol):
+    """Knows the zones of all CANs."""
+
+    @property
+    def zones(self) -> Zones: ...
+
+
+@dataclass(frozen=True)
+class ZonesInMemory:
+    """Zones of this process' memory, where the engine plays in process."""
+
+    zones: Zones
+
+
+@dataclass(frozen=True)
+class SharedZones:
+    """Zones that all tasks of a machine share; picklable.
+
+    Attributes
+    ----------
+    space : Space
+    size : int
+    names : tuple of str
+        Of the distributed arrays.
+    """
+
+    space: Space
+    size: int
+    names: tuple[str, ...]
+
+    @classmethod
+    def distribute(cls, spark: SparkSession, zones: Zones) -> SharedZones:
+        """Give every executor some zones, once; to be freed by `release`."""
+        arrays = {name: getattr(zones, name) for name in _ARRAYS}
+        names = distribute_arrays(spark, **{f"zone_{name}": arrays[name] for name in _ARRAYS})
+        return cls(zones.space, zones.size, tuple(names))
+
+    @property
+    def zones(self) -> Zones:
+        """The zones."""
+        return _open_zones(self.space, self.size, self.names)
+
+    def release(self) -> None:
+        """Free the disk that the arrays take."""
+        discard_arrays(*self.names)
+
+
+_ARRAYS = ("key", "depth", "node", "point", "place", "by_place")
+
+
+@functools.lru_cache(maxsize=2)
+def _open_zones(space: Space, size: int, names: tuple[str, ...]) -> Zones:
+    return Zones(space, size, *(np.asarray(open_array(name)) for name in names))
+
+
+def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the zones that nodes have when all have joined, one after the other.
+
+    All CANs at once, level by level.  The nodes of a zone are listed in the order of joining: the
+    first owns it.  The second halves it, and takes the half with its point; the first keeps the
+    other half, and all others, who come later, go by their own points.
+
+    Parameters
+    ----------
+    can : ndarray of int64, shape (n,)
+        Ascending; of one CAN the nodes are in the order of joining.
+    point : ndarray of int64, shape (n,)
+
+    Returns
+    -------
+    corner : ndarray of int64, shape (n,)
+        The lower corner of each node's zone, as a point.
+    depth : ndarray of int64, shape (n,)
+
+    Raises
+    ------
+    InputError
+        A zone would have to be halved more often than the space has bits.
+    """
+    corner, depth = np.zeros(len(can), dtype=np.int64), np.zeros(len(can), dtype=np.int64)
+    row = np.arange(len(can))
+    starts = np.flatnonzero(np.r_[True, can[1:] != can[:-1]]) if len(can) else row
+    for level in range(space.bits + 1):
+        # 1. a zone with one node is done
+        length = np.diff(starts, append=len(row))
+        shared = length > 1
+        depth[row[starts[~shared]]] = level
+        row, length = row[np.repeat(shared, length)], length[shared]
+        if not len(row):
+            return corner, depth
+        if level == space.bits:
+            remedy = f"leaves a zone with {length.max()} nodes; must be more"
+            raise InputError("can_bits", level, remedy)
+        starts = offsets_of(length)[:-1]
+        # 2. who goes to which half
+        place = space.bits - 1 - level
+        upper = (point[row] >> place) & 1 == 1
+        upper[starts] = ~upper[starts + 1]
+        # 3. the lower half of each zone, then the upper one
+        before = np.cumsum(upper) - upper  # in the upper halves so far
+        uppers = np.add.reduceat(upper, starts, dtype=np.int64)
+        rank = before - np.repeat(before[starts], length)
+        index = np.arange(len(row)) - np.repeat(starts, length)
+        lowers = length - uppers
+        to = np.repeat(starts, length) + np.where(
+            upper, np.repeat(lowers, length) + rank, index - rank
+        )
+        corner[row[upper]] |= 1 << place
+        moved = np.empty_like(row)
+        moved[to] = row
+        row, starts = moved, np.column_stack([starts, starts + lowers]).ravel()
+    raise AssertionError("unreachable: the loop returns or raises")
