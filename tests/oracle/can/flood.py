@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from ..dissemination import Copy, Spread, spread
 from .can import Can
+from .space import Point
 
 DIRECTED, CORNER, OPTIMAL = "directed", "corner", "optimal"
 
@@ -48,9 +49,15 @@ def directed(
     return chosen
 
 
+def middle(can: Can, source: int) -> Point:
+    """Return l: the middle of the source's zone (C7)."""
+    zone = can.zones[source]
+    return tuple(low + side // 2 for low, side in zip(zone.low, zone.side, strict=True))
+
+
 def before_half_way(can: Can, source: int, node: int, dimension: int, direction: int) -> bool:
     """Tell whether rule 3 lets a copy across a face."""
-    places, start = can.space.places, can.zones[source].low[dimension]
+    places, start = can.space.places, middle(can, source)[dimension]
     zone = can.zones[node]
     if direction > 0:
         return 0 < (zone.low[dimension] + zone.side[dimension] - start) % places < places / 2
@@ -86,7 +93,7 @@ def optimal(can: Can, source: int, node: int) -> list[tuple[int, tuple[int, int]
 
 def parent(can: Can, source: int, node: int) -> int:
     """Return the one node that sends to a node other than the source (C10)."""
-    start, zone, places = can.zones[source].low, can.zones[node], can.space.places
+    start, zone, places = middle(can, source), can.zones[node], can.space.places
     at = first_apart(can, source, node)
     assert at is not None
     if 0 < (zone.low[at] - start[at]) % places < places / 2:
@@ -97,8 +104,8 @@ def parent(can: Can, source: int, node: int) -> int:
 
 
 def first_apart(can: Can, source: int, node: int) -> int | None:
-    """Return i(y): the least dimension in which a zone does not hold the source's corner (C8)."""
-    start, zone = can.zones[source].low, can.zones[node]
+    """Return i(y): the least dimension in which a zone does not hold the source's middle (C8)."""
+    start, zone = middle(can, source), can.zones[node]
     for at in range(can.space.dimensions):
         if not zone.low[at] <= start[at] < zone.low[at] + zone.side[at]:
             return at

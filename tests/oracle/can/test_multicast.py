@@ -48,34 +48,33 @@ def test_eight_zones_on_a_line() -> None:
 
 
 def test_a_copy_goes_half_way_round_and_no_further() -> None:
-    """Upper faces at 2, 4, 6 of 16 are before half way; lower ones at 0, -2, -4, -6."""
-    ways = {(0, 1, 1), (1, 2, 2), (2, 3, 3), (0, 7, 1), (7, 6, 2), (6, 5, 3), (5, 4, 4)}
-    assert sent(EIGHT, 0, DIRECTED) == ways
-    assert sent(EIGHT, 0, OPTIMAL) == ways
-    turned = {((a + 3) % 8, (b + 3) % 8, hop) for a, b, hop in ways}
+    """From the middle 1: upper faces at 2, 4, 6, 8; lower ones at 0, 14, 12, 10: both reach 4."""
+    upward = {(0, 1, 1), (1, 2, 2), (2, 3, 3), (3, 4, 4)}
+    downward = {(0, 7, 1), (7, 6, 2), (6, 5, 3), (5, 4, 4)}
+    assert sent(EIGHT, 0, DIRECTED) == upward | downward
+    # 4 begins at 8: (8 - 1) mod 16 is less than half of 16, so its parent is below it
+    assert sent(EIGHT, 0, OPTIMAL) == (upward | downward) - {(5, 4, 4)}
+    turned = {((a + 3) % 8, (b + 3) % 8, hop) for a, b, hop in upward | downward}
     assert sent(EIGHT, 3, CORNER) == turned
 
 
-def test_sixteen_squares_have_no_duplicates() -> None:
-    """With even zones rules 1 to 3 make no second copy."""
-    space = Space(2, 4)
-    can = given(
-        {n: space.point(n) for n in (0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15)}, space
-    )
-    assert all(zone.side == (1, 1) for zone in can.zones.values())
-    for source in range(16):
-        found = flood(can, source, DIRECTED)
-        assert (len(found.copies), len(found.first)) == (15, 15)
-        assert max(copy.hop for copy in found.copies) == 4
+def test_places_that_cannot_be_halved() -> None:
+    """The middle of a zone of one place is the place: upper faces 1 to 7, lower ones down to 9."""
+    space = Space(1, 4)
+    can = given({n: (n,) for n in (0, 8, 4, 12, 2, 6, 10, 14, 1, 3, 5, 7, 9, 11, 13, 15)}, space)
+    assert all(zone.side == (1,) for zone in can.zones.values())
+    copies = sent(can, 0, DIRECTED)
+    assert copies == sent(can, 0, OPTIMAL)
+    assert {row for row in copies if row[2] > 6} == {(6, 7, 7), (10, 9, 7), (9, 8, 8)}
 
 
-def test_rule_5_and_the_variant_without_duplicates_by_hand() -> None:
-    """0 has the left half but for its upper half 2; 1 and 3 the right one.
+def test_flooding_by_hand() -> None:
+    """0 has the lower left quarter, 2 the upper left one, 1 the right half.
 
-    A square of 4 x 4: 0 [0, 2) x [0, 2), 2 [0, 2) x [2, 4), 1 the right half, [2, 4) x [0, 4).
-    From 1 (corner (2, 0)): across its lower face at x = 2 to 0 and to 2; both have half of y, so
-    across the lower face of each other; f = low_y: 0 for 0 (sent: 0 < half), 2 for 2 (not sent).
-    0 and 2 have got theirs along dimension 0, and may send along no lower one.
+    A square of 4 x 4: 0 [0, 2) x [0, 2), 2 [0, 2) x [2, 4), 1 [2, 4) x [0, 4); all are across lower
+    faces of each other. From 1, whose middle is (3, 2): across its lower face at x = 2 to 0 and 2,
+    (3 - 2) < 2. These have got theirs along dimension 0, and may send along it, downwards: to 1,
+    across the lower face at x = 0, (3 - 0) mod 4 is beyond half way; along dimension 1 not at all.
     """
     space = Space(2, 4)
     can = given({0: (0, 0), 1: (2, 0), 2: (0, 2)}, space)
@@ -84,11 +83,11 @@ def test_rule_5_and_the_variant_without_duplicates_by_hand() -> None:
         1: ((2, 0), (2, 4)),
         2: ((0, 2), (2, 2)),
     }
-    assert sent(can, 1, DIRECTED) == {(1, 0, 1), (1, 2, 1)}
-    assert sent(can, 1, CORNER) == {(1, 0, 1), (1, 2, 1)}
+    for flooding in (DIRECTED, CORNER, OPTIMAL):
+        assert sent(can, 1, flooding) == {(1, 0, 1), (1, 2, 1)}
     assert parent(can, 1, 2) == parent(can, 1, 0) == 1
-    # From 0: 1 along x, 2 along y; 2 goes on to 1 along x, downwards: a duplicate, which rule 5
-    # leaves out (1's corner (2, 0) is not at 2's y).
+    # From 0, whose middle is (1, 1): 1 along x, 2 along y; 2 goes on to 1 along x, downwards: a
+    # duplicate, which rule 5 leaves out (1's corner (2, 0) is not at 2's y).
     assert sent(can, 0, DIRECTED) == {(0, 1, 1), (0, 2, 1), (2, 1, 2)}
     assert sent(can, 0, CORNER) == {(0, 1, 1), (0, 2, 1)}
     assert sent(can, 0, OPTIMAL) == {(0, 1, 1), (0, 2, 1)}
