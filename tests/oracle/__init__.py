@@ -15,6 +15,7 @@ whole microseconds throughout.
 ``bayeux``           Bayeux on Pastry (a package, as all that follow)
 ``flooding``         flooding over Pastry, by rows
 ``can``              CAN, CAN multicast, CAN as the overlay
+``gossipsub``        GossipSub, in runs and in worlds
 ``reference_tree``   Costa and Frey: the tree of hosts over a DHT
 ===================  ===========================================================================
 """

@@ -1,0 +1,94 @@
+"""Seeded random cases of GossipSub in runs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from ..random_cases import Case, random_case
+from .discovery import dialled_by_all
+from .run import Played, play
+from .settings import Draw, Settings
+
+
+@dataclass(frozen=True)
+class GossipCase:
+    """A case, as plain data; the seed of the draws is the case's.
+
+    Attributes
+    ----------
+    dead : frozenset of node
+        Who fails silently after the last heartbeat; no source.
+    """
+
+    case: Case
+    settings: Settings
+    sources: dict[int, int]
+    dead: frozenset[int]
+
+    def graph(self, draw: Draw) -> set[tuple[int, int]] | None:
+        """Return who dials whom in the one graph for all topics; None: each topic by itself."""
+        if self.settings.discovery == "dial":
+            return None
+        return dialled_by_all(self.case.ids, self.settings.dials, draw, self.case.ids)
+
+    def play(self, group: int, draw: Draw, graph: set[tuple[int, int]] | None) -> Played:
+        """Play a topic."""
+        overlay = self.case.overlay(self.case.routes())
+        return play(
+            group,
+            self.case.members[group],
+            self.sources[group],
+            self.settings,
+            draw,
+            self.case.ids,
+            overlay.proximity,
+            graph,
+            self.dead,
+        )
+
+
+def random_settings(rng: random.Random) -> Settings:
+    """Draw settings: degrees that small topics can fill, and some that they cannot."""
+    d = rng.choice([1, 2, 2, 3, 3, 4, 6])
+    d_low = rng.randint(1, d)
+    d_high = d + rng.choice([0, 1, 1, 2, 4, 6])
+    return Settings(
+        d=d,
+        d_low=d_low,
+        d_high=d_high,
+        d_out=rng.randint(0, min(d // 2, d_low - 1)),
+        d_lazy=rng.choice([0, 1, 2, 6]),
+        gossip_factor=rng.choice([0.0, 0.05, 0.25, 0.25, 1.0]),
+        discovery=rng.choice(["dial", "dial", "graph"]),
+        dials=rng.choice([1, 2, 3, 4, 8, 20]),
+        joins=rng.choice(["at_once", "waves", "waves", "unconnected"]),
+        join_waves=rng.choice([1, 2, 3, 8]),
+        heartbeats=rng.choice([0, 1, 3, 6, 10]),
+        heartbeat_phases=rng.choice([1, 1, 2, 3]),
+        prune_at_d_high=rng.random() < 0.5,
+        prune_backoff=rng.choice([1, 2, 4, 60]),
+        unsubscribe_backoff=rng.choice([1, 3, 10]),
+        flood_publish=rng.random() < 0.5,
+        idontwant=rng.random() < 0.5,
+        processing_ms=rng.choice([0, 0, 1, 5, 50, 400]),
+        heartbeat_ms=rng.choice([1000, 1000, 700, 5]),
+        mcache_gossip=rng.choice([1, 3, 3]),
+        loss=rng.choice([0.0, 0.0, 0.1, 0.5, 0.9]),
+        clock=rng.choice(["time", "time", "hops"]),
+    )
+
+
+def random_gossip(seed: int) -> GossipCase:
+    """Draw a case; a quarter of them has nodes that fail before the publication."""
+    rng = random.Random(f"gossipsub {seed}")
+    case = random_case(seed)
+    overlay = case.overlay(case.routes())
+    sources = {
+        group: rng.choice([overlay.root(key), rng.choice(sorted(case.members[group]))])
+        for group, key in case.keys.items()
+    }
+    others = sorted(case.ids.keys() - set(sources.values()))
+    share = rng.choice([0, 0, 0, rng.choice([0.2, 0.5, 0.8])])
+    dead = frozenset(rng.sample(others, int(share * len(others))))
+    return GossipCase(case, random_settings(rng), sources, dead)

@@ -1,0 +1,304 @@
+"""GossipSub in runs: cases worked by hand, and what holds of every topic."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import keyed
+import pytest
+
+from .cases import random_gossip
+from .discovery import dialled_by_all, sample
+from .publication import IHAVE, IWANT, Publication
+from .run import play
+from .settings import Draw, Settings, is_lost, least
+from .topic import Topic
+
+IDS = {node: node for node in range(30)}
+
+
+def draw_of(seed: int) -> Draw:
+    """Draws as a run makes them."""
+    return lambda purpose, *numbers: keyed.bits(seed, purpose, *numbers) % 2**64
+
+
+def by_number(purpose: str, *numbers: int) -> int:
+    """Draws that say nothing: equal ones, so that nodeIds decide."""
+    return 0
+
+
+def topic_of(settings: Settings, links: str, draw: Draw = by_number) -> Topic:
+    """A topic whose connections are given: "0>1" is dialled by 0; all have joined, no mesh."""
+    topic = Topic(1, settings, draw, IDS)
+    for link in links.split():
+        a, b = map(int, link.split(">"))
+        topic.connect(a, b)
+        topic.joined |= {a, b}
+    return topic
+
+
+SMALL = Settings(d=2, d_low=1, d_high=3, d_out=0)
+
+
+# --- Samples and draws --------------------------------------------------------------------------
+
+
+def test_the_sample_is_floyds() -> None:
+    """Of five the last three are drawn for: 1 of 0-2; 1 again of 0-3, so 3; 4 of 0-4."""
+    drawn = {2: 1, 3: 5, 4: 9}  # modulo 3, 4, 5
+    assert sample([50, 10, 20, 30, 40], 3, drawn.__getitem__, {n: n for n in range(60)}) == [
+        20,
+        40,
+        50,
+    ]
+    assert sample([2, 1], 2, drawn.__getitem__, IDS) == [1, 2]
+
+
+def test_least_draws_and_losses() -> None:
+    assert least(2, [3, 1, 2], lambda node: -node // 2, IDS) == [3, 1]
+    assert least(2, [3, 1, 2], lambda node: 0, IDS) == [1, 2]
+    assert least(-1, [3], lambda node: 0, IDS) == []
+    assert is_lost(2**63 - 1, 0.5)
+    assert not is_lost(2**63, 0.5)
+    assert not is_lost(0, 0.0)
+
+
+def test_who_has_dialled_has_an_outbound_connection() -> None:
+    topic = topic_of(SMALL, "0>1 1>0 2>0")
+    assert topic.connections() == {(0, 1, True), (1, 0, True), (2, 0, True), (0, 2, False)}
+
+
+def test_the_graph_of_all_topics() -> None:
+    graph = dialled_by_all(range(10), 3, draw_of(1), IDS)
+    assert Counter(x for x, _ in graph) == dict.fromkeys(range(10), 3)
+
+
+# --- JOIN, GRAFT, PRUNE, heartbeats -------------------------------------------------------------
+
+
+def test_joins_at_once_cross_and_make_a_symmetric_mesh() -> None:
+    """Each of four grafts the two of the smallest nodeIds; 0 and 1 take two more."""
+    topic = topic_of(SMALL, "0>1 0>2 0>3 1>2 1>3 2>3")
+    topic.joined.clear()
+    topic.join(range(4), 0)
+    ties = {(0, 1), (0, 2), (1, 2), (0, 3), (1, 3)}
+    assert topic.mesh_links() == ties | {(b, a) for a, b in ties}
+    assert topic.messages == {
+        (x, y, "GRAFT"): 1
+        for x, y in ((0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (3, 0), (3, 1))
+    }
+
+
+def test_a_full_mesh_takes_those_alone_that_it_has_dialled() -> None:
+    """0's mesh has d_high. 4 has dialled 0 and is refused; 5, which 0 has dialled, is taken."""
+    topic = topic_of(replace(SMALL, prune_backoff=7), "0>1 0>2 0>3 4>0 0>5")
+    topic.mesh = {0: {1, 2, 3}, 1: {0}, 2: {0}, 3: {0}, 4: {0}, 5: {0}}
+    topic.deliver([(4, 0), (5, 0)], [], h=3)
+    assert topic.mesh == {0: {1, 2, 3, 5}, 1: {0}, 2: {0}, 3: {0}, 4: set(), 5: {0}}
+    assert topic.backoffs(9) == {(0, 4, 10), (4, 0, 10)}
+    assert topic.backoffs(10) == set()
+    assert topic.messages == {(4, 0, "GRAFT"): 1, (5, 0, "GRAFT"): 1, (0, 4, "PRUNE"): 1}
+
+
+def test_nobody_grafts_who_is_in_back_off() -> None:
+    topic = topic_of(SMALL, "0>1 0>2")
+    topic.backoff = {0: {1: 5}, 1: {0: 5}}
+    assert topic.eligible(0, 4) == [2]
+    assert topic.eligible(0, 5) == [1, 2]
+    topic.backoff = {1: {0: 5}}  # known at one end only: refused there
+    topic.heartbeat(4, acting=[0])
+    assert topic.mesh_links() == {(0, 2), (2, 0)}
+    assert topic.backoffs(4) == {(0, 1, 64), (1, 0, 64)}
+
+
+def test_a_mesh_that_is_too_large_keeps_its_outbound_links() -> None:
+    """0 has six of which 5 and 6 are outbound, d = 3: 6 and 5 are kept, and 1."""
+    settings = Settings(d=3, d_low=2, d_high=5, d_out=2, prune_backoff=9)
+    topic = topic_of(settings, "1>0 2>0 3>0 4>0 0>5 0>6")
+    topic.mesh = {0: {1, 2, 3, 4, 5, 6}} | {n: {0} for n in range(1, 7)}
+    topic.heartbeat(0, acting=[0])
+    assert topic.mesh[0] == {1, 5, 6}
+    assert topic.backoffs(8) == {(a, b, 9) for n in (2, 3, 4) for a, b in ((0, n), (n, 0))}
+
+
+def test_at_d_high_a_mesh_is_pruned_if_asked() -> None:
+    settings = Settings(d=1, d_low=1, d_high=2, d_out=0)
+    for asked, degree in ((False, 2), (True, 1)):
+        topic = topic_of(replace(settings, prune_at_d_high=asked), "0>1 0>2")
+        topic.mesh = {0: {1, 2}, 1: {0}, 2: {0}}
+        topic.heartbeat(0, acting=[0])
+        assert len(topic.mesh[0]) == degree
+
+
+def test_outbound_links_are_grafted_besides() -> None:
+    """0 has d_low = 2 that have dialled it, and needs one that it has dialled: 3 or 4."""
+    settings = Settings(d=2, d_low=2, d_high=4, d_out=1)
+    topic = topic_of(settings, "1>0 2>0 0>3 0>4")
+    topic.mesh = {0: {1, 2}, 1: {0}, 2: {0}}
+    topic.heartbeat(0, acting=[0])
+    assert topic.mesh[0] == {1, 2, 3}
+
+
+# --- Publications -------------------------------------------------------------------------------
+
+LINE = "0>1 1>2 2>3"
+
+
+def line(settings: Settings) -> Topic:
+    """Four nodes in a line, all links of it in the mesh."""
+    topic = topic_of(settings, LINE)
+    topic.mesh = {0: {1}, 1: {0, 2}, 2: {1, 3}, 3: {2}}
+    return topic
+
+
+def test_a_publication_along_a_line() -> None:
+    """10 a link, 2 ms to process: copies leave at 0, 2,010 and 4,020."""
+    publication = Publication(line(replace(SMALL, processing_ms=2)), 0, lambda a, b: 10)
+    publication.publish()
+    assert [(c.sender, c.receiver, c.hop, c.sent, c.arrives) for c in publication.copies] == [
+        (0, 1, 1, 0, 10),
+        (1, 2, 2, 2010, 2020),
+        (2, 3, 3, 4020, 4030),
+    ]
+    assert publication.control == [(1, 2, "IDONTWANT", 0), (2, 3, "IDONTWANT", 0)]
+
+
+def triangle(idontwant: bool, processing_us: int, between: int) -> set[tuple[int, int, int]]:
+    """(sender, receiver, sent): 0 sends to 1 (10) and 2 (20), which are `between` apart."""
+    settings = replace(SMALL, idontwant=idontwant, processing_ms=processing_us / 1000)
+    topic = topic_of(settings, "0>1 0>2 1>2")
+    topic.mesh = {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
+    delay = {(0, 1): 10, (0, 2): 20, (1, 2): between}
+    publication = Publication(topic, 0, lambda a, b: delay[min(a, b), max(a, b)])
+    publication.publish()
+    return {(c.sender, c.receiver, c.sent) for c in publication.copies}
+
+
+def test_copies_that_cross_are_both_sent() -> None:
+    """1 sends at 10 to 2, where it is at 25; 2 has the source's at 20 and sends it to 1."""
+    both = {(0, 1, 0), (0, 2, 0)}
+    assert triangle(False, 0, 15) == both | {(1, 2, 10), (2, 1, 20)}
+    assert triangle(False, 0, 10) == both | {(1, 2, 10), (2, 1, 20)}  # at 20: not before 20
+    # 1's copy is at 2 at 19, before the source's: then it is its first, and none goes back to 1
+    assert triangle(False, 0, 9) == both | {(1, 2, 10)}
+
+
+def test_what_is_there_before_a_node_sends_holds_its_copy_back() -> None:
+    """With 10 us to process 1 sends at 20, 2 at 30."""
+    both = {(0, 1, 0), (0, 2, 0)}
+    assert triangle(False, 10, 10) == both | {(1, 2, 20), (2, 1, 30)}  # 1's is at 2 at 30
+    assert triangle(False, 10, 9) == both | {(1, 2, 20)}  # at 29
+    # IDONTWANTs leave at 10 and 20: 1's is at 2 before 30; 2's is at 1 after 20
+    assert triangle(True, 10, 19) == both | {(1, 2, 20)}
+    assert triangle(True, 10, 20) == both | {(1, 2, 20), (2, 1, 30)}
+
+
+def test_what_was_lost_is_asked_for() -> None:
+    """The copy of 1 to 2 is lost; 2 is connected to 0, outside of the mesh, and asks it."""
+
+    def draw(purpose: str, *numbers: int) -> int:
+        return 0 if (purpose, *numbers) == ("gossipsub loss", 0, 1, 1, 2) else 2**63
+
+    settings = replace(SMALL, loss=0.4, heartbeat_ms=1, flood_publish=False)
+    topic = topic_of(settings, LINE + " 0>2", draw)
+    topic.mesh = {0: {1}, 1: {0, 2}, 2: {1, 3}, 3: {2}}
+    publication = Publication(topic, 0, lambda a, b: 10)
+    publication.publish()
+    assert publication.missing() == [2, 3]
+    assert publication.lazy() == 1
+    told = [row for row in publication.control if row[3] == 1]
+    assert told == [
+        (0, 2, IHAVE, 1),
+        (2, 0, IWANT, 1),
+        (2, 1, "IDONTWANT", 1),
+        (2, 3, "IDONTWANT", 1),
+    ]
+    late = [(c.sender, c.receiver, c.hop, c.sent, c.arrives) for c in publication.copies[2:]]
+    # 2 would send to 1, whose IDONTWANT has reached it
+    assert late == [(0, 2, 1, 1020, 1030), (2, 3, 2, 1030, 1040)]
+
+
+# --- What holds of every topic ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_meshes_are_symmetric_and_everybody_who_can_is_reached(seed: int) -> None:
+    drawn = random_gossip(seed)
+    settings, draw = drawn.settings, draw_of(seed)
+    graph = drawn.graph(draw)
+    for group in drawn.case.keys:
+        played = drawn.play(group, draw, graph)
+        topic, publication = played.topic, played.publication
+        for mesh in played.meshes:
+            assert mesh == {(y, x) for x, y in mesh}
+        assert all(y in topic.peers(x) for x, y in topic.mesh_links())
+        if settings.loss == 0 and not drawn.dead:
+            reached = component(topic.mesh, drawn.sources[group])
+            if settings.flood_publish:
+                for peer in topic.peers(drawn.sources[group]):
+                    reached |= component(topic.mesh, peer)
+            eager = {x for x, had in publication.had.items() if had.heartbeat == 0}
+            assert eager == reached
+            if reached == topic.joined:
+                assert played.lazy_heartbeats == 0
+        assert not publication.had.keys() & drawn.dead
+        counts = Counter((c.sender, c.receiver, c.heartbeat) for c in publication.copies)
+        assert set(counts.values()) <= {1}
+
+
+def component(mesh: dict[int, set[int]], start: int) -> set[int]:
+    """Who is reached over mesh links."""
+    found, edge = {start}, [start]
+    while edge:
+        new = mesh.get(edge.pop(), set()) - found
+        found |= new
+        edge += new
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_degrees_after_ten_quiet_heartbeats(seed: int) -> None:
+    settings = Settings(d=4, d_low=3, d_high=6, d_out=1, dials=8, prune_backoff=3)
+    members = range(30)
+    played = play(1, members, 0, settings, draw_of(seed), IDS, lambda a, b: 10)
+    assert played.topic.degrees_are_right(played.end)
+
+
+def test_without_processing_each_node_sends_to_its_mesh_but_one() -> None:
+    """A copy goes over each mesh link both ways, but to the source, and back where it came from."""
+    settings = replace(Settings(), idontwant=False, flood_publish=False, dials=12)
+    played = play(1, range(30), 0, settings, draw_of(3), IDS, lambda a, b: 1000 + (a * b) % 97)
+    links, had = played.topic.mesh_links(), played.publication.had
+    assert len(had) == 30
+    copies = {(c.sender, c.receiver) for c in played.publication.copies}
+    assert copies == {(x, y) for x, y in links if y not in (0, had[x].sender)}
+
+
+def test_the_cases_have_what_can_happen() -> None:
+    seen: Counter[object] = Counter()
+    for seed in range(150):
+        drawn = random_gossip(seed)
+        draw = draw_of(seed)
+        graph = drawn.graph(draw)
+        for group in drawn.case.keys:
+            played = drawn.play(group, draw, graph)
+            kinds = Counter(kind for _, _, kind in played.topic.messages.elements())
+            seen["refused"] += kinds["PRUNE"] > 0
+            seen["lazy", drawn.settings.clock] += played.lazy_heartbeats > 0
+            seen["lazy twice"] += played.lazy_heartbeats > 1
+            seen["lost"] += any(c.lost for c in played.publication.copies)
+            seen["backoff"] += bool(played.topic.backoffs(played.end))
+            seen["dead"] += bool(drawn.dead)
+            seen["missing"] += bool(played.publication.missing())
+            seen["graph"] += graph is not None
+            held_back = sum(
+                len(played.topic.mesh_of(x) - {had.sender, drawn.sources[group]})
+                for x, had in played.publication.had.items()
+                if had.sender is not None
+            ) - sum(c.sender != drawn.sources[group] for c in played.publication.copies)
+            seen["held back"] += held_back > 0
+    assert all(seen[one] > 10 for one in ("refused", "lazy twice", "lost", "backoff", "dead"))
+    assert all(seen[one] > 10 for one in ("missing", "graph", "held back"))
+    assert seen["lazy", "time"] > 10
+    assert seen["lazy", "hops"] > 10
