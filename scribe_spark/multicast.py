@@ -1,4 +1,13 @@
-"""The tables that a multicast system hands over to the measures."""
+"""The tables that a multicast system hands over to the measures.
+
+Trees are the special case.  In general a system is *copies*, one row each time a node sends the
+message to a node, and *deliveries*, one row for each member that gets it.  The copies of a tree are
+its edges.
+
+References
+----------
+JSAC 2002, Section IV (what is measured).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +15,57 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.runtime.batches import Batches, Table
 
-__all__ = ["Multicast"]
+__all__ = [
+    "CONTROL",
+    "COPIES",
+    "DELIVERIES",
+    "FAILURES",
+    "HOPS",
+    "PAYLOAD",
+    "STATE",
+    "TIME",
+    "Multicast",
+    "failure_sums",
+]
+
+#: The kind of copies of the message itself; all other kinds are control messages.
+PAYLOAD = "payload"
+
+#: The clocks by which a node's first copy is told: it arrives after the delays of its path, or in
+#: the round after the one in which it was sent.
+TIME, HOPS = "time", "hops"
+
+#: Copies; ``hop`` counts from 1 at those of the source, ``sent_us`` is NULL by the clock of hops,
+#: ``first`` says whether a payload is the first that its receiver gets.
+COPIES = (
+    "group bigint, sender bigint, receiver bigint, sender_router bigint, receiver_router bigint, "
+    "kind string, hop int, sent_us bigint, first boolean"
+)
+
+#: The first copy of each member that is not the source.
+DELIVERIES = "group bigint, node bigint, hops int, delay_us bigint"
+
+#: How many entries of a kind a node keeps; the group is NULL where they are of none.
+STATE = "group bigint, node bigint, kind string, entries bigint"
+
+#: How many control messages of a kind a node sends to another one while members join; the group
+#: is NULL where they are of none.
+CONTROL = (
+    "group bigint, sender bigint, receiver bigint, sender_router bigint, receiver_router bigint, "
+    "kind string, messages bigint"
+)
+
+#: What failures of nodes cost, in sums over those that fail at a depth of a tree.
+FAILURES = "depth bigint, failures bigint, links bigint, acting bigint, messages bigint"
+
+#: A table, or what makes it when it is asked for.
+Made = Table | Callable[[], Table]
 
 
 @dataclass(frozen=True)
@@ -18,36 +73,73 @@ class Multicast:
     """The tables of a multicast system; the measures know nothing else of it.
 
     One message goes to each group.  (A publication with a source and a round of its own would be
-    two more columns beside ``group`` in both tables.)
+    two more columns beside ``group`` in all tables.)
 
     Attributes
     ----------
     system : str
         ``scribe``, ``ip_multicast``, ``naive_unicast``, ...
-    tree_edges : DataFrame or Batches
+    tree_edges : DataFrame or Batches or None
         ``group, parent, child, parent_router, child_router`` (BIGINT): one row per copy that a node
-        sends to a node.  Other columns do not matter.
+        sends to a node.  Other columns do not matter.  None where copies form no trees.
     delivered : DataFrame, Batches or callable
-        ``group, node, hops, delay_us``: one row per member that is not the source.  Where it takes
-        supersteps to know them, a function that makes the table: a run calls it while the tree
-        edges are being written.
+        :data:`DELIVERIES`.  Where it takes supersteps to know them, a function that makes the
+        table: a run calls it while the tables before it are being written.
     merged : bool
         True where routers duplicate: the routes of one group's edges (all from one source) are
         merged, each link carries one packet a group, and no end node keeps a children table.
     repeats : bool
         True where copies may reach a member more than once: `delivered` has a row for each copy,
         of which the first counts.  Every copy counts in node and link stress.
+    copies : DataFrame, Batches, callable or None
+        :data:`COPIES`, of a system whose copies form no trees.
+    state : DataFrame, Batches, callable or None
+        :data:`STATE`.  None of a tree whose nodes keep their children and nothing else.
+    control : DataFrame, Batches, callable or None
+        :data:`CONTROL`.  None where joining is not modelled, or is read off the trees
+        (`System.joins_by_edges`).
     """
 
     system: str
-    tree_edges: Table
-    delivered: Table | Callable[[], Table]
+    tree_edges: Table | None
+    delivered: Made
     merged: bool = False
     repeats: bool = False
+    copies: Made | None = None
+    state: Made | None = None
+    control: Made | None = None
+
+    def __post_init__(self) -> None:
+        if (self.tree_edges is None) == (self.copies is None):
+            raise ValueError(f"{self.system}: hand over either tree_edges or copies")
 
     @cached_property
     def deliveries(self) -> Table:
         """The table of `delivered`; made when it is asked for first."""
-        if isinstance(self.delivered, DataFrame | Batches):
-            return self.delivered
-        return self.delivered()
+        return _made(self.delivered)
+
+    def handed_over(self, name: str) -> Table | None:
+        """Make the table ``copies``, ``state`` or ``control``; None where there is none."""
+        table = getattr(self, name)
+        return None if table is None else _made(table)
+
+
+def _made(table: Made) -> Table:
+    return table if isinstance(table, DataFrame | Batches) else table()
+
+
+def failure_sums(depth: np.ndarray, *costs: np.ndarray) -> pa.RecordBatch:
+    """Add up what failures cost, by the depth of the node that fails: :data:`FAILURES`.
+
+    Parameters
+    ----------
+    depth : ndarray of int64, shape (K,)
+        Of each node that fails, by itself.
+    *costs : ndarray of int64, shape (K,)
+        Links that are removed or created, nodes that act, messages.
+    """
+    found, of = np.unique(depth, return_inverse=True)
+    columns = [found, np.bincount(of)]
+    columns += [np.bincount(of, cost).astype(np.int64) for cost in costs]
+    names = [column.split()[0] for column in FAILURES.split(", ")]
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)

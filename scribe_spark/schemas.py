@@ -59,6 +59,25 @@ NODE_STRESS = _schema(system=_STRING, node=_LONG, children_tables=_LONG, childre
 LINK_STRESS = _schema(system=_STRING, kind=_STRING, src=_LONG, dst=_LONG, packets=_LONG)
 GROUP_DELAY = _schema(system=_STRING, group=_LONG, size=_LONG, rad=_DOUBLE, rmd=_DOUBLE)
 
+#: One row for each copy that a node sends to a node, by systems whose copies form no trees.
+COPIES = _schema(
+    system=_STRING,
+    group=_LONG,
+    sender=_LONG,
+    receiver=_LONG,
+    kind=_STRING,
+    hop=_INT,
+    sent_ms=_DOUBLE,
+)
+
+#: How many entries of each kind nodes keep.
+SYSTEM_STATE = _schema(system=_STRING, node=_LONG, group=_LONG, kind=_STRING, entries=_LONG)
+
+#: How many control messages of each kind nodes send to nodes while members join.
+CONTROL = _schema(
+    system=_STRING, group=_LONG, sender=_LONG, receiver=_LONG, kind=_STRING, messages=_LONG
+)
+
 #: What happens in a world (`worlds.events`); rounds are numbered from 0.  Events of nodes have no
 #: group.
 EVENTS = _schema(round=_INT, node=_LONG, event=_STRING, group=_LONG)
@@ -150,6 +169,14 @@ CONTRACT: dict[str, StructType] = {
     "group_delay": GROUP_DELAY,
 }
 
+#: Those that a run leaves besides, of systems that hand them over.
+SYSTEMS_CONTRACT: dict[str, StructType] = {
+    "copies": COPIES,
+    "system_state": SYSTEM_STATE,
+    "control": CONTROL,
+    "control_stress": LINK_STRESS,
+}
+
 #: The tables that a world leaves besides `routers`, `links` and `nodes`.
 WORLD_CONTRACT: dict[str, StructType] = {"events": WORLD_EVENTS, "rounds": ROUNDS}
 
@@ -232,8 +259,11 @@ OVERLOADED = _schema(system=_STRING, nodes=_LONG)
 #: these two beside.
 PASTRY_ROUTES = _schema(source=_LONG, root=_LONG, hops=_INT, delay_ms=_DOUBLE, direct_ms=_DOUBLE)
 
+_ENDS = _schema(sender_router=_LONG, receiver_router=_LONG).fields
+
 #: Every table that a phase may write, with all its columns: those of :data:`CONTRACT` come first.
-#: ``merged`` is true where routers duplicate (`Multicast.merged`).
+#: ``merged`` is true where routers duplicate (`Multicast.merged`); ``first`` where a copy is the
+#: first that its receiver gets.
 WRITTEN: dict[str, StructType] = {
     **CONTRACT,
     "tree_edges": StructType(
@@ -242,6 +272,9 @@ WRITTEN: dict[str, StructType] = {
             *_schema(parent_router=_LONG, child_router=_LONG, merged=BooleanType()).fields,
         ]
     ),
+    **SYSTEMS_CONTRACT,
+    "copies": StructType([*COPIES.fields, *_ENDS, *_schema(first=BooleanType()).fields]),
+    "control": StructType([*CONTROL.fields, *_ENDS]),
     "table_entries": TABLE_ENTRIES,
     "arrival_messages": ARRIVAL_MESSAGES,
     "knowledge": KNOWLEDGE,

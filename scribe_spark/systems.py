@@ -1,8 +1,8 @@
 """The registry of multicast systems: what each is called, what it is, and how it is built.
 
-A system turns groups and members into a :class:`~scribe_spark.Multicast`: tree edges and
-deliveries.  The measures read those two tables and what is said of the system here; they know no
-system by its name.  Add one from anywhere with :func:`register_system`.
+A system turns groups and members into a :class:`~scribe_spark.Multicast`: copies (of a tree, its
+edges), deliveries, state and control messages.  The measures read those tables and what is said of
+the system here; they know no system by its name.  Add one with :func:`register_system`.
 
 Nothing here loads Spark: the report reads the labels.
 
@@ -25,18 +25,22 @@ from scribe_spark.core.registry import Registry
 from scribe_spark.errors import check_names
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from scribe_spark.multicast import Multicast
     from scribe_spark.scribe import Variant, VariantContext
 
 __all__ = [
     "IP",
+    "MESH",
     "TREE",
     "UNICAST",
     "System",
     "all_systems",
     "baseline",
-    "check_variants",
+    "check_systems",
     "find_system",
+    "is_built_in",
     "register_system",
     "system_of_variant",
     "systems_of_run",
@@ -46,12 +50,17 @@ __all__ = [
 
 #: End nodes forward copies along a tree of their own.
 TREE = "tree"
+#: End nodes forward copies to neighbours, and may get several.
+MESH = "mesh"
 #: The source sends a copy of its own to each member.
 UNICAST = "unicast"
 #: Routers duplicate packets; end nodes keep no children.
 IP = "ip"
 
-_FAMILIES = (TREE, UNICAST, IP)
+_FAMILIES = (TREE, MESH, UNICAST, IP)
+
+#: See `multicast.TIME`; that module loads Spark.
+_TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ class System:
     label : str
         What figures call it.
     family : str
-        :data:`TREE`, :data:`UNICAST` or :data:`IP`: which measures make sense for it.
+        :data:`TREE`, :data:`MESH`, :data:`UNICAST` or :data:`IP`: which measures make sense for it.
     build : callable
         ``build(stages) -> Multicast``.  `stages` is the run's
         :class:`~scribe_spark.experiments.Simulation`: ``multicast_groups``, ``members``,
@@ -75,18 +84,33 @@ class System:
         The figures of the paper that show it; None for all that show one of its measures.
     own_figures : mapping of str to str
         Measure -> the figure or section of the paper that has it for this system alone.
+    requested : bool
+        Only runs have it that ask for it by its name in ``systems`` (or in ``variants``).
     variant : str or None
-        The name in the config's ``variants`` that asks for it; None for every run.
+        Its other name in the config's ``variants``; only runs that ask for it have it.
     trees : callable or None
         ``trees(context) -> Variant``: for a variant of Scribe's trees, how these are built
         (:func:`tree_variant`).
+    section : str or None
+        The section of the config that is its own.
+    clock : str or callable
+        By which clock copies arrive, `multicast.TIME` or `multicast.HOPS`; or
+        ``clock(config)``, which says so.  It is written beside every number of the system.
+    joins_by_edges : bool
+        Each edge of its trees is one JOIN, which the child sends to the parent: messages while
+        members join are read off the trees.
+    routes_to_key : bool
+        Its trees are the overlay's routes from members to groupIds: how far routes go until they
+        converge is read off them.
     joins_after : str or None
         The system whose JOINs all come first: this one starts from its trees and sends more.
     limited : bool
         Nodes have a limit of children, which some may exceed.
-    after_failure : str or None
-        What follows a failure, where it is compared: the children of the failed node join again
-        (``rejoin``), or hosts find their neighbours anew (``reconfigure``).
+    failure_costs : callable or None
+        ``failure_costs(run)``: what failures of its nodes cost, `multicast.FAILURES`; `run` has
+        the tables and the config of the run.
+    failures_beside : str or None
+        The costs of its failures are told, beside those of the system of this name.
     """
 
     name: str
@@ -95,17 +119,32 @@ class System:
     build: Callable[[Any], Multicast]
     figures: tuple[str, ...] | None = None
     own_figures: Mapping[str, str] = field(default_factory=dict)
+    requested: bool = False
     variant: str | None = None
     trees: Callable[[VariantContext], Variant] | None = None
+    section: str | None = None
+    clock: str | Callable[[Any], str] = _TIME
+    joins_by_edges: bool = False
+    routes_to_key: bool = False
     joins_after: str | None = None
     limited: bool = False
-    after_failure: str | None = None
+    failure_costs: Callable[[Any], DataFrame] | None = None
+    failures_beside: str | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"{self.name!r} is no name of a system: use a-z, 0-9 and _")
         if self.family not in _FAMILIES:
             raise ValueError(f"family {self.family!r} must be one of {', '.join(_FAMILIES)}")
+
+    @property
+    def on_request(self) -> bool:
+        """Whether only runs that ask for it have it."""
+        return self.requested or self.variant is not None
+
+    def clock_of(self, config: Any) -> str:
+        """Return the clock by which copies arrive in a run."""
+        return self.clock(config) if callable(self.clock) else self.clock
 
 
 # --- how the built-in systems are made
@@ -133,10 +172,26 @@ def _grow_lazily(context: VariantContext) -> Variant:
     return grow_lazily(context)
 
 
+def _rejoining(run: Any) -> DataFrame:
+    from scribe_spark.scribe.failures import costs_of_rejoining
+
+    edges = run["tree_edges"]
+    return costs_of_rejoining(edges.where(edges["system"] == "scribe"))
+
+
 def _reference_tree(stages: Any) -> Multicast:
     from scribe_spark.reference_tree.multicast import multicast
 
     return multicast(stages.reference_tree_copies)
+
+
+def _reconfiguring(run: Any) -> DataFrame:
+    from scribe_spark.reference_tree.failures import costs_of_reconfiguring
+
+    trees = run.config.trees
+    return costs_of_reconfiguring(
+        run["nodes"], trees.reference_children, trees.reference_assignment, run.config.seed
+    )
 
 
 def _ip_multicast(stages: Any) -> Multicast:
@@ -196,7 +251,9 @@ _SYSTEMS: Registry[System] = Registry(
         TREE,
         _scribe,
         ("7", "8", "9", "10", "12", "13", "14"),
-        after_failure="rejoin",
+        joins_by_edges=True,
+        routes_to_key=True,
+        failure_costs=_rejoining,
     ),
     tree_variant(
         "bottleneck",
@@ -222,7 +279,8 @@ _SYSTEMS: Registry[System] = Registry(
         TREE,
         _reference_tree,
         variant="reference_tree",
-        after_failure="reconfigure",
+        failure_costs=_reconfiguring,
+        failures_beside="scribe",
     ),
     System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
     System("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),
@@ -252,29 +310,51 @@ def all_systems() -> tuple[System, ...]:
     return tuple(_SYSTEMS.values())
 
 
-def systems_of_run(variants: Iterable[str]) -> tuple[System, ...]:
-    """The systems of a run that asks for these variants, in the order of :func:`all_systems`.
+def systems_of_run(variants: Iterable[str] = (), systems: Iterable[str] = ()) -> tuple[System, ...]:
+    """The systems of a run that asks for these, in the order of :func:`all_systems`.
+
+    Parameters
+    ----------
+    variants : iterable of str
+        Systems that are added to the others, by their names or other names.
+    systems : iterable of str
+        All of the run, but for what delays are compared with, which every run has; by default
+        those that need not be asked for.
 
     Raises
     ------
     InputError
-        There is no such variant.
+        There is no such system.
     """
-    asked = tuple(variants)
-    check_variants(asked)
-    return tuple(s for s in _SYSTEMS.values() if s.variant is None or s.variant in asked)
+    added, named = tuple(variants), tuple(systems)
+    check_systems(added, named)
+    asked = {*added, *named}
+    return tuple(
+        system
+        for system in _SYSTEMS.values()
+        if asked & {system.name, system.variant}
+        or system is baseline()
+        or not (named or system.on_request)
+    )
 
 
-def check_variants(variants: Iterable[str]) -> None:
-    """Refuse names of variants that nothing is registered for.
+def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
+    """Refuse names of systems that nothing is registered for.
 
     Raises
     ------
     InputError
         Naming the nearest right one.
     """
-    known = [system.variant for system in _SYSTEMS.values() if system.variant is not None]
-    check_names(variants, [PLAIN, *known], "variants")
+    variant_names = [system.variant for system in _SYSTEMS.values() if system.variant is not None]
+    asked_for = [system.name for system in _SYSTEMS.values() if system.on_request]
+    check_names(variants, [PLAIN, *variant_names, *asked_for], "variants")
+    check_names(systems, [*_SYSTEMS, *variant_names], "systems")
+
+
+def is_built_in(system: System) -> bool:
+    """Whether a system is one of the package's own."""
+    return _SYSTEMS.is_built_in(system.name)
 
 
 def find_system(name: str) -> System | None:

@@ -31,6 +31,23 @@ def test_the_systems_of_a_run_come_in_one_order():
     assert names(["lazy", "bottleneck", "collapse"]) == [*every, "ip_multicast", "naive_unicast"]
 
 
+def test_a_run_may_name_its_systems():
+    """Whatever it names, it has what delays are compared with."""
+
+    def named(*systems: str, variants: tuple[str, ...] = ()) -> list[str]:
+        return [system.name for system in systems_of_run(variants, systems)]
+
+    assert named("naive_unicast") == ["ip_multicast", "naive_unicast"]
+    assert named("scribe_lazy", "scribe") == ["scribe", "scribe_lazy", "ip_multicast"]
+    assert named("lazy") == ["scribe_lazy", "ip_multicast"]
+    assert named("scribe", variants=("reference_tree",)) == [
+        *("scribe", "reference_tree", "ip_multicast"),
+    ]
+    assert named(variants=("scribe_collapse",)) == names(["collapse"])
+    with pytest.raises(InputError, match=r"systems = 'bayou': is unknown; did you mean "):
+        named("scribe", "bayou")
+
+
 def test_a_variant_that_nothing_is_registered_for_is_refused():
     with pytest.raises(InputError, match=r"variants = 'colapse': is unknown; did you mean 'colla"):
         names(["lazy", "colapse"])
@@ -65,7 +82,7 @@ def test_what_cannot_be_registered(mine):
         register_system(System("other", "Other", IP, lambda stages: None))
     with pytest.raises(ValueError, match="'My tree' is no name of a system"):
         System("My tree", "My tree", TREE, lambda stages: None)
-    with pytest.raises(ValueError, match="family 'forest' must be one of tree, unicast, ip"):
+    with pytest.raises(ValueError, match="family 'forest' must be one of tree, mesh, unicast, ip"):
         System("forest", "Forest", "forest", lambda stages: None)
 
 

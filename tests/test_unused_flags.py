@@ -14,7 +14,7 @@ ALWAYS = {
     *("seed", "topology", "tie", "lan_delay_ms", "overlay", "nodes", "b", "leaf_set", "node_ids"),
 }
 OF_RUNS = ALWAYS | {
-    *("groups", "group_size", "group_ids", "members", "source", "variants"),
+    *("groups", "group_size", "group_ids", "members", "source", "variants", "systems"),
     *("write_routing_table", "write_knowledge", "knowledge"),
 }
 OF_WORLDS = ALWAYS | {
@@ -33,7 +33,7 @@ OF_REFERENCE_TREES = ALWAYS | {"hosts", "children", "assignment", "scaling", "dh
 @pytest.mark.parametrize(
     ("fields", "uses", "always"),
     [
-        (RUN_FIELDS, unused._OF_RUNS, OF_RUNS),
+        (RUN_FIELDS, (*unused._OF_RUNS, *unused._of_systems()), OF_RUNS),
         (WORLD_FIELDS, unused._OF_WORLDS, OF_WORLDS),
         (REFERENCE_TREE_FIELDS, unused._OF_REFERENCE_TREES, OF_REFERENCE_TREES),
     ],

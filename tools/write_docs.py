@@ -65,11 +65,26 @@ A Parquet folder each, in `OUT/tables/`. Columns may be added later; these keep 
 
 _TABLE_NOTES = """
 - `node`, `group` and `router` are whole numbers; `(id_hi, id_lo)` and `(key_hi, key_lo)` are the halves of an unsigned 128-bit number. Nodes are numbered from 0, groups from 1; without `--members` a group's number is its rank by size.
-- `system` is `scribe`, `ip_multicast`, `naive_unicast`, a variant of Scribe's trees, or `reference_tree`.
+- `system` is `scribe`, `ip_multicast`, `naive_unicast`, a variant of Scribe's trees, `reference_tree`, or another system that `--systems` names.
 - `links` has a row for each direction. `kind`, `domain`, `x`, `y` of `routers` are NULL where the topology has none.
 - `deliveries` has a row for each member that is not the source; for the baselines a delivery is one hop.
 - `link_stress` has links with packets only. `kind` is `core`, `lan_up` (src is a node, dst its router) or `lan_down` (the reverse). IP multicast keeps nothing in end nodes, so its `node_stress` is zero.
 - `routing_table` is written with `--write-routing-table` only, because it is large.
+"""
+
+_ABOUT_SYSTEMS = """
+## Tables of some systems
+
+A run leaves these only where a system of the run hands them over; trees say all of it by their edges.
+
+| table | columns |
+|---|---|
+"""
+
+_NOTES_OF_SYSTEMS = """
+- `copies` are those of systems whose copies form no trees, one row a copy that a node sends to a node. `kind` is `payload` or that of a control message; `hop` counts from 1 at the source's copies; `sent_ms` is NULL by the clock of hops. It has a further column `first` BOOLEAN: whether it is the first copy that its receiver gets. The copies of a tree are its `tree_edges`.
+- `system_state` has how many entries of a kind a node keeps: a list of members, a mesh, neighbours. `group` is NULL where they are of no group. A tree without rows here keeps its children, as `node_stress` has them.
+- `control` has how many control messages of a kind a node sends to a node while members join; `control_stress` is the link stress of these and of the copies that are no payload, while `link_stress` and `node_stress` are those of payload alone. Of Scribe each tree edge is a JOIN, the other way round.
 """
 
 _ABOUT_WORLDS = """
@@ -103,6 +118,7 @@ def tables_page() -> str:
     contracts = (schemas.CONTRACT, of_a_world, schemas.REFERENCE_TREE_CONTRACT)
     of_runs, of_worlds, of_trees = map(_table_rows, contracts)
     runs = _ABOUT_TABLES + of_runs + _TABLE_NOTES
+    runs += _ABOUT_SYSTEMS + _table_rows(schemas.SYSTEMS_CONTRACT) + _NOTES_OF_SYSTEMS
     worlds = _ABOUT_WORLDS + of_worlds + _NOTES_OF_WORLDS
     return runs + worlds + _ABOUT_TREES + of_trees
 

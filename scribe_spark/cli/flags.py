@@ -23,7 +23,7 @@ from scribe_spark.config.kinds import Kind
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.errors import InputError
-from scribe_spark.systems import check_variants
+from scribe_spark.systems import check_systems
 
 __all__ = [
     "CONFIG",
@@ -153,7 +153,7 @@ def resolve(given: Mapping[str, Any]) -> tuple[RunConfig, Execution]:
     """The config and the execution out of flags, over the TOML file that they may name."""
     file, flags, execution = sources(given)
     config = RunConfig.of(file, flags)
-    check_variants(config.trees.variants)
+    check_systems(config.trees.variants, config.trees.systems)
     refuse_unused(flags, [config])
     return config, execution
 

@@ -6,13 +6,14 @@ turned off what its other fields are about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from scribe_spark.config import ReferenceTreeConfig, RunConfig, TopologyConfig, WorldConfig
 from scribe_spark.core.paths import exists
 from scribe_spark.errors import InputError
+from scribe_spark.systems import all_systems, is_built_in, systems_of_run
 
 __all__ = ["refuse_unused"]
 
@@ -52,7 +53,8 @@ def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Config]) -> None:
     InputError
     """
     defaults = type(configs[0])().flat()
-    for use in (*_OF_NETWORKS, *_OF_KIND[type(configs[0])]):
+    of_systems = _of_systems() if isinstance(configs[0], RunConfig) else ()
+    for use in (*_OF_NETWORKS, *_OF_KIND[type(configs[0])], *of_systems):
         for name in use.fields:
             if name not in flags or all(c.flat()[name] == defaults[name] for c in configs):
                 continue
@@ -100,8 +102,30 @@ _ARRIVALS = _Use(
 
 def _has_variant(name: str) -> Callable[[Any], bool]:
     """Whether trees are built by a variant, or by one that was registered and may do as it does."""
-    others = {"bottleneck", "collapse", "lazy", "reference_tree"} - {name}
-    return lambda config: bool(set(config.trees.variants) - others)
+
+    def is_used(config: Any) -> bool:
+        asked = {*config.trees.variants, *getattr(config.trees, "systems", ())}
+        own = [s for s in all_systems() if is_built_in(s) and s.variant != name]
+        return bool(asked - {n for s in own for n in (s.name, s.variant)})
+
+    return is_used
+
+
+def _has_section(section: str) -> Callable[[Any], bool]:
+    """Whether the config's section is that of a system of the run."""
+    return lambda config: any(
+        system.section == section
+        for system in systems_of_run(config.trees.variants, config.trees.systems)
+    )
+
+
+def _of_systems() -> Iterator[_Use]:
+    """The sections of systems, which are used where a run has one of them."""
+    for section in sorted({s.section for s in all_systems() if s.section is not None}):
+        names = [system.name for system in all_systems() if system.section == section]
+        fields = RunConfig.sections[section].flat_names().values()
+        remedy = f"is of {' and '.join(names)}; name it in --systems, too"
+        yield _Use([*fields], _has_section(section), remedy)
 
 
 _REMOVER = _Use(

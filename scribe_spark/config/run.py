@@ -107,8 +107,8 @@ class RunConfig(NetworkConfig):
 
     @property
     def estimated_work(self) -> int:
-        """Return the cost of a run, roughly: nodes times the ways to build trees."""
-        return self.overlay.nodes * (1 + len(self.trees.variants))
+        """Return the cost of a run, roughly: nodes times the systems that are built."""
+        return self.overlay.nodes * (1 + len(self.trees.variants) + len(self.trees.systems))
 
 
 def flat_values(given: Mapping[str, Any], what: str = "config key") -> dict[str, Any]:

@@ -63,7 +63,7 @@ class LiveTreesConfig(Section):
     def _in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """Each variant once, in alphabetical order; ``plain`` adds none.
 
-        Which names there are is for the registry to say (`systems.check_variants`).
+        Which names there are is for the registry to say (`systems.check_systems`).
         """
         return tuple(sorted({*names} - {PLAIN}))
 
@@ -73,9 +73,16 @@ class TreesConfig(LiveTreesConfig):
 
     variants: Names = Field(
         default=(),
-        description="Trees built beside Scribe's own, separated by commas: bottleneck (Section "
+        description="Systems beside the others, separated by commas: bottleneck (Section "
         "IV.E), collapse, lazy (Section IV.F), reference_tree (Costa and Frey's one tree over all "
         "nodes), or a registered one; none, or plain, by default",
+    )
+    systems: Names = Field(
+        default=(),
+        description="The multicast systems of the run, separated by commas: scribe, "
+        "scribe_bottleneck, scribe_collapse, scribe_lazy, reference_tree, ip_multicast (always "
+        "there: delays are compared with it), naive_unicast, or a registered one; by default "
+        "scribe, ip_multicast, naive_unicast, and those that variants adds",
     )
     reference_children: int = Field(
         default=2,
@@ -88,3 +95,9 @@ class TreesConfig(LiveTreesConfig):
         description="Reference tree: which keys a node has, those nearest to its nodeId (pastry) "
         "or those after its predecessor (chord)",
     )
+
+    @field_validator("systems")
+    @classmethod
+    def _systems_in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Each system once, in alphabetical order."""
+        return tuple(sorted({*names}))

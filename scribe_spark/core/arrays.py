@@ -17,6 +17,7 @@ __all__ = [
     "NONE",
     "SortedTable",
     "codes",
+    "depths",
     "distinct",
     "expand",
     "flags",
@@ -132,6 +133,32 @@ def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListA
     """Ragged arrays of the same offsets as Arrow lists of structs."""
     columns = [pa.array(values) for values in fields.values()]
     return list_array(offsets, pa.StructArray.from_arrays(columns, names=list(fields)))
+
+
+# --- forests
+
+
+def depths(above: np.ndarray) -> np.ndarray:
+    """The number of ancestors of each node of a forest.
+
+    Parameters
+    ----------
+    above : ndarray of int64, shape (K,)
+        Number of each node's parent; -1 for a root.
+
+    Raises
+    ------
+    RuntimeError
+        Some parents lead in a circle.
+    """
+    depth, at = np.zeros(len(above), dtype=np.int64), above
+    for _ in range(len(above) + 1):
+        onward = at >= 0
+        if not onward.any():
+            return depth
+        depth += onward
+        at = np.where(onward, above[at], -1)
+    raise RuntimeError("the parents are no forest: some nodes are their own ancestors")
 
 
 # --- tables that are sorted by a key of one number

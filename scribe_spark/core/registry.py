@@ -47,6 +47,10 @@ class Registry(Mapping[str, T]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def is_built_in(self, name: str) -> bool:
+        """Whether an entry is the package's own."""
+        return name in self._built_in
+
     def register(self, entry: T) -> T:
         """Add an entry to this process.
 

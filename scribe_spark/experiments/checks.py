@@ -11,7 +11,7 @@ from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.pastry.registry import check_overlay
 from scribe_spark.scribe import check_capacities, check_members
-from scribe_spark.systems import check_variants
+from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import check_routable, load, needs_spark
 
 __all__ = ["check", "check_previous", "refuse_local_lock"]
@@ -42,8 +42,8 @@ def check(config: RunConfig, execution: Execution) -> None:
 def _check_trees(config: RunConfig) -> None:
     """Refuse an overlay or trees that there are not, and trees that the overlay cannot have."""
     kind, trees = check_overlay(config.overlay), config.trees
-    check_variants(trees.variants)
-    remover = "bottleneck" in trees.variants
+    systems = systems_of_run(trees.variants, trees.systems)
+    remover = any(system.variant == "bottleneck" for system in systems)
     if remover and trees.shed_table == "whole" and not kind.randomised:
         remedy = (
             f"needs randomised routing, which overlay {kind.name} does not have; give remaining"

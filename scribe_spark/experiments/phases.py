@@ -11,15 +11,15 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
+from scribe_spark.experiments.handed_over import deliveries, other_tables, tree_edges
 from scribe_spark.experiments.scope import Scope
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.tree_graph import tree_edges
-from scribe_spark.measures.delay import first_copies, group_delay
+from scribe_spark.measures.copies import control_messages, payload_copies
+from scribe_spark.measures.delay import group_delay
 from scribe_spark.measures.measure import RunTables
 from scribe_spark.measures.metrics import (
     all_measures,
@@ -29,8 +29,7 @@ from scribe_spark.measures.metrics import (
     metric_rows,
 )
 from scribe_spark.measures.published import published, replaced_figures
-from scribe_spark.measures.stress import EDGE_COLUMNS, count_stress, link_stress, node_stress
-from scribe_spark.multicast import Multicast
+from scribe_spark.measures.stress import count_stress, link_stress, node_stress
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.report import preload
 from scribe_spark.runtime.batches import Batches, Table
@@ -38,7 +37,7 @@ from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.concurrent_jobs import concurrent_jobs
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.schemas import to_ms
-from scribe_spark.systems import system_of_variant, systems_of_run
+from scribe_spark.systems import system_of_variant
 
 __all__ = ["PHASES", "REPORT", "TABLE_PHASES", "Phase"]
 
@@ -101,7 +100,8 @@ def _trees(simulation: Simulation, scope: Scope) -> Tables:
     yield "pastry_routes", _pastry_routes(simulation.create_routes)
     # written while the supersteps of MULTICAST, which need no more than these, run
     yield "tree_edges", tree_edges(simulation.systems)
-    yield "deliveries", Batches.union(_deliveries(system) for system in simulation.systems)
+    yield "deliveries", deliveries(simulation.systems)
+    yield from other_tables(simulation.systems)
     if simulation.variants:
         yield "extra_joins", _extra_joins(simulation)
         yield "overloaded", _overloaded(simulation)
@@ -113,13 +113,18 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
     with concurrent_jobs(simulation.spark) as submit:
         collected = submit(collect, run, early=True)
         names = [system.name for system in run.systems]
-        edges, nodes = run.batches("tree_edges", EDGE_COLUMNS), run.batches("nodes", ["node"])
-        counted = scope.materialise(count_stress(edges, underlay, run.buckets, nodes, names))
+        nodes = run.batches("nodes", ["node"])
+        payload = count_stress(payload_copies(run), underlay, run.buckets, nodes, names)
+        counted = scope.materialise(payload)
         yield "node_stress", node_stress(counted)
         yield "link_stress", link_stress(counted)
-        deliveries = run.batches("deliveries", ["system", "group", "delay_ms"])
+        control = control_messages(run)
+        if control is not None:
+            sent = scope.materialise(count_stress(control, underlay, run.buckets))
+            yield "control_stress", link_stress(sent)
+        heard = run.batches("deliveries", ["system", "group", "delay_ms"])
         groups = run.batches("groups", ["group", "size"])
-        yield "group_delay", group_delay(deliveries, groups, run.buckets)
+        yield "group_delay", group_delay(heard, groups, run.buckets)
         preload()  # what the report will be drawn with, while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
         yield "distributions", schemas.local_table(simulation.spark, spread, schemas.DISTRIBUTIONS)
@@ -130,18 +135,18 @@ def _metrics(simulation: Simulation) -> dict[str, Any]:
     config, run = simulation.config, _run_tables(simulation)
     early = simulation.stages.pop("collected", None) or collect(run, early=True)
     found = find(run, early | collect(run, early=False), run["distributions"].toPandas())
-    rows = metric_rows(found, run.systems, published(config), replaced_figures(config))
+    rows = metric_rows(found, run.systems, published(config), replaced_figures(config), config)
     return {"metrics.json": rows}
 
 
 def _run_tables(simulation: Simulation) -> RunTables:
     """Return the tables that measures collect from."""
     config = simulation.config
-    systems, trees = systems_of_run(config.trees.variants), config.trees
     return RunTables(
-        *(simulation.saved, systems, config.overlay.nodes, config.overlay.b, simulation.underlay),
+        *(simulation.saved, simulation.asked_for, config.overlay.nodes, config.overlay.b),
+        underlay=simulation.underlay,
         seed=config.seed,
-        reference_tree=(trees.reference_children, trees.reference_assignment),
+        config=config,
         buckets=bucket_count(simulation.spark, config.overlay.nodes),
         read=simulation.saved.batches,
     )
@@ -151,8 +156,7 @@ def _run_tables(simulation: Simulation) -> RunTables:
 
 
 def _systems(simulation: Simulation) -> dict[str, list[str]]:
-    systems = systems_of_run(simulation.config.trees.variants)
-    return {"systems": [system.name for system in systems]}
+    return {"systems": [system.name for system in simulation.asked_for]}
 
 
 def _systems_and_measures(simulation: Simulation) -> dict[str, list[str]]:
@@ -170,23 +174,6 @@ def _pastry_routes(create_routes: DataFrame) -> DataFrame:
         to_ms("delay_us"),
         to_ms("direct_us", "direct_ms"),
     )
-
-
-def _deliveries(system: Multicast) -> Batches:
-    name, copies = system.system, Batches.of(system.deliveries, _DELIVERY)
-    first = Batches.of(first_copies(copies.frame), _DELIVERY) if system.repeats else copies
-
-    def deliveries(batch: pa.RecordBatch) -> dict[str, Any]:
-        return {
-            "system": pa.repeat(pa.scalar(name), len(batch)),
-            **{column: batch.column(column) for column in _DELIVERY[:-1]},
-            "delay_ms": batch.column("delay_us").to_numpy() / schemas.MICROSECONDS,
-        }
-
-    return first.each(deliveries, schemas.DELIVERIES)
-
-
-_DELIVERY = ("group", "node", "hops", "delay_us")
 
 
 def _extra_joins(simulation: Simulation) -> DataFrame:
@@ -228,14 +215,14 @@ TABLE_PHASES: dict[str, Phase] = {
             "trees",
             (
                 *("members", "groups", "pastry_routes", "tree_edges", "deliveries"),
-                *("extra_joins", "overloaded"),
+                *("copies", "system_state", "control", "extra_joins", "overloaded"),
             ),
             _trees,
             registered=_systems,
         ),
         Phase(
             "measures",
-            ("node_stress", "link_stress", "group_delay", "distributions"),
+            ("node_stress", "link_stress", "control_stress", "group_delay", "distributions"),
             _measures,
             _metrics,
             _systems_and_measures,

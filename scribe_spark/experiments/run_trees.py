@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scribe_spark.reference_tree.lineages import depths
+from scribe_spark.core.arrays import depths
 from scribe_spark.report.group_tree import GroupTree
 from scribe_spark.report.tree_figures import RunTrees
 from scribe_spark.runtime.batches import Batches

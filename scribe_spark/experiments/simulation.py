@@ -11,17 +11,18 @@ from pyspark.sql import functions as F
 
 from scribe_spark import baselines, pastry, schemas, scribe
 from scribe_spark.config import RunConfig
+from scribe_spark.experiments.handed_over import tree_edges
 from scribe_spark.experiments.saved import SavedTables
 from scribe_spark.experiments.saved_knowledge import saved_overlay, verify_saved_knowledge
-from scribe_spark.experiments.scope import Scope, stage
-from scribe_spark.experiments.tree_graph import TreeGraph, tree_edges
+from scribe_spark.experiments.scope import R, Scope, stage
+from scribe_spark.experiments.tree_graph import TreeGraph
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.systems import systems_of_run
+from scribe_spark.systems import System, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
 from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
 from scribe_spark.underlay.all_pairs import compute_routes
@@ -176,6 +177,17 @@ class Simulation:
         built = pastry.build_overlay(self.nodes, self.underlay, overlay, seed, self.progress)
         return self._memory.own(built)
 
+    # --- systems
+
+    @property
+    def asked_for(self) -> tuple[System, ...]:
+        """The multicast systems of the run."""
+        return systems_of_run(self.config.trees.variants, self.config.trees.systems)
+
+    def own(self, resource: R) -> R:
+        """Release a resource when the executors' memory is freed (:meth:`release`)."""
+        return self._memory.own(resource)
+
     # --- trees
 
     @stage
@@ -236,7 +248,6 @@ class Simulation:
             There is no such variant.
         """
         trees, capacities = self.config.trees, None
-        systems = systems_of_run(trees.variants)
         if trees.capacities is not None:
             capacities = self._memory.persist(self.given_capacities.repartition("node"))
         context = scribe.VariantContext(
@@ -245,7 +256,7 @@ class Simulation:
         )
         return {
             system.variant: self._memory.own(system.trees(context))
-            for system in systems
+            for system in self.asked_for
             if system.variant is not None and system.trees is not None
         }
 
@@ -267,8 +278,8 @@ class Simulation:
 
     @stage
     def systems(self) -> list[Multicast]:
-        """Trees and deliveries of every multicast system, in the order of their registry."""
-        return [system.build(self) for system in systems_of_run(self.config.trees.variants)]
+        """What every multicast system hands over, in the order of their registry."""
+        return [system.build(self) for system in self.asked_for]
 
     @property
     def trees(self) -> TreeGraph:

@@ -27,7 +27,7 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import check_world_run
 from scribe_spark.measures.metrics import metric_definitions
 from scribe_spark.progress import Progress
-from scribe_spark.systems import check_variants
+from scribe_spark.systems import check_systems
 from scribe_spark.worlds.summary import measures_by_round, summarise, summary_units
 
 __all__ = ["PointResult", "SweepKind", "sweep_kind"]
@@ -105,7 +105,7 @@ def _run_units() -> dict[str, str]:
 
 
 def _check_run_names(config: RunConfig) -> None:
-    check_variants(config.trees.variants)
+    check_systems(config.trees.variants, config.trees.systems)
 
 
 def _run(

@@ -1,8 +1,8 @@
 """Route convergence: how far messages of two nodes travel to one key before their routes meet.
 
-The routes are those of JOINs.  A node's next hop towards a group's key is its parent in Scribe's
-tree, so two members' routes meet at the lowest common ancestor of both, and `tree_edges` has all
-that is needed.
+The routes are those of JOINs, where trees are made of them (`System.routes_to_key`): a node's next
+hop towards a group's key is its parent in the tree, so two members' routes meet at the lowest
+common ancestor of both, and `tree_edges` has all that is needed.
 
 References
 ----------
@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import index_in_run, whole_numbers
+from scribe_spark.core.arrays import depths, index_in_run, whole_numbers
 from scribe_spark.measures.group_size import rank_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.schemas import MICROSECONDS
-from scribe_spark.scribe.trees import SYSTEM
 
 __all__ = ["CONVERGENCE", "member_pairs"]
 
@@ -74,14 +73,11 @@ def _travelled(
     trees = np.unique(np.concatenate([child, parent]))
     at, up_at = np.searchsorted(trees, child), np.searchsorted(trees, parent)
     up = np.full(len(trees), -1)
-    leg, router, depth = np.zeros((3, len(trees)), dtype=np.int64)
+    leg, router = np.zeros((2, len(trees)), dtype=np.int64)
     up[at], leg[at] = up_at, delays
     router[up_at] = legs["parent_router"]
     router[at] = legs["child_router"]
-    above = up
-    while (above >= 0).any():
-        depth += above >= 0
-        above = np.where(above >= 0, up[above], -1)
+    depth = depths(up)
     # 2. members of a group in drawn order, two by two
     group = np.searchsorted(groups, asking["group"])
     order = np.lexsort((asking["node"], drawn, group))
@@ -106,12 +102,13 @@ def _travelled(
 
 def _collect(run: RunTables) -> dict[str, float | None]:
     """Mean distances in ms: ``travelled`` by a message, ``between`` the two nodes."""
-    if run.underlay is None:
+    routed = [system.name for system in run.systems if system.routes_to_key]
+    if run.underlay is None or not routed:
         return {}
     ranked = rank_groups(run["groups"]).query("size > 1")[::-1]
     few = ranked[ranked["size"].cumsum().shift(fill_value=0) < _MEMBERS]
     groups = few["group"].tolist()
-    edges = run.batches("tree_edges", ["system", *_EDGE]).among("system", [SYSTEM])
+    edges = run.batches("tree_edges", ["system", *_EDGE]).among("system", routed[:1])
     edges = edges.among("group", groups).select(_EDGE)
     members = run.batches("members", ["group", "node"]).among("group", groups)
     legs, kernel, lan_us = edges.frame.toArrow(), run.underlay.kernel, run.underlay.lan_us

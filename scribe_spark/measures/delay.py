@@ -25,7 +25,7 @@ from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.distributions import histogram_metrics, values_of
 from scribe_spark.measures.formulas import RDP_BOUNDS, rad, ratio_numbers, rmd
 from scribe_spark.measures.group_size import group_of_rank_1
-from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, trees
+from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, forwards
 from scribe_spark.runtime.batches import Batches, Table, by_text
 from scribe_spark.schemas import GROUP_DELAY, MICROSECONDS
 from scribe_spark.systems import baseline
@@ -185,19 +185,19 @@ def _collect(run: RunTables) -> dict[str, dict[str, float]]:
     if largest is None:
         return {}
     deliveries = run.batches("deliveries", ["system", "group", "node", "delay_ms"])
-    return rdp(deliveries, largest, [s.name for s in run.systems if trees(s)], run.buckets)
+    return rdp(deliveries, largest, [s.name for s in run.systems if forwards(s)], run.buckets)
 
 
 def _rad(run: RunTables) -> Batches:
-    return values_of(run, "group_delay", "rad", trees)
+    return values_of(run, "group_delay", "rad", forwards)
 
 
 def _rmd(run: RunTables) -> Batches:
-    return values_of(run, "group_delay", "rmd", trees)
+    return values_of(run, "group_delay", "rmd", forwards)
 
 
 def _depth(run: RunTables) -> Batches:
-    return values_of(run, "deliveries", "hops", trees)
+    return values_of(run, "deliveries", "hops", forwards)
 
 
 def _rdp_metric(name: str, unit: str, what: str) -> Metric:
@@ -205,7 +205,7 @@ def _rdp_metric(name: str, unit: str, what: str) -> Metric:
         return found.collected.get("delay", {}).get(system, {}).get(name)
 
     definition = f"{what} RDP (delay / delay by IP multicast) over the members of the largest group"
-    return Metric(f"rdp.{name}", unit, "IV.B", f"{definition}.", value, trees)
+    return Metric(f"rdp.{name}", unit, "IV.B", f"{definition}.", value, forwards)
 
 
 def _rdp_metrics() -> tuple[Metric, ...]:
@@ -234,7 +234,7 @@ DELAY = Measure(
             "x",
             "7",
             "RAD of a group (mean delay of its members / that by IP multicast), over the groups",
-            trees,
+            forwards,
             ("median", "max"),
         ),
         *histogram_metrics(
@@ -242,7 +242,7 @@ DELAY = Measure(
             "x",
             "7",
             "RMD of a group (greatest delay of a member / that by IP multicast), over the groups",
-            trees,
+            forwards,
             ("median", "max"),
         ),
         *_rdp_metrics(),
@@ -251,7 +251,7 @@ DELAY = Measure(
             "hops",
             "III",
             "number of hops from the root to a member, over all members of all groups",
-            trees,
+            forwards,
             ("mean", "max"),
         ),
     ),

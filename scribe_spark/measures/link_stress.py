@@ -7,8 +7,11 @@ JSAC 2002, Section IV.D (Figure 10), IV.F (Figure 14).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from scribe_spark.measures.distributions import values_of
 from scribe_spark.measures.formulas import PACKET_NUMBERS, PacketNumber
+from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.measure import (
     Distribution,
     Found,
@@ -18,6 +21,7 @@ from scribe_spark.measures.measure import (
     every_system,
 )
 from scribe_spark.runtime.batches import Batches
+from scribe_spark.systems import System
 
 __all__ = ["LINK_STRESS", "packet_metrics"]
 
@@ -26,7 +30,13 @@ def _packets(run: RunTables) -> Batches:
     return values_of(run, "link_stress", "packets")
 
 
-def packet_metrics(measure: str, figure: str, what: str, systems) -> tuple[Metric, ...]:
+def packet_metrics(
+    measure: str,
+    figure: str,
+    what: str,
+    systems: Callable[[System], bool],
+    histogram: Callable[[Found, str], Histogram | None] | None = None,
+) -> tuple[Metric, ...]:
     """The five metrics of packets per directed link: over the paper's slots and over real links.
 
     Parameters
@@ -37,11 +47,18 @@ def packet_metrics(measure: str, figure: str, what: str, systems) -> tuple[Metri
         For the definitions: what the packets are.
     systems : callable
         Which systems have these metrics.
+    histogram : callable, optional
+        ``histogram(found, system)``: the packets; by default those of the distribution.
     """
+
+    def own(found: Found, system: str) -> Histogram | None:
+        return found.histograms.get((system, measure))
+
+    packets_of = own if histogram is None else histogram
 
     def metric(name: str, number: PacketNumber) -> Metric:
         def of(found: Found, system: str) -> float | None:
-            packets = found.histograms.get((system, measure))
+            packets = packets_of(found, system)
             return None if packets is None else number.of(packets, found.size)
 
         definition = number.definition.format(what=what)

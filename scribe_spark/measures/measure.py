@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scribe_spark.measures.histogram import Histogram
-from scribe_spark.systems import IP, TREE, System
+from scribe_spark.systems import IP, MESH, TREE, System
 from scribe_spark.underlay.size import Size
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
+    from scribe_spark.config import RunConfig
     from scribe_spark.runtime.batches import Batches
     from scribe_spark.underlay.protocol import Underlay
 
@@ -32,8 +33,8 @@ __all__ = [
     "RunTables",
     "Size",
     "every_system",
+    "forwards",
     "keeps_children",
-    "trees",
 ]
 
 
@@ -44,7 +45,8 @@ class RunTables:
     Attributes
     ----------
     tables : mapping of str to DataFrame
-        By name (see `schemas`); ``extra_joins`` and ``overloaded`` only in runs with variants.
+        By name (see `schemas`); ``extra_joins`` and ``overloaded`` only in runs with variants,
+        ``copies``, ``system_state``, ``control`` only in runs with systems that hand them over.
     systems : tuple of System
         The multicast systems of the run.
     nodes : int
@@ -55,8 +57,8 @@ class RunTables:
         Routes between routers.
     seed : int
         Key of what a measure draws.
-    reference_tree : tuple of int and str
-        Most children of a key of the reference tree, and the assignment of keys.
+    config : RunConfig, optional
+        What systems are configured by.
     buckets : int
         In how many parts kernels count.
     read : callable, optional
@@ -69,7 +71,7 @@ class RunTables:
     b: int
     underlay: Underlay | None = None
     seed: int = 0
-    reference_tree: tuple[int, str] = (2, "pastry")
+    config: RunConfig | None = None
     buckets: int = 1
     read: Callable[[str, Sequence[str]], Batches] | None = None
 
@@ -206,9 +208,9 @@ def every_system(system: System) -> bool:
     return True
 
 
-def trees(system: System) -> bool:
-    """Systems have the metric whose end nodes forward copies along a tree."""
-    return system.family == TREE
+def forwards(system: System) -> bool:
+    """Systems have the metric whose end nodes forward copies, along trees or to neighbours."""
+    return system.family in (TREE, MESH)
 
 
 def keeps_children(system: System) -> bool:

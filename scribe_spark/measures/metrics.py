@@ -12,8 +12,10 @@ from typing import Any
 
 import pandas as pd
 
+from scribe_spark.config import RunConfig
 from scribe_spark.core.registry import Registry
 from scribe_spark.measures.convergence import CONVERGENCE
+from scribe_spark.measures.copies import CONTROL, DUPLICATES, STATE
 from scribe_spark.measures.delay import DELAY
 from scribe_spark.measures.distributions import distributions, read_histograms
 from scribe_spark.measures.failures import FAILURES
@@ -42,7 +44,7 @@ __all__ = [
 _MEASURES: Registry[Measure] = Registry(
     "measure",
     *(NETWORK, GROUP_SIZE, OVERLAY, CONVERGENCE, DELAY, NODE_STRESS, LINK_STRESS, JOINING),
-    FAILURES,
+    *(DUPLICATES, STATE, CONTROL, FAILURES),
 )
 
 
@@ -130,6 +132,7 @@ def metric_rows(
     systems: tuple[System, ...],
     published: Mapping[str, Published],
     replaced: Mapping[str, str],
+    config: RunConfig | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of `metrics.json`: every metric of every measure, published or not.
 
@@ -142,11 +145,14 @@ def metric_rows(
         What the paper publishes of this very experiment, by the metric's name.
     replaced : mapping of str to str
         As :func:`measure_distributions`.
+    config : RunConfig, optional
+        Of the run; systems may tell by it which clock their copies arrive by.
 
     Returns
     -------
     list of dict
-        ``name, value, unit, figure, paper, check, note, fitted``.
+        ``name, value, unit, clock, figure, paper, check, note, fitted``; the clock is None of what
+        is of no system.
     """
     rows = []
     for metric, system in _metrics_of(systems):
@@ -158,6 +164,7 @@ def metric_rows(
                 "name": name,
                 "value": _plain(value),
                 "unit": metric.unit,
+                "clock": None if system is None else system.clock_of(config),
                 "figure": _metric_figure(metric, system, replaced),
                 "paper": known.paper,
                 "check": known.check,

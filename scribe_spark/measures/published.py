@@ -24,7 +24,7 @@ __all__ = ["Published", "check_range", "main_figures", "published", "replaced_fi
 
 #: Fields that change no number of what a run with them measures.
 _IGNORED = {
-    *("seed", "variants", "write_routing_table", "write_knowledge", "knowledge"),
+    *("seed", "variants", "systems", "write_routing_table", "write_knowledge", "knowledge"),
     *("reference_children", "reference_assignment"),  # systems that the paper does not have
 }
 

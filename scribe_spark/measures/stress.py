@@ -25,7 +25,8 @@ from scribe_spark.underlay.protocol import Kernel, Underlay
 
 __all__ = ["EDGE_COLUMNS", "count_stress", "link_stress", "node_stress"]
 
-#: The columns of `tree_edges` that are read.
+#: The columns of copies that are read, as `tree_edges` has them; where there is a column
+#: ``packets``, too, a row is as many copies.
 EDGE_COLUMNS = ("system", "merged", "group", "parent", "child", "parent_router", "child_router")
 
 # what is counted, by system
@@ -40,7 +41,7 @@ _SOURCES = 32
 
 
 def count_stress(
-    tree_edges: Table,
+    copies: Table,
     underlay: Underlay,
     buckets: int,
     nodes: Table | None = None,
@@ -50,8 +51,8 @@ def count_stress(
 
     Parameters
     ----------
-    tree_edges : DataFrame or Batches
-        :data:`EDGE_COLUMNS`.
+    copies : DataFrame or Batches
+        :data:`EDGE_COLUMNS`, and perhaps ``packets``.
     buckets : int
         In how many parts it is counted; as many as tasks run at once.
     nodes : DataFrame or Batches, optional
@@ -60,7 +61,7 @@ def count_stress(
         Of which systems.
     """
     kernel = underlay.kernel
-    counted = Batches.of(tree_edges, EDGE_COLUMNS).then(_from_edges(kernel, buckets), ROWS)
+    counted = Batches.of(copies, EDGE_COLUMNS).then(_from_edges(kernel, buckets), ROWS)
     if nodes is not None:
         listed = Batches.of(nodes, ["node"]).then(_from_nodes(buckets), ROWS)
         counted = Batches.union([counted, listed])
@@ -167,12 +168,14 @@ def _from_edges(kernel: Kernel, buckets: int) -> BatchKernel:
             group, parent, child, above, below = (
                 batch.column(name).to_numpy() for name in EDGE_COLUMNS[2:]
             )
+            weighs = "packets" in batch.schema.names
+            packets = batch.column("packets").to_numpy() if weighs else None
             # 1. what each parent sends to each group, and each child gets
-            of, sends, count = distinct_rows(parent, group)
+            of, sends, count = _counted(packets, parent, group)
             up = {"node": sends[0], "group": sends[1], "router": above[of], "packets": count}
             up["merged"] = np.full(len(of), merged)
             yield from send(buckets, f"{_UP} {system}", up["node"] // _NEIGHBOURS, up)
-            of, (gets,), count = distinct_rows(child)
+            of, (gets,), count = _counted(packets, child)
             down = {"node": gets, "router": below[of], "packets": count}
             yield from send(buckets, f"{_DOWN} {system}", gets // _NEIGHBOURS, down)
             # 2. routes between different routers
@@ -183,11 +186,24 @@ def _from_edges(kernel: Kernel, buckets: int) -> BatchKernel:
                 columns = {"tree": tree, "src": src, "dst": dst}
                 yield from send(buckets, f"{_TREES} {system}", tree, columns)
             else:
-                _, (src, dst), count = distinct_rows(*ends)
+                some = None if packets is None else packets[crossing]
+                _, (src, dst), count = _counted(some, *ends)
                 columns = {"src": src, "dst": dst, "packets": count}
                 yield from send(buckets, f"{_ROUTES} {system}", src // _SOURCES, columns)
 
     return run
+
+
+def _counted(
+    packets: np.ndarray | None, *keys: np.ndarray
+) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    """As `distinct_rows`; where rows are several packets, count these."""
+    if packets is None:
+        return distinct_rows(*keys)
+    rows = {"packets": packets, "row": np.arange(len(packets))}
+    named = {str(number): key for number, key in enumerate(keys)}
+    added = add_rows("packets", rows | named, *named)
+    return added["row"], [added[name] for name in named], added["packets"]
 
 
 # --- a bucket adds up

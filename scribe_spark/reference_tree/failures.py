@@ -8,12 +8,16 @@ P. Costa, D. Frey: Publish-Subscribe Tree Maintenance over a DHT, Sections 3.4, 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from scribe_spark import draws
 from scribe_spark.core.arrays import index_in_run
-from scribe_spark.core.u128 import Numbers, number
+from scribe_spark.core.u128 import Numbers, from_halves, number
+from scribe_spark.multicast import FAILURES, failure_sums
 from scribe_spark.reference_tree.area import depths
 from scribe_spark.reference_tree.reconfiguration import (
     Links,
@@ -24,12 +28,51 @@ from scribe_spark.reference_tree.reconfiguration import (
 from scribe_spark.reference_tree.rings import CHORD, Rings, last_keys
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.runtime.blocks import read_partition
 
-__all__ = ["failures_by_depth"]
+__all__ = ["costs_of_reconfiguring", "failures_by_depth"]
 
 #: A reconfiguration seldom goes farther than this many links from the host and its neighbours on
 #: the ring.
 _NEAR = 4
+
+#: Hosts of each depth that fail, and how many places in all are computed for them.
+_SAMPLE, _PLACED = 4, 400_000
+
+
+def costs_of_reconfiguring(
+    nodes: DataFrame, children: int, assignment: str, seed: int
+) -> DataFrame:
+    """Measure the costs in the tree over all nodes, where some hosts of each depth fail.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        ``id_hi, id_lo``.
+    children, assignment
+        As of `reference_tree.places`.
+    seed : int
+        Of the run.
+
+    Returns
+    -------
+    DataFrame
+        `multicast.FAILURES`.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = read_partition(batches)
+        if rows is None:
+            return
+        hi, lo = (rows.column(name).to_numpy().view(np.uint64) for name in ("id_hi", "id_lo"))
+        order = np.lexsort((lo, hi))
+        sample = min(_SAMPLE, max(_PLACED // len(order), 1))
+        ids = from_halves(hi[order], lo[order], 128)
+        found = failures_by_depth(ReferenceTree(128, children), assignment, ids, sample, seed)
+        if len(found):
+            yield failure_sums(*found.T)
+
+    return nodes.select("id_hi", "id_lo").repartition(1).mapInArrow(run, FAILURES)
 
 
 def failures_by_depth(

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.core.arrays import offsets_of
+from scribe_spark.core.arrays import depths, offsets_of
 from scribe_spark.runtime.blocks import read_partition
 
 __all__ = ["host_depths", "lineages", "ways_up"]
@@ -95,29 +95,6 @@ def ways_up(above: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray
     for hop, (row, at) in enumerate(steps):
         way[offsets[row] + hop] = at
     return offsets, way
-
-
-def depths(above: np.ndarray) -> np.ndarray:
-    """The number of ancestors of each node of a forest.
-
-    Parameters
-    ----------
-    above : ndarray of int64, shape (K,)
-        Number of each node's parent; -1 for a root.
-
-    Raises
-    ------
-    RuntimeError
-        Some parents lead in a circle.
-    """
-    depth, at = np.zeros(len(above), dtype=np.int64), above
-    for _ in range(len(above) + 1):
-        onward = at >= 0
-        if not onward.any():
-            return depth
-        depth += onward
-        at = np.where(onward, above[at], -1)
-    raise RuntimeError("the hosts' parents are no tree: some are their own ancestors")
 
 
 def host_depths(places: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ __all__ = ["COSTS", "FailureRow", "failure_rows", "without_failures"]
 COSTS = {"links": "Links changed", "acting": "Hosts that act", "messages": "Messages"}
 
 #: The metrics of `measures.failures`.
-_NAME = re.compile(r".*\.failure\.depth_(?P<depth>\w+)\.(?P<cost>\w+?)(?P<scribe>\.scribe)?")
+_NAME = re.compile(r".*\.failure\.depth_(?P<depth>\w+)\.(?P<cost>\w+?)(?P<beside>\.\w+)?")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class FailureRow:
     depth : str
         Such as ``5 to 9``.
     cells : list of str
-        Of each of :data:`COSTS` the mean of the reference tree, then that of Scribe's trees.
+        Of each of :data:`COSTS` the mean of the reference tree, then that of the system beside it.
     """
 
     depth: str
@@ -41,11 +41,11 @@ def failure_rows(metrics: Iterable[Mapping[str, Any]]) -> list[FailureRow]:
         match = _NAME.fullmatch(str(metric.get("name")))
         if match is not None and not metric.get("experiment"):
             cells = found.setdefault(match["depth"], {})
-            cells[match["cost"], bool(match["scribe"])] = metric.get("value")
+            cells[match["cost"], bool(match["beside"])] = metric.get("value")
     return [
         FailureRow(
             re.sub(r"(\d)_(\d)", r"\1 to \2", depth).replace("_", " "),
-            [as_text(cells.get((cost, scribe))) for cost in COSTS for scribe in (False, True)],
+            [as_text(cells.get((cost, beside))) for cost in COSTS for beside in (False, True)],
         )
         for depth, cells in found.items()
         if any(is_number(value) for value in cells.values())

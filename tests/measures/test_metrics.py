@@ -98,6 +98,7 @@ def test_published_values_are_put_beside_the_numbers():
         "name": "scribe.rad.max",
         "value": None,
         "unit": "x",
+        "clock": "time",
         "figure": "99",
         "paper": 2.0,
         "check": "2.8-3.9",

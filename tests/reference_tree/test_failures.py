@@ -10,10 +10,10 @@ import plain_places
 import pytest
 
 from scribe_spark.core.u128 import from_halves
-from scribe_spark.measures.failures import costs_of_rejoining
 from scribe_spark.reference_tree import failures
 from scribe_spark.reference_tree.failures import failures_by_depth
 from scribe_spark.reference_tree.tree import ReferenceTree
+from scribe_spark.scribe.failures import costs_of_rejoining
 
 
 def links(parent: dict[int, int | None]) -> set[frozenset[int]]:

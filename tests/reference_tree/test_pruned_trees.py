@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from seeds import seeds
 
-from scribe_spark.reference_tree.lineages import depths
+from scribe_spark.core.arrays import depths
 from scribe_spark.reference_tree.pruned_trees import PrunedTrees, Subscribers
 
 SEEDS = seeds(range(300), 100)

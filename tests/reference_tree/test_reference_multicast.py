@@ -112,7 +112,7 @@ def test_where_nobody_hears_anything(simulation, nodes, groups):
     ],
 )
 def test_what_is_refused(given, line):
-    from scribe_spark.systems import check_variants
+    from scribe_spark.systems import check_systems
 
     with pytest.raises(InputError, match=line):
-        check_variants(RunConfig(**given).trees.variants)
+        check_systems(RunConfig(**given).trees.variants)

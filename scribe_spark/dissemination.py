@@ -1,0 +1,372 @@
+"""How a message spreads over the edges of a group's overlay: who gets which copy first, and when.
+
+A node forwards the first copy that it gets, and no other.  On which of its edges it forwards may
+depend on how that copy came.  There are two clocks.  By *time* a copy that is sent at t arrives
+after the delay D between the two nodes; by *hops* it arrives in the next round.
+
+The result is that of a simulation event by event.  It is found by supersteps that correct labels: a
+node takes the first of the copies that it knows of as its first copy, and when that changes, it
+sends anew and takes back what it would not have sent.  Delays are not negative and hops are
+positive, so that what came earliest does not change any more, and this ends.
+
+References
+----------
+R. Bellman: On a routing problem, 1958 (labels that are corrected).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, whole_numbers
+from scribe_spark.engine.buckets import read_typed
+from scribe_spark.engine.exchange import row_starts
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.multicast import COPIES, DELIVERIES, PAYLOAD, TIME
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = [
+    "ARRIVALS",
+    "ARRIVED_COPIES",
+    "EDGES",
+    "START",
+    "Dissemination",
+    "all_but_sender",
+    "copy_rows",
+    "delivery_rows",
+    "read_copies",
+    "read_deliveries",
+]
+
+# tables of a bucket
+EDGES, ARRIVALS, ARRIVED_COPIES = "edges", "arrivals", "arrived copies"
+# kinds of messages
+START, _COPY = "start", "copy"
+
+#: ``rule(first, edges)``: on which edges nodes forward; rows of the two belong together.
+Rule = Callable[[Columns, Columns], np.ndarray]
+
+#: ``keep(first, copies)``: which copies are sent after all; rows of the two belong together.
+Keep = Callable[[Columns, Columns], np.ndarray]
+
+
+def all_but_sender(first: Columns, edges: Columns) -> np.ndarray:
+    """Forward on every edge but the one to the node that the first copy came from."""
+    return edges["peer"] != first["sender"]
+
+
+@dataclass(frozen=True)
+class Dissemination:
+    """The message of each group goes from its source over the edges of the group's overlay.
+
+    A bucket has the table :data:`EDGES`, in any order: ``group`` (the index of the group), ``node``
+    (a position of the bucket), ``peer`` (any position), and other whole numbers by which the rule
+    decides.  Two edges from a node to a peer differ in what their copies carry.  The first messages
+    are of kind :data:`START`, to the sources: ``at, group``.
+
+    It leaves the tables :data:`ARRIVALS`, the first copy of each node (``group, node, at_us, hops,
+    sender`` and what is carried; at a source the time and the hops are 0, the rest is -1), and
+    :data:`ARRIVED_COPIES`, all copies, each at its receiver (the same columns, and ``first``).
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+        See `engine.Program`.
+    facts : KnowsRing
+    kernel : Kernel
+    lan_us : int
+    rule : callable
+        ``rule(first, edges)``: on which edges a node forwards, bool.  `first` is the node's first
+        copy, as in :data:`ARRIVALS`; `edges` has the columns of :data:`EDGES`.  It depends on
+        nothing else.
+    carried : tuple of str
+        Columns of an edge that its copies carry to the receiver.
+    clock : str
+        `multicast.TIME`: the first copy is that of least ``(at_us, hops)``, then of the sender of
+        the least nodeId; `multicast.HOPS`: that of least ``hops``, then of that sender; then of
+        what is carried, the least.
+    processing_us : int
+        What passes at a node between its first copy and its sending on; at a source nothing does.
+    """
+
+    bounds: np.ndarray
+    facts: KnowsRing
+    kernel: Kernel
+    lan_us: int
+    rule: Rule = all_but_sender
+    carried: tuple[str, ...] = ()
+    clock: str = TIME
+    processing_us: int = 0
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Take the copies that have come, find the first ones, send on or take back."""
+        if START in inbox:
+            started = inbox[START]
+            key = distinct(self._key(started["group"], started[AT]))
+            first = self._label(key, at_us=0, hops=0)
+            tables[ARRIVALS] = self._write(first)
+            return self._send(tables, key, None, first)
+        if _COPY not in inbox:
+            return {}
+        come = inbox[_COPY]
+        touched = distinct(self._key(come["group"], come[AT]))
+        # 1. the copies that nodes know of now
+        mine, others = self._take(tables, touched, come)
+        # 2. the first of each node; a source has the message
+        arrivals = self._arrivals(tables)
+        sources = arrivals["key"][arrivals["hops"] == 0]
+        first = self._first(mine, sources)
+        tables[ARRIVED_COPIES] = concatenate([*others, mine])
+        # 3. whose first copy is another one than before
+        key = touched[find_sorted(sources, touched) < 0]
+        old, new = self._named(arrivals, key), self._named(first, key)
+        changed = np.any([old[name] != new[name] for name in self._columns], axis=0)
+        key, old, new = key[changed], take(old, changed), take(new, changed)
+        rest = take(arrivals, find_sorted(key, arrivals["key"]) < 0)
+        tables[ARRIVALS] = self._write(concatenate([rest, take(new, new["hops"] >= 0)]))
+        return self._send(tables, key, old, new)
+
+    # --- labels: what is known of the first copies of some nodes, by key
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return ("at_us", "hops", "sender", *self.carried)
+
+    def _key(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+        return group * len(self.facts.ring) + node
+
+    def _label(self, key: np.ndarray, **values: int) -> dict[str, np.ndarray]:
+        """Return labels of some nodes, -1 where nothing else is given."""
+        return {"key": key} | {
+            name: np.full(len(key), values.get(name, NONE), dtype=np.int64)
+            for name in self._columns
+        }
+
+    def _arrivals(self, tables: Tables) -> dict[str, np.ndarray]:
+        """Return the labels of the nodes that have a first copy, in the order of their keys."""
+        if ARRIVALS not in tables:
+            return self._label(whole_numbers())
+        found = tables[ARRIVALS]
+        key = self._key(found["group"], found["node"])
+        return {"key": key, **{name: found[name] for name in self._columns}}
+
+    def _write(self, labels: Columns) -> dict[str, np.ndarray]:
+        """Return the table :data:`ARRIVALS` of labels in any order."""
+        labels = take(labels, np.argsort(labels["key"]))
+        group, node = np.divmod(labels["key"], len(self.facts.ring))
+        return {"group": group, "node": node, **{name: labels[name] for name in self._columns}}
+
+    def _named(self, labels: Columns, key: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the labels of some keys; ``hops`` is -1 where there is none."""
+        at = find_sorted(labels["key"], key)
+        found = self._label(key)
+        for name in self._columns:
+            found[name][at >= 0] = labels[name][at[at >= 0]]
+        return found
+
+    # --- copies
+
+    def _take(
+        self, tables: Tables, touched: np.ndarray, come: Columns
+    ) -> tuple[dict[str, np.ndarray], list[dict[str, np.ndarray]]]:
+        """Return the copies of the nodes that messages have come for, and those of the others."""
+        names = ("group", "node", *self._columns)
+        news = {**come, "node": come[AT], "rank": np.ones(len(come[AT]), dtype=np.int64)}
+        parts, others = [{name: news[name] for name in (*names, "sent", "rank")}], []
+        if ARRIVED_COPIES in tables:
+            known = tables[ARRIVED_COPIES]
+            mine = find_sorted(touched, self._key(known["group"], known["node"])) >= 0
+            others = [take(known, ~mine)]
+            there = take({name: known[name] for name in names}, mine)
+            there["sent"] = np.ones(int(mine.sum()), dtype=bool)
+            there["rank"] = np.zeros(int(mine.sum()), dtype=np.int64)
+            parts.append(there)
+        every = concatenate(parts)
+        edge = [self._key(every["group"], every["node"]), every["sender"]]
+        edge += [every[name] for name in self.carried]
+        order = np.lexsort((every["rank"], *edge[::-1]))
+        last = row_starts(*(one[order] for one in edge))[1:] - 1
+        newest = take(every, order[np.r_[last, len(order) - 1]])
+        return take({name: newest[name] for name in names}, newest["sent"]), others
+
+    def _first(self, copies: dict[str, np.ndarray], sources: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the label of each node that has copies; marks these among the copies."""
+        key = self._key(copies["group"], copies["node"])
+        ranks = ("at_us", "hops") if self.clock == TIME else ("hops",)
+        ranked = [copies[name] for name in (*ranks, "sender", *self.carried)]
+        order = np.lexsort((*ranked[::-1], key))
+        first = order[row_starts(key[order])]
+        first = first[find_sorted(sources, key[first]) < 0]
+        copies["first"] = np.zeros(len(key), dtype=bool)
+        copies["first"][first] = True
+        return {"key": key[first], **{name: copies[name][first] for name in self._columns}}
+
+    def first_copies(self, copies: Columns) -> dict[str, np.ndarray]:
+        """Return the first copy of each copy's receiver, of all copies that a bucket's nodes get.
+
+        Row by row, with the columns of :data:`ARRIVALS`.
+        """
+        known = take(copies, copies["first"])
+        labels = {name: known[name] for name in self._columns}
+        labels["key"] = self._key(known["group"], known["node"])
+        labels = take(labels, np.argsort(labels["key"]))
+        found = self._named(labels, self._key(copies["group"], copies["node"]))
+        at_source = found["hops"] < 0
+        found["hops"][at_source] = found["at_us"][at_source] = 0
+        return {"group": copies["group"], "node": copies["node"], **found}
+
+    # --- sending
+
+    def _send(
+        self, tables: Tables, key: np.ndarray, old: Columns | None, new: Columns
+    ) -> dict[str, Columns]:
+        """Return what nodes send whose first copy is another one than before."""
+        if EDGES not in tables:
+            return {}
+        edges = self._edges(tables)
+        of_edge = self._key(edges["group"], edges["node"])
+        begin, end = (np.searchsorted(of_edge, key, side) for side in ("left", "right"))
+        node, edge = expand(begin, end)
+        edges = take(edges, edge)
+        sends = self._forwards(take(new, node), edges)
+        takes_back = np.zeros(len(node), dtype=bool)
+        if old is not None:
+            sent = self._forwards(take(old, node), edges)
+            takes_back = sent & ~sends
+            alike = (old["at_us"] == new["at_us"]) & (old["hops"] == new["hops"])
+            sends &= ~(sent & alike[node])
+        goes = np.flatnonzero(sends | takes_back)
+        if not len(goes):
+            return {}
+        edges, label = take(edges, goes), take(new, node[goes])
+        router = self.facts.ring.router
+        delay_us = self.kernel.delays(router[edges["node"]], router[edges["peer"]])
+        waits = np.where(label["hops"] > 0, self.processing_us, 0)
+        copies = {
+            "group": edges["group"],
+            AT: edges["peer"],
+            "sender": edges["node"],
+            "at_us": label["at_us"] + waits + delay_us + 2 * self.lan_us,
+            "hops": label["hops"] + 1,
+            "sent": sends[goes],
+        }
+        return {_COPY: copies | {name: edges[name] for name in self.carried}}
+
+    def _edges(self, tables: Tables) -> Columns:
+        """Return the edges in the order of their nodes; they are sorted once."""
+        edges = tables[EDGES]
+        key = self._key(edges["group"], edges["node"])
+        if np.any(key[1:] < key[:-1]):
+            tables[EDGES] = take(edges, np.argsort(key, kind="stable"))
+        return tables[EDGES]
+
+    def _forwards(self, label: dict[str, np.ndarray], edges: Columns) -> np.ndarray:
+        """Return on which edges nodes forward that have a first copy."""
+        there = label["hops"] >= 0
+        first = {"group": edges["group"], "node": edges["node"], **label}
+        chosen = np.zeros(len(there), dtype=bool)
+        chosen[there] = self.rule(take(first, there), take(edges, there))
+        return chosen
+
+
+# --- as tables that the measures read
+
+
+def copy_rows(
+    program: Dissemination, copies: Columns, number: np.ndarray, keep: Keep | None = None
+) -> dict[str, np.ndarray | pa.Array]:
+    """Return the copies that nodes of a bucket get: `multicast.COPIES`.
+
+    Parameters
+    ----------
+    copies : Columns
+        The table :data:`ARRIVED_COPIES`.
+    number : ndarray of int64, shape (G,)
+        The numbers of the groups, by index.
+    keep : callable, optional
+        ``keep(first, copies)``: which of the copies are sent after all, because a node may tell
+        others not to send to it.  `first` is the first copy of the receiver (at a source as in
+        :data:`ARRIVALS`), and `copies` has ``sent_us``, too.  The first copies are sent in any
+        case.
+    """
+    ring, kernel = program.facts.ring, program.kernel
+    above, below = ring.router[copies["sender"]], ring.router[copies["node"]]
+    delay_us = kernel.delays(above, below) + 2 * program.lan_us
+    columns = {**copies, "sent_us": copies["at_us"] - delay_us}
+    if keep is not None:
+        sent = copies["first"] | keep(program.first_copies(columns), columns)
+        columns, above, below = take(columns, sent), above[sent], below[sent]
+    timed = program.clock == TIME
+    return {
+        "group": number[columns["group"]],
+        "sender": ring.node[columns["sender"]],
+        "receiver": ring.node[columns["node"]],
+        "sender_router": kernel.ids(above),
+        "receiver_router": kernel.ids(below),
+        "kind": pa.repeat(pa.scalar(PAYLOAD), len(above)),
+        "hop": columns["hops"].astype(np.int32),
+        "sent_us": columns["sent_us"] if timed else pa.nulls(len(above), pa.int64()),
+        "first": columns["first"],
+    }
+
+
+def delivery_rows(
+    program: Dissemination, arrivals: Columns, number: np.ndarray
+) -> dict[str, np.ndarray | pa.Array]:
+    """Return the deliveries to nodes of a bucket that are no sources: `multicast.DELIVERIES`.
+
+    Parameters
+    ----------
+    arrivals : Columns
+        The table :data:`ARRIVALS`.
+    number : ndarray of int64, shape (G,)
+        The numbers of the groups, by index.
+    """
+    heard = take(arrivals, arrivals["hops"] > 0)
+    return {
+        "group": number[heard["group"]],
+        "node": program.facts.ring.node[heard["node"]],
+        "hops": heard["hops"].astype(np.int32),
+        "delay_us": heard["at_us"],
+    }
+
+
+def read_copies(
+    tables: BucketTables, program: Dissemination, number: np.ndarray, keep: Keep | None = None
+) -> Batches:
+    """Return all copies as typed rows (:func:`copy_rows`); lazy."""
+    return _read(
+        tables, ARRIVED_COPIES, lambda some: copy_rows(program, some, number, keep), COPIES
+    )
+
+
+def read_deliveries(tables: BucketTables, program: Dissemination, number: np.ndarray) -> Batches:
+    """Return all deliveries as typed rows (:func:`delivery_rows`); lazy."""
+    return _read(tables, ARRIVALS, lambda some: delivery_rows(program, some, number), DELIVERIES)
+
+
+def _read(
+    tables: BucketTables,
+    name: str,
+    rows: Callable[[Columns], Mapping[str, np.ndarray | pa.Array]],
+    schema: str,
+) -> Batches:
+    def typed(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
+        made = rows(table)
+        arrays = {n: a if isinstance(a, pa.Array) else pa.array(a) for n, a in made.items()}
+        whole = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+        for start in range(0, len(whole), _ROWS_AT_ONCE):
+            yield whole.slice(start, _ROWS_AT_ONCE)
+
+    return read_typed(tables.rows(name), typed, schema)
+
+
+_ROWS_AT_ONCE = 2**17

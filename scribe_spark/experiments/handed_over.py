@@ -1,0 +1,81 @@
+"""The tables of a run with what its multicast systems hand over, all systems together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from scribe_spark.measures.delay import first_copies
+from scribe_spark.multicast import Multicast
+from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.schemas import DELIVERIES, MICROSECONDS, WRITTEN
+
+__all__ = ["deliveries", "other_tables", "tree_edges"]
+
+_EDGE = ("group", "parent", "child", "parent_router", "child_router")
+_DELIVERY = ("group", "node", "hops", "delay_us")
+_ENDS = ("group", "sender", "receiver", "sender_router", "receiver_router", "kind")
+
+
+def tree_edges(systems: Iterable[Multicast]) -> Batches:
+    """The table ``tree_edges``, of the systems that have trees."""
+    return Batches.union(
+        _table(s.system, s.tree_edges, _EDGE, "tree_edges", {"merged": s.merged})
+        for s in systems
+        if s.tree_edges is not None
+    )
+
+
+def deliveries(systems: Iterable[Multicast]) -> Batches:
+    """The table ``deliveries``: the first copy of each member but the source."""
+    return Batches.union(map(_deliveries, systems))
+
+
+def other_tables(systems: Iterable[Multicast]) -> Iterator[tuple[str, Batches]]:
+    """Yield ``copies``, ``system_state`` and ``control``, each where a system has such a table."""
+    for table, name, columns in (
+        ("copies", "copies", (*_ENDS, "hop", "sent_us", "first")),
+        ("system_state", "state", ("group", "node", "kind", "entries")),
+        ("control", "control", (*_ENDS, "messages")),
+    ):
+        made = [(system.system, system.handed_over(name)) for system in systems]
+        rows = [_table(system, of, columns, table) for system, of in made if of is not None]
+        if rows:
+            yield table, Batches.union(rows)
+
+
+def _table(
+    system: str,
+    table: Table,
+    columns: Iterable[str],
+    name: str,
+    constant: dict[str, Any] | None = None,
+) -> Batches:
+    """Return a table of one system with the columns that it is written with."""
+    wanted, told = list(columns), {"system": system, **(constant or {})}
+
+    def rows(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        same = {name: pa.repeat(pa.scalar(value), len(batch)) for name, value in told.items()}
+        named = {name: batch.column(name) for name in wanted}
+        if "sent_us" in named:
+            named["sent_ms"] = pc.divide(named["sent_us"].cast(pa.float64()), float(MICROSECONDS))
+        return same | named
+
+    return Batches.of(table, wanted).each(rows, WRITTEN[name])
+
+
+def _deliveries(system: Multicast) -> Batches:
+    name, copies = system.system, Batches.of(system.deliveries, _DELIVERY)
+    first = Batches.of(first_copies(copies.frame), _DELIVERY) if system.repeats else copies
+
+    def rows(batch: pa.RecordBatch) -> dict[str, Any]:
+        return {
+            "system": pa.repeat(pa.scalar(name), len(batch)),
+            **{column: batch.column(column) for column in _DELIVERY[:-1]},
+            "delay_ms": batch.column("delay_us").to_numpy() / MICROSECONDS,
+        }
+
+    return first.each(rows, DELIVERIES)

@@ -1,0 +1,276 @@
+"""What systems carry and keep beside one copy a member: duplicates, control messages, state.
+
+Trees are the special case: their edges are their copies, no node gets two, and a node keeps its
+children.  Other systems say in tables of their own what they send and keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scribe_spark.measures.distributions import values_of
+from scribe_spark.measures.histogram import Histogram
+from scribe_spark.measures.link_stress import packet_metrics
+from scribe_spark.measures.measure import (
+    Distribution,
+    Found,
+    Measure,
+    Metric,
+    RunTables,
+    forwards,
+    keeps_children,
+)
+from scribe_spark.measures.stress import EDGE_COLUMNS
+from scribe_spark.multicast import PAYLOAD
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.systems import MESH, System, find_system
+
+__all__ = ["CONTROL", "DUPLICATES", "STATE", "control_messages", "payload_copies"]
+
+#: The paper compares itself with other systems there.
+_SECTION = "V"
+
+_ENDS = ("sender", "receiver", "sender_router", "receiver_router")
+_EDGES = (
+    "system string, merged boolean, group bigint, parent bigint, child bigint, "
+    "parent_router bigint, child_router bigint"
+)
+
+
+def payload_copies(run: RunTables) -> Batches:
+    """Return every copy of a message that a node sends to a node: `stress.EDGE_COLUMNS`."""
+    edges = run.batches("tree_edges", EDGE_COLUMNS)
+    if "copies" not in run:
+        return edges
+    copies = run.batches("copies", ["system", "group", "kind", *_ENDS])
+    return Batches.union([edges, _as_edges(copies.among("kind", [PAYLOAD]))])
+
+
+def control_messages(run: RunTables) -> Batches | None:
+    """Return every control message that a system has handed over: as edges, with ``packets``.
+
+    Those sent while members join, and those of the publications themselves; None if there is none.
+    """
+    sent = []
+    if "control" in run:
+        messages = run.batches("control", ["system", "group", "messages", *_ENDS])
+        sent.append(_as_edges(messages, "messages"))
+    if "copies" in run:
+        copies = run.batches("copies", ["system", "group", "kind", *_ENDS])
+        sent.append(_as_edges(_without_payload(copies), 1))
+    return Batches.union(sent) if sent else None
+
+
+def _without_payload(copies: Batches) -> Batches:
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.filter(pc.not_equal(batch.column("kind"), PAYLOAD))
+
+    return copies.then(rows, copies.schema)
+
+
+def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
+    """Return copies as `stress.EDGE_COLUMNS`, a row for as many packets as a column says."""
+
+    def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        columns = {
+            "system": batch.column("system"),
+            "merged": pa.repeat(pa.scalar(False), len(batch)),
+            "group": batch.column("group").fill_null(0),
+            "parent": batch.column("sender"),
+            "child": batch.column("receiver"),
+            "parent_router": batch.column("sender_router"),
+            "child_router": batch.column("receiver_router"),
+        }
+        if isinstance(packets, str):
+            columns["packets"] = batch.column(packets)
+        elif packets is not None:
+            columns["packets"] = pa.array(np.full(len(batch), packets))
+        return columns
+
+    return copies.each(edges, _EDGES if packets is None else f"{_EDGES}, packets bigint")
+
+
+# --- duplicates
+
+
+def _collect_duplicates(run: RunTables) -> dict[str, dict[str, float]]:
+    """System -> ``copies`` of payload, and ``duplicates``, the copies that are no first ones."""
+    if "copies" not in run:
+        return {}
+    payload = run["copies"].where(F.col("kind") == PAYLOAD)
+    late = F.sum(F.when(F.col("first"), 0).otherwise(1)).alias("duplicates")
+    rows = payload.groupBy("system").agg(F.count(F.lit(1)).alias("copies"), late).collect()
+    return {row["system"]: {n: row[n] for n in ("copies", "duplicates")} for row in rows}
+
+
+def _repeats(system: System) -> bool:
+    return system.family == MESH
+
+
+def _duplicates(found: Found, system: str) -> float | None:
+    return found.collected.get("duplicates", {}).get(system, {}).get("duplicates")
+
+
+def _duplicates_per_delivery(found: Found, system: str) -> float | None:
+    sums = found.collected.get("duplicates", {}).get(system)
+    if sums is None:
+        return None
+    first = sums["copies"] - sums["duplicates"]
+    return sums["duplicates"] / first if first else None
+
+
+DUPLICATES = Measure(
+    "duplicates",
+    collect=_collect_duplicates,
+    early=True,
+    metrics=(
+        Metric(
+            "duplicates",
+            "copies",
+            _SECTION,
+            "Copies of a message that reach a node which has it already, over all groups.",
+            _duplicates,
+            _repeats,
+        ),
+        Metric(
+            "duplicates.mean",
+            "copies",
+            _SECTION,
+            "Duplicates / first copies.",
+            _duplicates_per_delivery,
+            _repeats,
+        ),
+    ),
+)
+
+
+# --- what nodes take and keep, node by node
+
+
+def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame | None:
+    """Return how many nodes have each sum of a table's values, those without a row too."""
+    if table not in run:
+        return None
+    rows: DataFrame = run[table]
+    sums = rows.groupBy("system", node).agg(F.sum(value).alias("value"))
+    grouped = sums.groupBy("system", "value").agg(F.count(F.lit(1)).alias("count"))
+    counted = grouped.toArrow().to_pandas()
+    there = counted.groupby("system")["count"].sum()
+    zeros = pd.DataFrame({"system": there.index, "value": 0, "count": run.nodes - there.to_numpy()})
+    every = pd.concat([counted, zeros[zeros["count"] > 0]])
+    every = every.groupby(["system", "value"], as_index=False)["count"].sum()
+    return every.astype({"value": float, "count": int})
+
+
+def _keeps_children_only(system: System) -> bool:
+    return system.family != MESH
+
+
+def _joins_by_edges(system: System) -> bool:
+    return system.joins_by_edges
+
+
+def _or_tree(
+    measure: str, tree_measure: str, is_read_off: Callable[[System], bool]
+) -> Callable[[Found, str], Histogram | None]:
+    """Return the histogram of a measure; of trees it may be read off another one of theirs."""
+
+    def histogram(found: Found, system: str) -> Histogram | None:
+        own, known = found.histograms.get((system, measure)), find_system(system)
+        if own is None and known is not None and is_read_off(known):
+            return found.histograms.get((system, tree_measure))
+        return own
+
+    return histogram
+
+
+def _mean_and_max(
+    measure: str,
+    unit: str,
+    what: str,
+    histogram: Callable[[Found, str], Histogram | None],
+    systems: Callable[[System], bool],
+) -> tuple[Metric, ...]:
+    def metric(name: str, words: str, number: Callable[[Histogram], float | None]) -> Metric:
+        def value(found: Found, system: str) -> float | None:
+            of = histogram(found, system)
+            return None if of is None else number(of)
+
+        return Metric(f"{measure}.{name}", unit, _SECTION, f"{words} {what}.", value, systems)
+
+    return (
+        metric("mean", "Mean", Histogram.mean),
+        metric("max", "Maximum", lambda of: of.max),
+    )
+
+
+STATE = Measure(
+    "state",
+    distributions=(
+        Distribution(
+            "state", _SECTION, lambda run: _by_node(run, "system_state", "node", "entries")
+        ),
+    ),
+    metrics=_mean_and_max(
+        "state",
+        "entries",
+        "entries that a node keeps for all groups, over all nodes (of trees: children)",
+        _or_tree("state", "children_entries", _keeps_children_only),
+        keeps_children,
+    ),
+)
+
+
+def _control_packets(run: RunTables) -> Batches | None:
+    return values_of(run, "control_stress", "packets") if "control_stress" in run else None
+
+
+_CONTROL_STRESS = _or_tree("control_stress", "link_stress", _joins_by_edges)
+
+
+def _sum_of_packets(found: Found, system: str) -> float | None:
+    packets = _CONTROL_STRESS(found, system)
+    return None if packets is None else packets.sum
+
+
+CONTROL = Measure(
+    "control",
+    distributions=(
+        Distribution(
+            "join_messages", _SECTION, lambda run: _by_node(run, "control", "receiver", "messages")
+        ),
+        Distribution("control_stress", _SECTION, _control_packets),
+    ),
+    metrics=(
+        *_mean_and_max(
+            "join_messages",
+            "messages",
+            "control messages that a node takes while members join, over all nodes",
+            _or_tree("join_messages", "children_entries", _joins_by_edges),
+            forwards,
+        ),
+        *packet_metrics(
+            "control_stress",
+            _SECTION,
+            "control packets on a directed link, while members join",
+            forwards,
+            _CONTROL_STRESS,
+        ),
+        Metric(
+            "control_packets",
+            "packets",
+            _SECTION,
+            "Packets of control messages on all links together, while members join.",
+            _sum_of_packets,
+            forwards,
+        ),
+    ),
+)
