@@ -96,6 +96,8 @@ class System:
     clock : str or callable
         By which clock copies arrive, `multicast.TIME` or `multicast.HOPS`; or
         ``clock(config)``, which says so.  It is written beside every number of the system.
+    control : bool
+        It hands over control messages.
     joins_by_edges : bool
         Each edge of its trees is one JOIN, which the child sends to the parent: messages while
         members join are read off the trees.
@@ -124,6 +126,7 @@ class System:
     trees: Callable[[VariantContext], Variant] | None = None
     section: str | None = None
     clock: str | Callable[[Any], str] = _TIME
+    control: bool = False
     joins_by_edges: bool = False
     routes_to_key: bool = False
     joins_after: str | None = None

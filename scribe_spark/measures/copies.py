@@ -24,7 +24,6 @@ from scribe_spark.measures.measure import (
     Measure,
     Metric,
     RunTables,
-    forwards,
     keeps_children,
 )
 from scribe_spark.measures.stress import EDGE_COLUMNS
@@ -178,6 +177,10 @@ def _joins_by_edges(system: System) -> bool:
     return system.joins_by_edges
 
 
+def _sends_control(system: System) -> bool:
+    return system.control or system.joins_by_edges
+
+
 def _or_tree(
     measure: str, tree_measure: str, is_read_off: Callable[[System], bool]
 ) -> Callable[[Found, str], Histogram | None]:
@@ -255,13 +258,13 @@ CONTROL = Measure(
             "messages",
             "control messages that a node takes while members join, over all nodes",
             _or_tree("join_messages", "children_entries", _joins_by_edges),
-            forwards,
+            _sends_control,
         ),
         *packet_metrics(
             "control_stress",
             _SECTION,
             "control packets on a directed link, while members join",
-            forwards,
+            _sends_control,
             _CONTROL_STRESS,
         ),
         Metric(
@@ -270,7 +273,7 @@ CONTROL = Measure(
             _SECTION,
             "Packets of control messages on all links together, while members join.",
             _sum_of_packets,
-            forwards,
+            _sends_control,
         ),
     ),
 )
