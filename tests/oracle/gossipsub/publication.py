@@ -135,11 +135,15 @@ class Publication:
             if arriving is None:
                 for copy in self.send_on(node, heartbeat):
                     put(copy)
-            elif node not in self.had:
+            elif not self.has(node):
                 self.take(arriving)
                 on = self.had[node].on
                 heapq.heappush(events, ((on, 0, 0, 0), len(events_seen), None, node))
                 events_seen.append(None)
+
+    def has(self, node: int) -> bool:
+        """Tell whether a node has had the publication."""
+        return node in self.had
 
     def take(self, copy: Copy) -> None:
         """Take a first copy, and send IDONTWANT at once (G11)."""
@@ -210,9 +214,14 @@ class Publication:
                 continue
             a = asked(self.topic, x, told[x], k)
             self.control.append((x, a, IWANT, k))
-            now = k * self.settings.heartbeat_us + self.delay(a, x) + self.delay(x, a)
-            answers.append((a, x, self.had[a].hops + 1, now if self.by_time else 0))
-        self.play([self.copy(*answer, k) for answer in answers], k)
+            hops, beginning = self.had[a].hops, k * self.settings.heartbeat_us
+            answers.append(self.answer(a, x, hops, beginning, k))
+        self.play(answers, k)
+
+    def answer(self, a: int, x: int, hops: int, beginning: int, heartbeat: int) -> Copy:
+        """Send the copy that x has asked a for, after an IHAVE and an IWANT have gone (G13)."""
+        now = beginning + self.delay(a, x) + self.delay(x, a) if self.by_time else 0
+        return self.copy(a, x, hops + 1, now, heartbeat)
 
 
 def gossip_peers(topic: Topic, a: int, k: int) -> list[int]:

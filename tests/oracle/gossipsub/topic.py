@@ -87,8 +87,12 @@ class Topic:
         return [
             y
             for y in self.peers(x)
-            if y in self.joined and y not in self.mesh_of(x) and not self.in_backoff(x, y, h)
+            if self.subscribes(y) and y not in self.mesh_of(x) and not self.in_backoff(x, y, h)
         ]
+
+    def subscribes(self, y: int) -> bool:
+        """Tell whether y has joined, as far as who is connected to it knows."""
+        return y in self.joined
 
     def join(self, nodes: Collection[int], h: int, graft: bool = True) -> None:
         """Let nodes JOIN together (G6), and deliver what they send (G8)."""

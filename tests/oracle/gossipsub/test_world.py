@@ -1,0 +1,161 @@
+"""GossipSub alive: cases worked by hand, and what holds of every world."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import keyed
+import pytest
+
+from .live_cases import random_live
+from .settings import Draw, Settings
+from .world import LiveTopic, PublicationResult, World, publications
+
+IDS = {node: node for node in range(10)}
+CALM = Settings(d=2, d_low=1, d_high=3, d_out=0, dials=3, d_lazy=9, detection=2, idontwant=False)
+
+
+def draw_of(seed: int) -> Draw:
+    """Draws as a run makes them."""
+    return lambda purpose, *numbers: keyed.bits(seed, purpose, *numbers) % 2**64
+
+
+def world(settings: Settings = CALM, draw: Draw | None = None) -> World:
+    """One topic, ten nodes alive, 10 us from each other; equal draws."""
+    topic = LiveTopic(1, settings, draw or (lambda *_: 0), IDS, lambda a, b: 10)
+    return World({1: topic}, set(IDS))
+
+
+def joins(*nodes: int, at: int = 0) -> list[tuple]:
+    """Events."""
+    return [(at, node, "join", 1) for node in nodes]
+
+
+def test_members_join_publish_and_quit() -> None:
+    """Three members dial each other: all are connected both ways, and in each other's mesh."""
+    run = world()
+    seen = run.step(0, [*joins(0, 1, 2), (0, 0, "publish", 1)])[1]
+    everybody = {(a, b) for a in range(3) for b in range(3) if a != b}
+    assert seen.connections == {(a, b, True) for a, b in everybody}
+    assert seen.mesh == everybody
+    assert {node: got[:2] for (_, node), got in seen.deliveries.items()} == {1: (1, 10), 2: (1, 10)}
+    assert seen.messages[0, 1, "payload"] == seen.messages[1, 0, "dial"] == 1
+    assert seen.duplicates == {(0, 1, 0): 2}  # 1 and 2 send it to each other
+    seen = run.step(1, [(1, 2, "quit", 1)])[1]
+    assert seen.connections == {(0, 1, True), (1, 0, True)}
+    assert seen.backoffs == {(a, b, 11) for a, b in ((2, 0), (2, 1), (0, 2), (1, 2))}
+    assert {kind for _, _, kind in seen.messages} == {"PRUNE", "unsubscribe"}
+    seen = run.step(2, joins(2, at=2))[1]
+    assert (2, 0, True) in seen.connections
+    assert seen.mesh == {(0, 1), (1, 0)}  # 2 is in back-off
+    seen = [run.step(now, [])[1] for now in range(3, 12)]
+    assert seen[7].mesh == {(0, 1), (1, 0)}
+    assert (2, 0) in seen[8].mesh  # round 11
+
+
+def test_one_that_leaves_says_so_and_one_that_fails_is_found_after_detection() -> None:
+    run = world()
+    run.step(0, joins(0, 1, 2, 3))
+    seen = run.step(1, [(1, 3, "leave"), (1, 2, "fail")])[1]
+    assert seen.members == {0, 1}
+    assert seen.connections == {(0, 1, True), (1, 0, True), (0, 2, True), (1, 2, True)}
+    assert seen.messages == {(3, n, "goodbye"): 1 for n in range(3)}
+    assert seen.lost == {(3, 2, "goodbye"): 1}
+    seen = run.step(2, [(2, 0, "publish", 1)])[1]
+    assert (0, 2) in seen.mesh
+    assert seen.lost == {(0, 2, "payload"): 1, (1, 2, "payload"): 1}
+    assert run.step(3, [])[1].connections == {(0, 1, True), (1, 0, True)}
+
+
+def test_one_that_is_back_before_its_detection_is_a_new_one() -> None:
+    run = world(replace(CALM, detection=9))
+    run.step(0, joins(0, 1))
+    run.step(1, [(1, 1, "fail")])
+    seen = run.step(2, [(2, 1, "recover")])[1]
+    assert (seen.connections, seen.mesh, seen.members) == (set(), set(), {0})
+
+
+def test_who_joins_later_gets_what_the_others_still_hold() -> None:
+    """A publication of round 0 is told of in rounds 1 to 3, outside of the mesh."""
+    for at, got in ((3, True), (4, False)):
+        run = world(replace(CALM, d=1, d_high=1, dials=9))
+        run.step(0, [*joins(0, 1, 2), (0, 0, "publish", 1)])
+        for now in range(1, at):
+            run.step(now, [])
+        seen = run.step(at, joins(5, at=at))[1]
+        assert (((0, 1, 0), 5) in seen.deliveries) == got
+        kinds = Counter(kind for _, _, kind in seen.messages)
+        assert kinds["IWANT"] == got
+        if got:
+            # 0 asks 20 us for IHAVE and IWANT; the answer takes 10, and is hop 1
+            assert seen.deliveries[(0, 1, 0), 5] == (1, 30, 0)
+
+
+def test_a_source_that_is_no_member_dials_some() -> None:
+    """Nodes 0 to 3 are members; the sample of equal draws is 0, then 2, then 3."""
+    run = world(replace(CALM, flood_publish=False, processing_ms=1))
+    run.step(0, joins(0, 1, 2, 3))
+    seen = run.step(1, [(1, 7, "publish", 1)])[1]
+    assert {y for x, y, kind in seen.messages if kind == "dial"} == {0, 2, 3}
+    assert {c.receiver for _, c in seen.copies if c.sender == 7} == {0, 2}
+    assert all(7 not in row for row in seen.connections)
+    results = publications(run.topics[1], run.seen[1])
+    assert results == [PublicationResult((1, 1, 7), 4, 4, 0, 0, results[0].duplicates)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_holds_of_every_world(seed: int) -> None:
+    case = random_live(seed)
+    run = case.begin(draw_of(seed))
+    for now in range(case.rounds):
+        live = run.live
+        for seen in run.step(now, case.events).values():
+            assert seen.members <= live
+            assert all(x in live for x, _ in seen.mesh)
+            assert all(x in seen.members and x != y for x, y, _ in seen.connections)
+            among = {(x, y) for x, y in seen.mesh if y in live}
+            assert among == {(y, x) for x, y in among}
+            linked = {(x, y) for x, y, _ in seen.connections}
+            assert seen.mesh <= linked
+            alive = {(x, y) for x, y in linked if y in live}
+            assert alive == {(y, x) for x, y in alive}
+            assert all(y in seen.members for _, y in alive)
+            if case.settings.detection == 0:
+                assert linked == alive
+            assert seen.lost.total() <= seen.messages.total()
+            lossless = case.settings.loss == 0
+            assert not lossless or all(y not in live for _, y, _ in seen.lost)
+            assert all(node in live for _, node in seen.deliveries)
+    for number, topic in run.topics.items():
+        for one in publications(topic, run.seen[number]):
+            assert one.expected == one.in_time + one.late + one.lost
+        firsts = Counter(
+            (name, node) for seen in run.seen[number] for name, node in seen.deliveries
+        )
+        died = {node for _, node, kind, *_ in case.events if kind in ("fail", "leave")}
+        assert all(count == 1 or node in died for (_, node), count in firsts.items())
+
+
+def test_the_worlds_have_what_can_happen() -> None:
+    seen: Counter[object] = Counter()
+    for seed in range(40):
+        case = random_live(seed)
+        run = case.begin(draw_of(seed))
+        for now in range(case.rounds):
+            for one in run.step(now, case.events).values():
+                kinds = Counter(kind for _, _, kind in one.messages)
+                seen.update(kinds)
+                seen.update(f"lost {kind}" for _, _, kind in one.lost)
+                seen["late"] += sum(name[0] < now for name, _ in one.deliveries)
+                seen["stranger"] += sum(name[2] not in one.members for name in one.published)
+                seen["back-off"] += bool(one.backoffs)
+        for number, topic in run.topics.items():
+            for result in publications(topic, run.seen[number]):
+                seen["lost"] += result.lost > 0
+                seen["in time"] += result.lost == 0
+    to_the_dead = {"GRAFT", "PRUNE", "goodbye", "unsubscribe", "IHAVE", "IDONTWANT", "payload"}
+    assert all(seen[kind] > 20 for kind in to_the_dead | {"dial", "IWANT"})
+    assert all(seen[f"lost {kind}"] > 2 for kind in to_the_dead)
+    assert seen["lost dial"] == seen["lost IWANT"] == 0
+    assert all(seen[one] > 20 for one in ("late", "stranger", "back-off", "lost", "in time"))

@@ -1,0 +1,355 @@
+"""GossipSub alive: a heartbeat a round, under events (rules G16 to G22)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .discovery import dialled_in_topic, sample
+from .publication import IDONTWANT, IHAVE, IWANT, PAYLOAD, Copy, Publication, asked, gossip_peers
+from .settings import Draw, Settings
+from .topic import Messages, Topic
+
+#: (round, node, kind), and the group for join, quit and publish.
+Event = tuple
+#: (round, group, source).
+Name = tuple[int, int, int]
+
+GOING = ("fail", "leave")
+COMING = ("arrive", "recover")
+
+
+@dataclass(frozen=True)
+class Held:
+    """That a node has a publication: since which round, and after how many hops."""
+
+    round: int
+    hops: int
+
+
+@dataclass
+class Snapshot:
+    """A topic after a round, and what happened in it.
+
+    Attributes
+    ----------
+    connections : set of (x, y, outbound at x)
+    mesh : set of (x, y)
+    backoffs : set of (x, y, until) that hold in the next round
+    deliveries : dict of (publication, node) to (hops, delay, first_from)
+        First copies; by hops the delay is the round of the dissemination.
+    copies : list of (publication, Copy)
+    duplicates : Counter of publication
+        Payloads taken by a live node that has had the publication.
+    messages, lost : Counter of (sender, receiver, kind)
+        `lost` are those of `messages` that met a dead node, or were lost by a draw.
+    """
+
+    round: int
+    members: set[int]
+    published: list[Name]
+    connections: set[tuple[int, int, bool]]
+    mesh: set[tuple[int, int]]
+    backoffs: set[tuple[int, int, int]]
+    deliveries: dict[tuple[Name, int], tuple[int, int, int]]
+    copies: list[tuple[Name, Copy]]
+    duplicates: Counter[Name]
+    messages: Messages
+    lost: Messages
+
+
+class RoundPublication(Publication):
+    """What a publication does in one round; `earlier` are those that have it from before."""
+
+    def __init__(
+        self,
+        topic: LiveTopic,
+        name: Name,
+        earlier: Collection[int],
+        delay: Callable[[int, int], int],
+    ) -> None:
+        super().__init__(topic, name[2], delay, self.world_loss)
+        self.name, self.earlier = name, set(earlier)
+
+    def world_loss(self, number: int, sender: int, receiver: int) -> int:
+        """Return the draw of G21."""
+        published, topic, source = self.name
+        return self.draw("gossipsub loss", number, topic, sender, receiver, published, source)
+
+    def has(self, node: int) -> bool:
+        """Tell whether a node has had the publication, in this round or before.
+
+        (Who has had it before holds nothing back in this round: `held_back` reads `had` alone.)
+        """
+        return node in self.earlier or super().has(node)
+
+
+class LiveTopic(Topic):
+    """A topic in a world.
+
+    Attributes
+    ----------
+    held : dict of publication to dict of node to Held
+        Until the node's death.
+    died : dict of node to round
+        Of silent deaths that some connection may still be to.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        settings: Settings,
+        draw: Draw,
+        idents: Mapping[int, int],
+        delay: Callable[[int, int], int],
+    ) -> None:
+        super().__init__(number, settings, draw, idents)
+        self.delay = delay
+        self.held: dict[Name, dict[int, Held]] = {}
+        self.died: dict[int, int] = {}
+
+    def subscribes(self, y: int) -> bool:
+        """Whoever is connected in the topic subscribes, as far as the other end knows (G16)."""
+        return True
+
+    # --- A round --------------------------------------------------------------------------------
+
+    def step(self, now: int, events: Iterable[Event], live: Collection[int]) -> Snapshot:
+        """Play a round; `live` are the nodes that live after Pastry's events."""
+        events = list(events)
+        self.messages, self.lost = Counter(), Counter()
+        self.dead = set(self.idents) - set(live)
+        of_topic = [(node, kind) for _, node, kind, *group in events if group == [self.number]]
+        quitting = sorted(node for node, kind in of_topic if kind == "quit")
+        joining = sorted(node for node, kind in of_topic if kind == "join")
+        publishing = sorted(node for node, kind in of_topic if kind == "publish")
+
+        self.go(now, events, quitting)  # (1)
+        self.forget_the_dead(now, {node for _, node, kind, *_ in events if kind in COMING})  # (2)
+        self.discover(now, joining)  # (3)
+        self.join(joining, now)  # (4)
+        self.heartbeat(now)  # (5)
+        spreads = self.gossip(now)  # (6)
+        spreads += [self.published(now, source) for source in publishing]  # (7)
+        return self.look(now, spreads)
+
+    def go(self, now: int, events: list[Event], quitting: list[int]) -> None:
+        """Goodbyes of those that leave, PRUNE and unsubscribe of those that quit (G17).
+
+        All of them send at once, on the state before: who leaves and who quits send to each other,
+        and the messages to the node that has left are lost.
+        """
+        going = {node: kind for _, node, kind, *_ in events if kind in GOING}
+        goodbyes = [
+            (x, y) for x, kind in sorted(going.items()) if kind == "leave" for y in self.peers(x)
+        ]
+        prunes = [(x, y) for x in quitting for y in sorted(self.mesh_of(x))]
+        unsubscribes = [(x, y) for x in quitting for y in sorted(self.peers(x))]
+        for x in going:  # death ends everything a node knew (S3)
+            for state in (self.connected, self.mesh, self.backoff):
+                state.pop(x, None)
+            for held in self.held.values():
+                held.pop(x, None)
+            self.joined.discard(x)
+            if going[x] == "fail":
+                self.died[x] = now
+        for x, y in goodbyes:
+            if self.send(x, y, "goodbye"):
+                self.disconnect(y, x)
+        until = now + self.settings.unsubscribe_backoff
+        for x, y in prunes:
+            self.back_off(x, y, until)
+            self.prune(x, y, until)
+        for x, y in unsubscribes:
+            if self.send(x, y, "unsubscribe"):
+                self.disconnect(y, x)
+            self.disconnect(x, y)
+        for x in quitting:
+            self.mesh.pop(x, None)
+            self.joined.discard(x)
+
+    def disconnect(self, x: int, y: int) -> None:
+        """Let x forget its connection to y, and the mesh link with it; back-off stays."""
+        self.connected.get(x, {}).pop(y, None)
+        self.mesh_of(x).discard(y)
+
+    def forget_the_dead(self, now: int, back: set[int]) -> None:
+        """Drop connections to those that died silently: after `detection`, or when they return."""
+        known = {y for y, at in self.died.items() if now >= at + self.settings.detection}
+        for y in (known | back) & self.died.keys():
+            for x in list(self.connected):
+                self.disconnect(x, y)
+            del self.died[y]
+
+    def discover(self, now: int, joining: list[int]) -> None:
+        """Let those that have too few connections dial (G19)."""
+        live = self.joined | set(joining)
+        enough = min(self.settings.dials, len(live) - 1)
+        dialled = [
+            (x, y)
+            for x in sorted(live)
+            if len(self.peers(x)) < enough
+            for y in dialled_in_topic(
+                self.number, x, live, self.settings.dials, now, self.draw, self.idents
+            )
+            if y not in self.peers(x)
+        ]
+        for x, y in dialled:
+            self.send(x, y, "dial")
+            self.connect(x, y)
+
+    # --- Publications ---------------------------------------------------------------------------
+
+    def gossip(self, now: int) -> list[RoundPublication]:
+        """IHAVEs with all that is held, IWANTs, answers, and what follows of them (G20)."""
+        holders = {
+            name: {
+                a: one
+                for a, one in held.items()
+                if a in self.joined and 0 < now - one.round <= self.settings.mcache_gossip
+            }
+            for name, held in self.held.items()
+        }
+        told: dict[int, list[int]] = {}
+        for a in sorted({a for held in holders.values() for a in held}):
+            for y in gossip_peers(self, a, now):
+                if self.send(a, y, IHAVE):
+                    told.setdefault(y, []).append(a)
+        wanted = [
+            (name, x, asked(self, x, [a for a in senders if a in holders[name]], now))
+            for name in sorted(holders)
+            for x, senders in sorted(told.items())
+            if x not in self.held[name] and any(a in holders[name] for a in senders)
+        ]
+        for x, a in sorted({(x, a) for _, x, a in wanted}):
+            self.send(x, a, IWANT)
+        spreads = []
+        for name in sorted({name for name, _, _ in wanted}):
+            one = RoundPublication(self, name, self.held[name], self.delay)
+            answers = [
+                one.answer(a, x, holders[name][a].hops, 0, now) for of, x, a in wanted if of == name
+            ]
+            one.play(answers, now)
+            spreads.append(one)
+        return spreads
+
+    def published(self, now: int, source: int) -> RoundPublication:
+        """Publish; a source that is no subscriber dials some first (G21)."""
+        one = RoundPublication(self, (now, self.number, source), (), self.delay)
+        to = None if source in self.joined else self.fanout(now, source)
+        one.publish(now, to)
+        return one
+
+    def fanout(self, now: int, source: int) -> list[int]:
+        """Return to whom a source that is no subscriber sends."""
+        dialled = sample(
+            self.joined,
+            self.settings.dials,
+            lambda i: self.draw("gossipsub fanout", now, self.number, source, i),
+            self.idents,
+        )
+        for y in dialled:
+            self.send(source, y, "dial")
+        if self.settings.flood_publish:
+            return dialled
+        return self.chosen("fanout peers", now, source, self.settings.d, dialled)
+
+    # --- What is compared -----------------------------------------------------------------------
+
+    def look(self, now: int, spreads: list[RoundPublication]) -> Snapshot:
+        """Take down the round, and who has got what in it."""
+        deliveries, copies, duplicates = {}, [], Counter()
+        for one in spreads:
+            held = self.held.setdefault(one.name, {})
+            for node, had in one.had.items():
+                held[node] = Held(now, had.hops)
+                if had.sender is not None:
+                    deliveries[one.name, node] = (had.hops, had.at, had.sender)
+            for copy in one.copies:
+                copies.append((one.name, copy))
+                self.messages[copy.sender, copy.receiver, PAYLOAD] += 1
+                self.lost[copy.sender, copy.receiver, PAYLOAD] += copy.lost
+            taken = sum(not copy.lost for copy in one.copies)
+            firsts = sum(had.sender is not None for had in one.had.values())
+            duplicates[one.name] += taken - firsts
+            for x, y, kind, _ in one.control:
+                assert kind == IDONTWANT
+                self.send(x, y, kind)
+        return Snapshot(
+            now,
+            set(self.joined),
+            [one.name for one in spreads if one.name[0] == now],
+            self.connections(),
+            self.mesh_links(),
+            self.backoffs(now + 1),
+            deliveries,
+            copies,
+            +duplicates,
+            +self.messages,
+            +self.lost,
+        )
+
+
+@dataclass
+class World:
+    """All topics, and who is alive; `seen` has the snapshots of each topic, round by round."""
+
+    topics: dict[int, LiveTopic]
+    live: set[int]
+    seen: dict[int, list[Snapshot]] = field(default_factory=dict)
+
+    def step(self, now: int, events: Iterable[Event]) -> dict[int, Snapshot]:
+        """Play a round of all topics."""
+        events = [event for event in events if event[0] == now]
+        for _, node, kind, *_ in events:
+            if kind in GOING:
+                self.live.discard(node)
+            elif kind in COMING:
+                self.live.add(node)
+        found = {
+            number: topic.step(now, events, self.live) for number, topic in self.topics.items()
+        }
+        for number, snapshot in found.items():
+            self.seen.setdefault(number, []).append(snapshot)
+        return found
+
+
+@dataclass(frozen=True)
+class PublicationResult:
+    """What became of a publication; in time + late + lost = expected (S20)."""
+
+    publication: Name
+    expected: int
+    in_time: int
+    late: int
+    lost: int
+    duplicates: int
+
+
+def publications(topic: LiveTopic, seen: list[Snapshot]) -> list[PublicationResult]:
+    """Return what became of each publication of a topic after the rounds that were played.
+
+    The source has its own at once, if it is a member. Duplicates count up to the deadline.
+    """
+    last = seen[-1].round
+    results = []
+    for name in sorted(name for snapshot in seen for name in snapshot.published):
+        first, _, source = name
+        until = min(first + topic.settings.deadline, last)
+        rounds = [snapshot for snapshot in seen if first <= snapshot.round <= until]
+        expected = set.intersection(*(snapshot.members for snapshot in rounds))
+        when = {node: s.round for s in rounds for of, node in s.deliveries if of == name}
+        when[source] = first
+        got = [when[node] for node in expected if node in when]
+        results.append(
+            PublicationResult(
+                name,
+                len(expected),
+                got.count(first),
+                len(got) - got.count(first),
+                len(expected) - len(got),
+                sum(snapshot.duplicates[name] for snapshot in rounds),
+            )
+        )
+    return results
