@@ -22,16 +22,18 @@ from typing import TYPE_CHECKING, Any
 
 from scribe_spark.config.trees import PLAIN
 from scribe_spark.core.registry import Registry
-from scribe_spark.errors import check_names
+from scribe_spark.errors import InputError, check_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from scribe_spark.living import LiveSystem
     from scribe_spark.multicast import Multicast
     from scribe_spark.scribe import Variant, VariantContext
 
 __all__ = [
     "IP",
+    "LIVES",
     "MESH",
     "TREE",
     "UNICAST",
@@ -41,6 +43,7 @@ __all__ = [
     "check_systems",
     "find_system",
     "is_built_in",
+    "living_systems",
     "register_system",
     "system_of_variant",
     "systems_of_run",
@@ -56,6 +59,9 @@ MESH = "mesh"
 UNICAST = "unicast"
 #: Routers duplicate packets; end nodes keep no children.
 IP = "ip"
+
+#: The system that lives in every world that has groups.
+LIVES = "scribe"
 
 _FAMILIES = (TREE, MESH, UNICAST, IP)
 
@@ -108,6 +114,11 @@ class System:
         The system whose JOINs all come first: this one starts from its trees and sends more.
     limited : bool
         Nodes have a limit of children, which some may exceed.
+    world : callable or None
+        ``world(config)``: the `living.LiveSystem` that lives in a world of that config.  None: it
+        lives in none.
+    world_measures : mapping of str to str
+        What it measures in each round of a world -> its unit; messages by kind are counted for it.
     failure_costs : callable or None
         ``failure_costs(run)``: what failures of its nodes cost, `multicast.FAILURES`; `run` has
         the tables and the config of the run.
@@ -131,6 +142,8 @@ class System:
     routes_to_key: bool = False
     joins_after: str | None = None
     limited: bool = False
+    world: Callable[[Any], LiveSystem] | None = None
+    world_measures: Mapping[str, str] = field(default_factory=dict)
     failure_costs: Callable[[Any], DataFrame] | None = None
     failures_beside: str | None = None
 
@@ -353,6 +366,29 @@ def check_systems(variants: Iterable[str], systems: Iterable[str] = ()) -> None:
     asked_for = [system.name for system in _SYSTEMS.values() if system.on_request]
     check_names(variants, [PLAIN, *variant_names, *asked_for], "variants")
     check_names(systems, [*_SYSTEMS, *variant_names], "systems")
+
+
+def living_systems(names: Iterable[str]) -> tuple[System, ...]:
+    """The systems that live in a world beside Scribe, in the order of :func:`all_systems`.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Those that are asked for; ``scribe`` may be among them.
+
+    Raises
+    ------
+    InputError
+        There is no such system, or it lives in no world.
+    """
+    asked = tuple(names)
+    check_names(asked, _SYSTEMS, "systems")
+    living = [LIVES, *(s.name for s in _SYSTEMS.values() if s.world is not None)]
+    for name in asked:
+        if name not in living:
+            remedy = f"lives in no world: it has no rounds; give some of {', '.join(living)}"
+            raise InputError("systems", name, remedy)
+    return tuple(s for s in _SYSTEMS.values() if s.name in asked and s.world is not None)
 
 
 def is_built_in(system: System) -> bool:

@@ -6,7 +6,14 @@ import pytest
 
 from scribe_spark import cli
 from scribe_spark.cli import commands, unused
-from scribe_spark.config import REFERENCE_TREE_FIELDS, RUN_FIELDS, WORLD_FIELDS, TopologyConfig
+from scribe_spark.config import (
+    REFERENCE_TREE_FIELDS,
+    RUN_FIELDS,
+    WORLD_FIELDS,
+    RunConfig,
+    TopologyConfig,
+    WorldConfig,
+)
 from scribe_spark.errors import InputError
 
 #: Fields that every run, or every world, uses whatever the others are.
@@ -24,7 +31,7 @@ OF_WORLDS = ALWAYS | {
     *("growth", "contact", "rows", "announce", "introduce", "maintenance"),
     # the config refuses these itself
     *("reference_tree", "reference_children", "reference_assignment", "access"),
-    *("measures", "variants"),
+    *("measures", "variants", "systems"),
 }
 #: The config refuses those of the network itself.
 OF_REFERENCE_TREES = ALWAYS | {"hosts", "children", "assignment", "scaling", "dht"}
@@ -33,8 +40,8 @@ OF_REFERENCE_TREES = ALWAYS | {"hosts", "children", "assignment", "scaling", "dh
 @pytest.mark.parametrize(
     ("fields", "uses", "always"),
     [
-        (RUN_FIELDS, (*unused._OF_RUNS, *unused._of_systems()), OF_RUNS),
-        (WORLD_FIELDS, unused._OF_WORLDS, OF_WORLDS),
+        (RUN_FIELDS, (*unused._OF_RUNS, *unused._of_systems(RunConfig)), OF_RUNS),
+        (WORLD_FIELDS, (*unused._OF_WORLDS, *unused._of_systems(WorldConfig)), OF_WORLDS),
         (REFERENCE_TREE_FIELDS, unused._OF_REFERENCE_TREES, OF_REFERENCE_TREES),
     ],
     ids=["run", "world", "reference-tree"],

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from scribe_spark.config import ReferenceTreeConfig, RunConfig, TopologyConfig, WorldConfig
+from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.core.paths import exists
 from scribe_spark.errors import InputError
-from scribe_spark.systems import all_systems, is_built_in, systems_of_run
+from scribe_spark.systems import all_systems, is_built_in, living_systems, systems_of_run
 
 __all__ = ["refuse_unused"]
 
@@ -53,8 +54,8 @@ def refuse_unused(flags: Mapping[str, Any], configs: Sequence[Config]) -> None:
     InputError
     """
     defaults = type(configs[0])().flat()
-    of_systems = _of_systems() if isinstance(configs[0], RunConfig) else ()
-    for use in (*_OF_NETWORKS, *_OF_KIND[type(configs[0])], *of_systems):
+    kind = type(configs[0])
+    for use in (*_OF_NETWORKS, *_OF_KIND[kind], *_of_systems(kind)):
         for name in use.fields:
             if name not in flags or all(c.flat()[name] == defaults[name] for c in configs):
                 continue
@@ -112,18 +113,24 @@ def _has_variant(name: str) -> Callable[[Any], bool]:
 
 
 def _has_section(section: str) -> Callable[[Any], bool]:
-    """Whether the config's section is that of a system of the run."""
-    return lambda config: any(
-        system.section == section
-        for system in systems_of_run(config.trees.variants, config.trees.systems)
-    )
+    """Whether the config's section is that of a system of the run, or of the world."""
+
+    def is_used(config: RunConfig | WorldConfig) -> bool:
+        if isinstance(config, WorldConfig):
+            systems = living_systems(config.trees.systems)
+        else:
+            systems = systems_of_run(config.trees.variants, config.trees.systems)
+        return any(system.section == section for system in systems)
+
+    return is_used
 
 
-def _of_systems() -> Iterator[_Use]:
-    """The sections of systems, which are used where a run has one of them."""
-    for section in sorted({s.section for s in all_systems() if s.section is not None}):
+def _of_systems(kind: type[Sectioned]) -> Iterator[_Use]:
+    """The sections of systems, which are used where a run or a world has one of them."""
+    sections = {system.section for system in all_systems()} & {*kind.sections}
+    for section in sorted(sections):
         names = [system.name for system in all_systems() if system.section == section]
-        fields = RunConfig.sections[section].flat_names().values()
+        fields = kind.sections[section].flat_names().values()
         remedy = f"is of {' and '.join(names)}; name it in --systems, too"
         yield _Use([*fields], _has_section(section), remedy)
 

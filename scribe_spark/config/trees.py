@@ -58,6 +58,18 @@ class LiveTreesConfig(Section):
         "one)",
     )
 
+    systems: Names = Field(
+        default=(),
+        description="The multicast systems that live in the world beside Scribe, which lives in "
+        "every one that has groups, separated by commas; all under the same events",
+    )
+
+    @field_validator("systems")
+    @classmethod
+    def _systems_in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Each system once, in alphabetical order."""
+        return tuple(sorted({*names}))
+
     @field_validator("variants")
     @classmethod
     def _in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -82,7 +94,8 @@ class TreesConfig(LiveTreesConfig):
         description="The multicast systems of the run, separated by commas: scribe, "
         "scribe_bottleneck, scribe_collapse, scribe_lazy, reference_tree, ip_multicast (always "
         "there: delays are compared with it), naive_unicast, or a registered one; by default "
-        "scribe, ip_multicast, naive_unicast, and those that variants adds",
+        "scribe, ip_multicast, naive_unicast, and those that variants adds.  Worlds: those that live "
+        "there beside Scribe",
     )
     reference_children: int = Field(
         default=2,
@@ -95,9 +108,3 @@ class TreesConfig(LiveTreesConfig):
         description="Reference tree: which keys a node has, those nearest to its nodeId (pastry) "
         "or those after its predecessor (chord)",
     )
-
-    @field_validator("systems")
-    @classmethod
-    def _systems_in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Each system once, in alphabetical order."""
-        return tuple(sorted({*names}))

@@ -8,7 +8,7 @@ on from the save before.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +26,7 @@ from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import (
     live_groups_of,
+    live_systems_of,
     live_tree_of,
     make_world,
     network_of,
@@ -38,6 +39,7 @@ from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.blocks import materialise
 from scribe_spark.runtime.settings import default_partitions, tuned
+from scribe_spark.systems import living_systems
 from scribe_spark.worlds import Played, World, world_events
 from scribe_spark.worlds.group_measures import (
     PUBLICATION_COUNTS,
@@ -177,7 +179,7 @@ class _WorldRun:
             return None
         read = self.folder.read_json(measures)
         self.measured = {int(number): values for number, values in read["measures"].items()}
-        self.publications = [pd.DataFrame(read["publications"])]
+        self.publications = [pd.DataFrame({"system": SCRIBE, **read["publications"]})]
         self.watched = [pd.DataFrame(read.get("watched_trees", {}))]
         return int(saved["number"])
 
@@ -196,6 +198,7 @@ class _WorldRun:
             number,
             live_tree_of(self.config),
             live_groups_of(self.simulation, self.config),
+            live_systems_of(self.simulation, self.config),
         )
 
     def _events(self) -> DataFrame:
@@ -207,7 +210,8 @@ class _WorldRun:
             until_save = SAVE_EVERY - (time.monotonic() - last_saved)
             played = world.play(self.config.world.rounds, until_save, self._tell)
             self.measured |= {number: each.measures for number, each in played.items()}
-            self.publications.append(world.publications)
+            self.publications.append(world.publications.assign(system=SCRIBE))
+            self.publications.append(world.publications_of_systems)
             self.watched.append(world.watched_trees)
             is_last = world.number == self.config.world.rounds
             if is_last or time.monotonic() - last_saved > SAVE_EVERY:
@@ -242,7 +246,8 @@ class _WorldRun:
         publications = self._publications()
         for number, found in publication_measures(publications).items():
             self.measured[number] |= found
-        rows = tidy(self.measured)
+        systems = living_systems(self.config.trees.systems)
+        rows = tidy(self.measured, [system.name for system in systems])
         self.lock.check()
         table = schemas.local_table(self.simulation.spark, rows, schemas.ROUNDS)
         record = self.folder.write_table("rounds", table)
@@ -257,17 +262,18 @@ class _WorldRun:
         return location
 
     def _publications(self) -> pd.DataFrame:
-        """``round, group, expected, ...``, of all publications that were due so far."""
-        some = [found for found in self.publications if len(found)]
+        """`schemas.PUBLICATIONS`, of all publications that were due so far."""
+        some = [found[schemas.PUBLICATIONS.names] for found in self.publications if len(found)]
         if not some:
-            return pd.DataFrame(columns=["round", "group", *PUBLICATION_COUNTS], dtype="int64")
-        return pd.concat(some, ignore_index=True).sort_values(["round", "group"])
+            return pd.DataFrame(columns=schemas.PUBLICATIONS.names).astype(
+                dict.fromkeys(("round", "group", *PUBLICATION_COUNTS), "int64")
+            )
+        return pd.concat(some, ignore_index=True).sort_values(["system", "round", "group"])
 
     def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
         """Write what became of publications, and who is in which tree."""
         spark, state = self.simulation.spark, saved_places(self.config.world.rounds)[0]
-        rows = publications.assign(system=SCRIBE)[schemas.PUBLICATIONS.names]
-        table = schemas.local_table(spark, rows, schemas.PUBLICATIONS)
+        table = schemas.local_table(spark, publications, schemas.PUBLICATIONS)
         trees = memberships(self.folder.read_table(state)).orderBy("group", "node")
         watched = schemas.local_table(spark, all_told(self.watched), schemas.WATCHED_TREES)
         return {
@@ -283,19 +289,26 @@ def saved_places(number: int) -> tuple[str, str]:
     return f"state_{place}", f"measures_{place}.json"
 
 
-def _system(measure: str) -> str:
-    """Return the system that a measure is of."""
-    if measure in MULTICAST_MEASURES:
-        return system_of(measure)
+def _system(measure: str, living: Collection[str]) -> str:
+    """Return the system that a measure is of; `living` are those beside Scribe."""
+    system = system_of(measure)
+    if measure in MULTICAST_MEASURES or system in living:
+        return system
     if is_of_groups(measure):
         return SCRIBE
     return SYSTEM if measure in LIVE_TREE_MEASURES else schemas.PASTRY
 
 
-def tidy(measured: Mapping[int, Mapping[str, float]]) -> pd.DataFrame:
-    """`schemas.ROUNDS` of the measures of rounds."""
+def tidy(measured: Mapping[int, Mapping[str, float]], living: Collection[str] = ()) -> pd.DataFrame:
+    """`schemas.ROUNDS` of the measures of rounds.
+
+    Parameters
+    ----------
+    living : collection of str
+        The systems that live beside Scribe.
+    """
     rows = [
-        (number, _system(name), name, value)
+        (number, _system(name, living), name, value)
         for number, measures in sorted(measured.items())
         for name, value in measures.items()
     ]

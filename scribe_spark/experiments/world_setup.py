@@ -29,6 +29,7 @@ from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe import check_capacities, read_capacities
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.upcalls import Application
+from scribe_spark.systems import living_systems
 from scribe_spark.topology import check_routable, load, needs_spark
 from scribe_spark.worlds import (
     LiveGroups,
@@ -42,6 +43,7 @@ from scribe_spark.worlds import (
 )
 from scribe_spark.worlds.access import RIGHTS
 from scribe_spark.worlds.link_stress import LinkStress
+from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.multicast_measures import MulticastMeasures
 from scribe_spark.worlds.watched_trees import watched_groups
 
@@ -49,6 +51,7 @@ __all__ = [
     "WORLD_OVERLAYS",
     "check_world_run",
     "live_groups_of",
+    "live_systems_of",
     "live_tree_of",
     "make_world",
     "network_of",
@@ -109,6 +112,7 @@ def make_world(
         config.overlay.kind,
         live_tree_of(config),
         groups,
+        live_systems_of(simulation, config),
     )
 
 
@@ -181,6 +185,27 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     )
 
 
+def live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems:
+    """The systems that live in a config's world beside Scribe.
+
+    Raises
+    ------
+    InputError
+        One that lives in no world; or there is no group.
+    """
+    systems, scribe = living_systems(config.trees.systems), config.scribe
+    if not systems:
+        return LiveSystems()
+    underlay = simulation.underlay
+    return LiveSystems(
+        {s.name: s.world(config) for s in systems if s.world is not None},
+        LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers)),
+        underlay.lan_us,
+        config.world.rounds,
+        scribe.deadline,
+    )
+
+
 def _remover_of(simulation: Simulation, config: WorldConfig) -> RemoverRules | None:
     """The rules of the bottleneck remover; None where nodes have no limits."""
     trees, limits = config.trees, None
@@ -214,6 +239,9 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     if not needs_spark(config.topology.kind):
         check_routable(load(network_of(config)), config.topology.tie)
     check_world(config)
+    if living_systems(config.trees.systems) and not config.scribe.has_groups:
+        remedy = "is of no group; give groups or members"
+        raise InputError("systems", ",".join(config.trees.systems), remedy)
     capacities = config.trees.capacities
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)

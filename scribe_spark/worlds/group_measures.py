@@ -7,6 +7,8 @@ docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -15,13 +17,14 @@ from scribe_spark.scribe.round import ScribeResult
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.scribe.sources import FATES
 from scribe_spark.scribe.state import CAUSES, ScribeState
-from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
+from scribe_spark.worlds.link_stress import KINDS, LINK_STRESS_MEASURES
 
 __all__ = [
     "GROUP_MEASURES",
     "PREFIX",
     "PUBLICATION_COUNTS",
     "SCRIBE",
+    "control_messages",
     "group_measures",
     "is_of_groups",
     "publication_measures",
@@ -43,12 +46,16 @@ _MOST_ROUNDS = 64
 #: What is refused.
 _REFUSED = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refresh", "no group")
 
+#: Scribe's messages that are no payload.
+_CONTROL = tuple(kind for kind in SCRIBE_KINDS if kind not in KINDS["payload"])
+
 #: Every measure of a round -> its unit; see :func:`group_measures`.
 GROUP_MEASURES: dict[str, str] = (
     LINK_STRESS_MEASURES
     | {
         f"{PREFIX}{name}": unit
         for name, unit in (
+            ("control", "messages per live node"),
             ("members", "members"),
             ("forwarders", "nodes in trees"),
             ("children", "entries of children tables"),
@@ -135,6 +142,12 @@ def group_measures(
     return {f"{PREFIX}{name}": float(value) for name, value in of.items()}
 
 
+def control_messages(measures: Mapping[str, float]) -> float:
+    """Return Scribe's control messages per live node, of the measures of a round."""
+    sent = sum(measures.get(f"messages.{kind}", 0.0) for kind in _CONTROL)
+    return sent / measures["nodes.live"]
+
+
 def _by_rounds(name: str, rounds: np.ndarray) -> dict[str, int]:
     """``NAME.N`` -> how many took N rounds."""
     found, counts = np.unique(rounds, return_counts=True)
@@ -142,15 +155,16 @@ def _by_rounds(name: str, rounds: np.ndarray) -> dict[str, int]:
 
 
 def publication_measures(publications: pd.DataFrame) -> dict[int, dict[str, float]]:
-    """Round -> measures of the publications that were sent in it.
+    """Round -> measures of the publications that were sent in it, system by system.
 
     Parameters
     ----------
     publications : DataFrame
-        ``round, group, expected, in_time, late, lost, duplicates``.
+        `schemas.PUBLICATIONS`.
     """
-    sums = publications.groupby("round")[list(PUBLICATION_COUNTS)].sum()
-    return {
-        int(number): {f"{PREFIX}publications.{name}": float(row[name]) for name in sums}
-        for number, row in sums.iterrows()
-    }
+    sums = publications.groupby(["system", "round"])[list(PUBLICATION_COUNTS)].sum()
+    found: dict[int, dict[str, float]] = {}
+    for (system, number), row in sums.iterrows():
+        of = {f"{system}.publications.{name}": float(row[name]) for name in sums}
+        found.setdefault(int(number), {}).update(of)
+    return found

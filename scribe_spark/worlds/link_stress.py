@@ -12,7 +12,7 @@ docs/rules.md, "Measures, by round"; JSAC 2002, Section IV.D.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,7 @@ __all__ = [
     "packets_between",
     "packets_on_every_link",
     "size_of",
+    "traffic_measures",
 ]
 
 _PAYLOAD = ("MULTICAST", "payload", "retransmission")
@@ -83,17 +84,35 @@ class LinkStress:
         ``mean_existing`` over all directed links, with the LAN links of all nodes that are alive or
         have died, and ``max``; each of ``link_stress.payload`` and ``link_stress.maintenance``.
         """
-        size = size_of(overlay, self.routers, self.core_links)
-        router = overlay.states.known.router
-        found: dict[str, float] = {}
-        for name, kinds in KINDS.items():
-            packets = packets_on_every_link(traffic, kinds, router, kernel)
-            total = sum(int(part.sum()) for part in packets)
-            if size.has_slot_for_each_link:
-                found[f"{name}.mean"] = total / size.paper_slots
-            found[f"{name}.mean_existing"] = total / size.existing_links
-            found[f"{name}.max"] = float(max(part.max(initial=0) for part in packets))
+        found = traffic_measures(self, KINDS, traffic, overlay, kernel)
         return {f"{_PREFIX}{name}": value for name, value in found.items()}
+
+
+def traffic_measures(
+    network: LinkStress,
+    kinds_of: Mapping[str, Iterable[str]],
+    traffic: Traffic,
+    overlay: OverlayState,
+    kernel: Kernel,
+) -> dict[str, float]:
+    """Return ``NAME.mean, NAME.mean_existing, NAME.max`` of the messages of some kinds.
+
+    Parameters
+    ----------
+    kinds_of : mapping of str to iterable of str
+        The kinds of messages that each name stands for.
+    """
+    size = size_of(overlay, network.routers, network.core_links)
+    router = overlay.states.known.router
+    found: dict[str, float] = {}
+    for name, kinds in kinds_of.items():
+        packets = packets_on_every_link(traffic, kinds, router, kernel)
+        total = sum(int(part.sum()) for part in packets)
+        if size.has_slot_for_each_link:
+            found[f"{name}.mean"] = total / size.paper_slots
+        found[f"{name}.mean_existing"] = total / size.existing_links
+        found[f"{name}.max"] = float(max(part.max(initial=0) for part in packets))
+    return found
 
 
 def size_of(overlay: OverlayState, routers: int, core_links: int) -> Size:

@@ -36,7 +36,7 @@ from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.multicast_measures import MulticastMeasures
 from scribe_spark.worlds.watched_trees import told_trees, tree_of
 
-__all__ = ["GroupRound", "LiveGroups", "PlayedGroups"]
+__all__ = ["GroupRound", "LiveGroups", "PlayedGroups", "split_events"]
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class LiveGroups:
         """
         known, groups, state = overlay.states.known, held.groups, held.state
         _refuse_unknown(number, events, known, groups)
-        of_nodes, of_groups = _split(events, known, groups)
+        of_nodes, of_groups = split_events(events, known, groups)
         measured = self.link_stress.is_measured(number)
         traffic = Traffic() if measured and traffic is None else traffic
         watched = np.searchsorted(groups.number, self.watched).tolist()
@@ -216,7 +216,7 @@ def _refuse_unknown(
             raise ImpossibleRound(number, f"there is no {what} {unknown[0]}")
 
 
-def _split(
+def split_events(
     events: Mapping[str, np.ndarray], known: Ring, groups: Groups
 ) -> tuple[Events, GroupEvents]:
     """Events of nodes, and those of groups."""

@@ -7,11 +7,12 @@ state in memory and the events of the round.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.engine.program import Tables
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.node_rows import from_rows, to_rows
 from scribe_spark.pastry.overlay_state import OverlayState
@@ -19,7 +20,9 @@ from scribe_spark.pastry.round import RoundResult, play_round
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.live_groups import LiveGroups, PlayedGroups
+from scribe_spark.worlds.group_measures import control_messages
+from scribe_spark.worlds.live_groups import LiveGroups, PlayedGroups, split_events
+from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures
 from scribe_spark.worlds.round_measures import round_measures
 from scribe_spark.worlds.state_table import NODES, read_state, state_table
@@ -35,10 +38,13 @@ class LiveWorld:
     ----------
     overlay : OverlayState
     groups : PlayedGroups, optional
+    systems : mapping of str to Tables
+        The state of each system that lives beside Scribe.
     """
 
     overlay: OverlayState
     groups: PlayedGroups | None
+    systems: Mapping[str, Tables] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,8 @@ class Protocols:
         The reference tree that is kept over the live nodes.
     groups : LiveGroups, optional
         The groups of the world.
+    systems : LiveSystems
+        Those that live beside Scribe; of a world with groups.
     """
 
     lookups: int
@@ -84,21 +92,23 @@ class Protocols:
     kernel: Kernel
     live_tree: LiveTree | None = None
     groups: LiveGroups | None = None
+    systems: LiveSystems = field(default_factory=LiveSystems)
 
     def unpack(self, tables: Mapping[str, pa.Table]) -> LiveWorld:
         """The world that :meth:`pack` made tables of."""
         overlay = unpack_overlay(tables[NODES], self.rules, self.kernel)
         if self.groups is None:
             return LiveWorld(overlay, None)
-        of_groups = {name: table for name, table in tables.items() if name != NODES}
-        return LiveWorld(overlay, self.groups.unpack(of_groups, overlay.states.known))
+        of_groups = {n: table for n, table in tables.items() if n != NODES and "/" not in n}
+        groups = self.groups.unpack(of_groups, overlay.states.known)
+        return LiveWorld(overlay, groups, self.systems.unpack(tables))
 
     def pack(self, world: LiveWorld) -> dict[str, pa.Table]:
         """Tables of all that has to be kept to go on with the next round."""
         tables = {NODES: state_table(to_rows(world.overlay), self.kernel)}
         if self.groups is not None and world.groups is not None:
             tables |= self.groups.pack(world.groups, world.overlay.states.known)
-        return tables
+        return tables | self.systems.pack(world.systems)
 
     def play(
         self,
@@ -138,7 +148,23 @@ class Protocols:
         if of_groups is None:
             return PlayedRound(result, measures, {})
         tables = {name: getattr(of_groups, name) for name in ("publications", "watched_trees")}
-        return PlayedRound(result, measures | of_groups.measures, tables, of_groups.multicasts)
+        measures |= of_groups.measures
+        if self.systems.systems:
+            of_systems, due = self._play_systems(world, number, events)
+            measures |= of_systems | {"scribe.control": control_messages(measures)}
+            tables["publications_of_systems"] = due
+        return PlayedRound(result, measures, tables, of_groups.multicasts)
+
+    def _play_systems(
+        self, world: LiveWorld, number: int, events: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, float], pa.Table]:
+        assert world.groups is not None
+        groups = world.groups.groups
+        of_nodes, of_groups = split_events(events, world.overlay.states.known, groups)
+        return self.systems.play(
+            *(world.systems, world.overlay, number, of_nodes, of_groups, groups),
+            *(self.rules, self.kernel),
+        )
 
 
 def unpack_overlay(nodes: pa.Table, rules: WorldRules, kernel: Kernel) -> OverlayState:

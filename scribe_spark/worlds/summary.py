@@ -6,8 +6,10 @@ import math
 
 import pandas as pd
 
+from scribe_spark.systems import all_systems
 from scribe_spark.worlds.group_measures import GROUP_MEASURES
 from scribe_spark.worlds.group_measures import PREFIX as GROUP_PREFIX
+from scribe_spark.worlds.live_systems import system_measures
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
@@ -27,8 +29,9 @@ def summary_units() -> dict[str, str]:
     return {
         f"{measure}{ending}": unit
         for measure, unit in (
-            ROUND_MEASURES | GROUP_MEASURES | MULTICAST_MEASURES | LIVE_TREE_MEASURES
-        ).items()
+            *(ROUND_MEASURES | GROUP_MEASURES | MULTICAST_MEASURES | LIVE_TREE_MEASURES).items(),
+            *(one for s in all_systems() if s.world for one in system_measures(s).items()),
+        )
         for ending in ("", *_ENDINGS)
     }
 

@@ -25,6 +25,7 @@ from scribe_spark.runtime.task_reports import Address, receive_reports
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds.group_tables import children, memberships
 from scribe_spark.worlds.live_groups import LiveGroups
+from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.live_tree import LiveTree
 from scribe_spark.worlds.live_world import Protocols
 from scribe_spark.worlds.operations import Operations
@@ -91,6 +92,8 @@ class World:
         The reference tree that is kept over the live nodes.
     groups : LiveGroups, optional
         The groups of the world.
+    systems : LiveSystems, optional
+        The systems that live beside Scribe.
 
     Attributes
     ----------
@@ -101,6 +104,8 @@ class World:
     publications : pandas.DataFrame
         ``round, group, expected, in_time, late, lost, duplicates``: of those publications whose
         deadline was one of the rounds last played together; of the last one, after :meth:`step`.
+    publications_of_systems : pandas.DataFrame
+        The same with a column ``system``, of the systems beside Scribe.
     watched_trees : pandas.DataFrame
         `schemas.WATCHED_TREES` of the same rounds.
     """
@@ -115,15 +120,17 @@ class World:
         number: int = 0,
         live_tree: LiveTree | None = None,
         groups: LiveGroups | None = None,
+        systems: LiveSystems | None = None,
     ) -> None:
         self.number, self._most = number, _FIRST_ROUNDS
-        self.publications = self.watched_trees = pd.DataFrame()
+        self.publications = self.watched_trees = self.publications_of_systems = pd.DataFrame()
         self.scribe = Operations()
         self._rows: DataFrame | None = None
         self._keeps_messages = False
         self._state, self._events = state, events
         self._underlay = underlay
-        self._protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups)
+        beside = systems or LiveSystems()
+        self._protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups, beside)
 
     @classmethod
     def start(
@@ -137,6 +144,7 @@ class World:
         overlay: str = "perfect",
         live_tree: LiveTree | None = None,
         groups: LiveGroups | None = None,
+        systems: LiveSystems | None = None,
     ) -> World:
         """The world before its first round.
 
@@ -148,13 +156,13 @@ class World:
             How many are alive at the start: the first numbers.
         overlay : str
             How tables are filled at the start: ``perfect`` or ``arrivals``.
-        live_tree, groups
+        live_tree, groups, systems
             As of the constructor.
         """
         begin = arrived_start if overlay == "arrivals" else perfect_tables
         with describe_jobs(nodes.sparkSession, "start of the world"):
             state, _ = materialise(begin(nodes, initial, rules, underlay.kernel))
-        return cls(state, events, underlay, rules, lookups, live_tree=live_tree, groups=groups)
+        return cls(state, events, underlay, rules, lookups, 0, live_tree, groups, systems)
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
         """Play a round; its measures by name.
@@ -245,8 +253,9 @@ class World:
         for row in by_what[MEASURE].to_pylist():
             done[row["round"]].measures[row["name"]] = row["value"]
         of_groups = _by_name(by_what[OF_GROUPS])
-        self.publications, self.watched_trees = (
-            of_groups.get(name, pd.DataFrame()) for name in ("publications", "watched_trees")
+        self.publications, self.watched_trees, self.publications_of_systems = (
+            of_groups.get(name, pd.DataFrame())
+            for name in ("publications", "watched_trees", "publications_of_systems")
         )
         self.number += len(done)
         return done

@@ -1,0 +1,174 @@
+"""The systems that live in a world beside Scribe: their state out of tables, rounds, and back.
+
+They are told the same events, and their messages and publications are counted in the same way.
+
+References
+----------
+docs/rules.md, "Measures, by round".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.program import Tables
+from scribe_spark.living import LiveSystem, LivingRound, Pairs
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.tally import Tally
+from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.scribe.events import GroupEvents
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.systems import System
+from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.worlds.link_stress import LinkStress, traffic_measures
+
+__all__ = ["LiveSystems", "system_measures"]
+
+#: Between the name of a system and that of one of its tables.
+_OF = "/"
+
+#: Of every system, by round -> its unit.
+_COMMON = {
+    "control": "messages per live node",
+    **{
+        f"link_stress.{of}.{name}": unit
+        for of in ("payload", "control")
+        for name, unit in (("mean", "per slot"), ("mean_existing", "per link"), ("max", "per link"))
+    },
+    **{
+        f"publications.{count}": "deliveries"
+        for count in ("expected", "in_time", "late", "lost", "duplicates")
+    },
+}
+
+
+def system_measures(system: System) -> dict[str, str]:
+    """Every measure of a system in the rounds of a world -> its unit, but messages by kind."""
+    return {
+        f"{system.name}.{name}": unit for name, unit in {**_COMMON, **system.world_measures}.items()
+    }
+
+
+@dataclass(frozen=True)
+class LiveSystems:
+    """The systems of a world, and how they are measured.
+
+    Attributes
+    ----------
+    systems : mapping of str to LiveSystem
+        By name.
+    link_stress : LinkStress
+        In which rounds it is measured.
+    lan_us : int
+    rounds : int
+        Of the world.
+    deadline : int
+        Rounds after which a publication that has not been delivered counts as lost.
+    """
+
+    systems: Mapping[str, LiveSystem] = field(default_factory=dict)
+    link_stress: LinkStress = field(default_factory=lambda: LinkStress(0, 0, 0))
+    lan_us: int = 0
+    rounds: int = 0
+    deadline: int = 0
+
+    def unpack(self, tables: Mapping[str, pa.Table]) -> dict[str, Tables]:
+        """The state of each system between two rounds, out of the tables of a packed world."""
+        kept: dict[str, dict[str, Columns]] = {name: {} for name in self.systems}
+        for called, table in tables.items():
+            system, of, name = called.partition(_OF)
+            if of:
+                columns = {n: table.column(n).to_numpy() for n in table.column_names}
+                kept[system][name] = columns
+        return {system: Tables.of(columns) for system, columns in kept.items()}
+
+    def pack(self, states: Mapping[str, Tables]) -> dict[str, pa.Table]:
+        """All that has to be kept of the systems."""
+        return {
+            f"{system}{_OF}{name}": pa.table(dict(columns))
+            for system, tables in states.items()
+            for name, columns in tables.items()
+        }
+
+    def play(
+        self,
+        states: Mapping[str, Tables],
+        overlay: OverlayState,
+        number: int,
+        events: Events,
+        group_events: GroupEvents,
+        groups: Groups,
+        rules: WorldRules,
+        kernel: Kernel,
+    ) -> tuple[dict[str, float], pa.Table]:
+        """Play a round of every system, after Pastry's; writes into `states`.
+
+        Returns
+        -------
+        measures : dict of str to float
+            Names begin with that of the system.
+        publications : pyarrow.Table
+            `schemas.PUBLICATIONS` of those that are due.
+        """
+        measures: dict[str, float] = {}
+        due: list[pa.Table] = []
+        joins = _allowed(groups, "join", group_events.join)
+        publishes = _allowed(groups, "multicast", group_events.publish)
+        for name, system in self.systems.items():
+            traffic = Traffic() if self.link_stress.is_measured(number) else None
+            tally = Tally((*system.payload, *system.control), traffic)
+            now = LivingRound(
+                number=number,
+                rounds=self.rounds,
+                ring=overlay.states.known,
+                overlay=overlay,
+                events=events,
+                key_hi=groups.keys.hi,
+                key_lo=groups.keys.lo,
+                join=joins,
+                quit=group_events.quit,
+                publish=publishes,
+                kernel=kernel,
+                lan_us=self.lan_us,
+                seed=rules.seed,
+                deadline=self.deadline,
+                tally=tally,
+            )
+            done = system.play(states[name], now)
+            sent = tally.by_kind()
+            control = sum(sent.get(kind, 0) for kind in system.control)
+            mine: dict[str, float] = {**done.measures, "control": control / len(overlay.live())}
+            mine |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
+            if traffic is not None:
+                of = {"payload": system.payload, "control": system.control}
+                found = traffic_measures(self.link_stress, of, traffic, overlay, kernel)
+                mine |= {f"link_stress.{measure}": value for measure, value in found.items()}
+            measures |= {f"{name}.{measure}": float(value) for measure, value in mine.items()}
+            due.append(_publications(name, done.publications.columns(), groups))
+        return measures, pa.concat_tables(due)
+
+
+def _allowed(groups: Groups, operation: str, pairs: Pairs) -> Pairs:
+    group, node = pairs
+    may = groups.allows(operation, group, node)
+    return group[may], node[may]
+
+
+def _publications(system: str, due: Columns, groups: Groups) -> pa.Table:
+    """Publications by round and group, summed over their sources: `schemas.PUBLICATIONS`."""
+    key, which = np.unique(due["round"] * len(groups) + due["group"], return_inverse=True)
+    published, group = np.divmod(key, len(groups)) if len(key) else (whole_numbers(),) * 2
+    counts = {
+        name: np.bincount(which, due[name], len(key)).astype(np.int64)
+        for name in ("expected", "in_time", "late", "lost", "duplicates")
+    }
+    names = pa.repeat(pa.scalar(system), len(key))
+    return pa.table({"round": published, "system": names, "group": groups.number[group], **counts})
