@@ -127,8 +127,8 @@ def _has_section(section: str) -> Callable[[Any], bool]:
 
 def _of_systems(kind: type[Sectioned]) -> Iterator[_Use]:
     """The sections of systems, which are used where a run or a world has one of them."""
-    sections = {system.section for system in all_systems()} & {*kind.sections}
-    for section in sorted(sections):
+    own = {system.section for system in all_systems()}
+    for section in (name for name in kind.sections if name in own):
         names = [system.name for system in all_systems() if system.section == section]
         fields = kind.sections[section].flat_names().values()
         remedy = f"is of {' and '.join(names)}; name it in --systems, too"

@@ -94,8 +94,8 @@ class TreesConfig(LiveTreesConfig):
         description="The multicast systems of the run, separated by commas: scribe, "
         "scribe_bottleneck, scribe_collapse, scribe_lazy, reference_tree, ip_multicast (always "
         "there: delays are compared with it), naive_unicast, or a registered one; by default "
-        "scribe, ip_multicast, naive_unicast, and those that variants adds.  Worlds: those that live "
-        "there beside Scribe",
+        "scribe, ip_multicast, naive_unicast, and those that variants adds.  "
+        "Worlds: those that live there beside Scribe",
     )
     reference_children: int = Field(
         default=2,
