@@ -21,17 +21,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, whole_numbers
-from scribe_spark.engine.buckets import read_typed
+from scribe_spark.engine.buckets import BucketRing, read_typed
 from scribe_spark.engine.exchange import row_starts
-from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.multicast import COPIES, DELIVERIES, PAYLOAD, TIME
+from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.runtime.blocks import union_tables
+from scribe_spark.underlay.protocol import Kernel, Underlay
 
 __all__ = [
     "ARRIVALS",
@@ -39,9 +42,11 @@ __all__ = [
     "EDGES",
     "START",
     "Dissemination",
+    "Spread",
     "all_but_sender",
     "copy_rows",
     "delivery_rows",
+    "disseminate",
     "read_copies",
     "read_deliveries",
 ]
@@ -70,7 +75,8 @@ class Dissemination:
     A bucket has the table :data:`EDGES`, in any order: ``group`` (the index of the group), ``node``
     (a position of the bucket), ``peer`` (any position), and other whole numbers by which the rule
     decides.  Two edges from a node to a peer differ in what their copies carry.  The first messages
-    are of kind :data:`START`, to the sources: ``at, group``.
+    are of kind :data:`START`, to the sources: ``at, group``; there may be the edges, too, of kind
+    :data:`EDGES`, to their nodes, where there is no such table yet.
 
     It leaves the tables :data:`ARRIVALS`, the first copy of each node (``group, node, at_us, hops,
     sender`` and what is carried; at a source the time and the hops are 0, the rest is -1), and
@@ -108,6 +114,9 @@ class Dissemination:
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Take the copies that have come, find the first ones, send on or take back."""
+        if EDGES in inbox:
+            given = dict(inbox[EDGES])
+            tables[EDGES] = {"node": given.pop(AT), **given}
         if START in inbox:
             started = inbox[START]
             key = distinct(self._key(started["group"], started[AT]))
@@ -277,7 +286,79 @@ class Dissemination:
         return chosen
 
 
-# --- as tables that the measures read
+# --- tables of edges, and what the measures read
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What :func:`disseminate` leaves.
+
+    Attributes
+    ----------
+    copies : Batches
+        `multicast.COPIES`.
+    deliveries : Batches
+        `multicast.DELIVERIES`.
+    tables : BucketTables
+        What both are read from.
+    """
+
+    copies: Batches
+    deliveries: Batches
+    tables: BucketTables
+
+    def release(self) -> None:
+        """Free the memory."""
+        self.tables.release()
+
+
+def disseminate(
+    ring: BucketRing,
+    underlay: Underlay,
+    edges: DataFrame,
+    sources: DataFrame,
+    rule: Rule = all_but_sender,
+    carried: tuple[str, ...] = (),
+    clock: str = TIME,
+    processing_us: int = 0,
+    progress: Progress | None = None,
+) -> Spread:
+    """The message of each group goes from its source over the edges of the group's overlay.
+
+    Parameters
+    ----------
+    ring : BucketRing
+        Of the nodes' overlay: where they are.
+    edges : DataFrame
+        ``group, node, peer`` and other columns (BIGINT): a node may send to a peer.
+    sources : DataFrame
+        ``group, source``.
+    rule, carried, clock, processing_us
+        As of :class:`Dissemination`; the rule sees positions of nodes and indices of groups.
+    """
+    number = np.sort(sources.select("group").distinct().toArrow().column("group").to_numpy())
+    others = [name for name in edges.columns if name not in ("group", "node", "peer")]
+
+    def edge(facts: Facts, batch: pa.RecordBatch) -> Columns:
+        columns = {name: batch.column(name).to_numpy() for name in others}
+        peer = facts.positions(batch.column("peer").to_numpy())
+        return {**source(facts, batch), "peer": peer, **columns}
+
+    def source(facts: Facts, batch: pa.RecordBatch) -> Columns:
+        return {"group": np.searchsorted(number, batch.column("group").to_numpy())}
+
+    first = [
+        ring.messages(edges, EDGES, "node", edge),
+        ring.messages(sources.select("group", "source"), START, "source", source),
+    ]
+    program = Dissemination(
+        *(ring.bounds, ring.facts, underlay.kernel, underlay.lan_us),
+        *(rule, carried, clock, processing_us),
+    )
+    tables = BucketTables(ring.layout, union_tables(first))
+    tables.play(program, "dissemination", progress)
+    copies = read_copies(tables, program, number)
+    return Spread(copies, read_deliveries(tables, program, number), tables)
 
 
 def copy_rows(

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from extending import run_examples
+from plain_spread import Edge, spread
 from worlds import whole
 
 from scribe_spark import experiments
@@ -38,7 +39,7 @@ def run(spark, tmp_path_factory) -> experiments.Run:
             nodes=NODES,
             groups=4,
             overlay="fingers",
-            variants="star",
+            variants="star,circle",
             write_routing_table=True,
             **NETWORK,
         )
@@ -48,6 +49,7 @@ def run(spark, tmp_path_factory) -> experiments.Run:
             yield done
     finally:
         unregister_system("chain")
+        unregister_system("circle")
         unregister_system("scribe_star")
         unregister_measure("slowest")
         unregister_overlay("fingers")
@@ -95,10 +97,79 @@ def test_it_is_drawn_beside_the_papers_systems(run):
     assert "Chain" in run.read_text("figures/figure-09-children-entries.svg")
 
 
+# --- a mesh
+
+
+@pytest.fixture(scope="module")
+def circles(run) -> dict[int, list[int]]:
+    """The members of each group and its source, in order."""
+    members, groups = (run.table(name).toPandas() for name in ("members", "groups"))
+    sitting = {int(group): {int(root)} for group, root in groups[["group", "root"]].to_numpy()}
+    for group, node in members.to_numpy().tolist():
+        sitting[group].add(node)
+    return {group: sorted(nodes) for group, nodes in sitting.items()}
+
+
+def test_the_mesh_is_flooded_as_event_by_event(run, circles):
+    nodes = run.table("nodes").toPandas()
+    router = nodes.set_index("node")["router"]
+    rank = dict(zip(nodes.sort_values(["id_hi"], key=lambda c: c.astype("uint64"))["node"],
+                    range(NODES), strict=True))  # fmt: skip
+    underlay, root = run.simulation.underlay, run.table("groups").toPandas().set_index("group")
+    kernel = underlay.kernel
+
+    def delay(a: int, b: int) -> int:
+        ends = (kernel.index(router.loc[[at_rank[end]]].to_numpy()) for end in (a, b))
+        return int(kernel.delays(*ends)[0]) + 2 * underlay.lan_us
+
+    at_rank = {place: node for node, place in rank.items()}
+    copies, heard = rows(run, "copies", "circle"), rows(run, "deliveries", "circle")
+    for group, seats in circles.items():
+        edges = {
+            Edge(rank[node], rank[seats[(seat + side) % len(seats)]], ())
+            for seat, node in enumerate(seats)
+            for side in (-2, -1, 1, 2)
+        }
+        edges = [edge for edge in edges if edge.node != edge.peer]
+        source = rank[root.loc[group, "root"]]
+        first, sent = spread([source], edges, lambda f, e: e.peer != f.sender, delay, "time", 0, 0)
+        mine = copies[copies["group"] == group]
+        found = zip(mine["sender"], mine["receiver"], mine["hop"], mine["sent_ms"], mine["first"],
+                    strict=True)  # fmt: skip
+        assert sorted(found) == sorted(
+            (at_rank[c.sender], at_rank[c.receiver], c.hops, c.sent_us / 1000, c.first)
+            for c in sent
+        )
+        got = heard[heard["group"] == group]
+        assert sorted(zip(got["node"], got["hops"], got["delay_ms"], strict=True)) == sorted(
+            (at_rank[node], f.hops, f.at_us / 1000) for node, f in first.items() if f.hops
+        )
+
+
+def test_what_the_mesh_keeps_and_repeats_is_measured(run, circles):
+    values = {row["name"]: row["value"] for row in run.metrics()}
+    state = rows(run, "system_state", "circle")
+    assert set(state["kind"]) == {"neighbours"}
+    kept = state.groupby("node")["entries"].sum()
+    assert values["circle.state.max"] == kept.max()
+    assert values["circle.state.mean"] == kept.sum() / NODES
+    assert kept.sum() == sum(len(s) * min(4, len(s) - 1) for s in circles.values())
+    copies = rows(run, "copies", "circle")
+    again = int((~copies["first"]).sum())
+    assert values["circle.duplicates"] == again > 0
+    assert values["circle.duplicates.mean"] == again / copies["first"].sum()
+    # node stress is of the copies that a node sends, link stress of those that links carry
+    assert values["circle.children_entries.mean"] == len(copies) / NODES
+    up = rows(run, "link_stress", "circle").query("kind == 'lan_up'").set_index("src")["packets"]
+    assert up.to_dict() == copies.groupby("sender").size().to_dict()
+    assert values["circle.rad.median"] >= 1
+    assert {row["clock"] for row in run.metrics() if row["name"].startswith("circle.")} == {"time"}
+
+
 def test_the_measure_is_among_the_metrics_and_in_the_report(run):
     rows = {row["name"]: row for row in run.metrics()}
     longest = run.table("deliveries").toPandas().groupby("system")["delay_ms"].max()
-    for system in ("scribe", "scribe_star", "ip_multicast", "naive_unicast", "chain"):
+    for system in ("scribe", "scribe_star", "ip_multicast", "naive_unicast", "chain", "circle"):
         row = rows[f"{system}.slowest_delivery"]
         assert row["value"] == longest[system]
         assert (row["unit"], row["figure"], row["paper"]) == ("ms", None, None)

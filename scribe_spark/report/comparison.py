@@ -72,6 +72,7 @@ class Row:
     verdict: str
     note: str
     fitted: bool
+    by_hops: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,7 @@ def _row(metric: Mapping[str, Any]) -> Row:
         verdict=check_verdict(metric),
         note=str(metric.get("note") or ""),
         fitted=metric.get("fitted") is True and paper is not None,
+        by_hops=metric.get("clock") == "hops",
     )
 
 

@@ -107,6 +107,7 @@ def render(
         trees_left_out="" if trees is None else trees.left_out,
         sections=compared_rows,
         fitted=any(row.fitted for section in compared_rows for row in section.rows),
+        any_by_hops=any(row.by_hops for section in compared_rows for row in section.rows),
         failures=failure_rows(metrics),
         failure_costs=COSTS,
         overlays=OVERLAYS,
