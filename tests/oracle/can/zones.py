@@ -112,10 +112,10 @@ def face(x: Zone, y: Zone, space: Space) -> tuple[int, int] | None:
     Direction 1 is the upper face, -1 the lower one. Where y is across both (each zone has half of
     the dimension) it counts as across the lower one.
     """
-    apart = [at for at in range(space.dimensions) if not overlap(x, y, at)]
-    if len(apart) != 1:
+    apart = (at for at in range(space.dimensions) if not overlap(x, y, at))
+    at = next(apart, None)
+    if at is None or next(apart, None) is not None:
         return None
-    (at,) = apart
     if (y.low[at] + y.side[at]) % space.places == x.low[at]:
         return at, -1
     if (x.low[at] + x.side[at]) % space.places == y.low[at]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import keyed
 import pytest
+from seeds import seeds
 
 from .cases import random_gossip
 from .discovery import dialled_by_all, sample
@@ -222,7 +223,7 @@ def test_what_was_lost_is_asked_for() -> None:
 # --- What holds of every topic ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds(range(200), 30))
 def test_meshes_are_symmetric_and_everybody_who_can_is_reached(seed: int) -> None:
     drawn = random_gossip(seed)
     settings, draw = drawn.settings, draw_of(seed)
@@ -257,7 +258,7 @@ def component(mesh: dict[int, set[int]], start: int) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_degrees_after_ten_quiet_heartbeats(seed: int) -> None:
     settings = Settings(d=4, d_low=3, d_high=6, d_out=1, dials=8, prune_backoff=3)
     members = range(30)
@@ -277,7 +278,7 @@ def test_without_processing_each_node_sends_to_its_mesh_but_one() -> None:
 
 def test_the_cases_have_what_can_happen() -> None:
     seen: Counter[object] = Counter()
-    for seed in range(150):
+    for seed in range(60):
         drawn = random_gossip(seed)
         draw = draw_of(seed)
         graph = drawn.graph(draw)
@@ -298,7 +299,7 @@ def test_the_cases_have_what_can_happen() -> None:
                 if had.sender is not None
             ) - sum(c.sender != drawn.sources[group] for c in played.publication.copies)
             seen["held back"] += held_back > 0
-    assert all(seen[one] > 10 for one in ("refused", "lazy twice", "lost", "backoff", "dead"))
-    assert all(seen[one] > 10 for one in ("missing", "graph", "held back"))
+    assert all(seen[one] > 5 for one in ("refused", "lazy twice", "lost", "backoff", "dead"))
+    assert all(seen[one] > 5 for one in ("missing", "graph", "held back"))
     assert seen["lazy", "time"] > 10
     assert seen["lazy", "hops"] > 10
