@@ -167,8 +167,6 @@ def _ident(case: random.Random, bits: int) -> int:
 def grow(case: Arrivals, buckets: int = 1) -> Iterator[Grown]:
     """Yield the overlay after each wave of a case, by the engine in process."""
     wave, rank = case.wave[case.known.node], case.rank[case.known.node]
-    if case.rules.contact == "discovered":
-        buckets = 1  # a search reads what any node knows
     # bounds that are not those of prefixes: arrivals take any
     bounds = np.linspace(0, len(case.known), buckets + 1).astype(np.int64)
     return one_task.grow(
@@ -205,7 +203,7 @@ def snapshot_parts(states: States, live: np.ndarray) -> tuple[list, list, list, 
 
 def as_snapshot(states: States, live: np.ndarray, messages: np.ndarray) -> Snapshot:
     """The kernels' states and messages as the oracle writes its own."""
-    counts = {kind.label: int(sent) for kind, sent in zip(Kind, messages, strict=True)}
+    counts = {kind.value: int(sent) for kind, sent in zip(Kind, messages, strict=True)}
     kept = {kind: count for kind, count in sorted(counts.items()) if count}
     return Snapshot(0, *snapshot_parts(states, live), kept)
 

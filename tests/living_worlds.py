@@ -25,10 +25,13 @@ from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.maintenance import row_bits
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.lookups import LookupResults, Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.round import RoundResult, play_round
+from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.round import TAKEN, RoundResult, play_round, round_result
 from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.tally import Tally
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs")
 
@@ -85,7 +88,7 @@ class World:
         self.first_wave = self.overlay.waves
         return step(self.overlay, number, self.events, lookups)
 
-    def play(self, state: OverlayState, number: int) -> RoundResult:
+    def play(self, player: InProcess, number: int) -> RoundResult:
         """The kernels play a round."""
         mine = [(node, kind) for when, node, kind in self.events if when == number]
         node = np.array([node for node, _ in mine], dtype=np.int64)
@@ -93,15 +96,15 @@ class World:
         events = Events.of(self.known, node, kind)
         lookups: Lookups | int = self.lookups
         if number % 2:
-            lookups = self.special_lookups(state, number, events)
-        return play_round(state, number, events, lookups, self.rules, self.kernel)
+            lookups = self.special_lookups(player.lives, number, events)
+        return played_round(player, number, events, lookups)
 
-    def special_lookups(self, state: OverlayState, number: int, events: Events) -> Lookups:
+    def special_lookups(self, lives: KnowsLives, number: int, events: Events) -> Lookups:
         """Lookups of nodeIds, also of dead nodes, and of keys in the middle between two nodes."""
         case = random.Random(f"{self.rules.seed}/{number}")
         idents = list(self.overlay.idents.values())
         gone, new = np.r_[events.fail, events.leave], np.r_[events.recover, events.arrive]
-        live = np.union1d(np.setdiff1d(state.live(), gone), new)
+        live = np.union1d(np.setdiff1d(lives.live(), gone), new)
         source, keys = [], []
         for _ in range(self.lookups):
             one, other = case.choice(idents), case.choice(idents)
@@ -111,6 +114,15 @@ class World:
         hi = np.array([key >> 64 for key in keys], dtype=np.uint64)
         lo = np.array([key % (1 << 64) for key in keys], dtype=np.uint64)
         return Lookups(np.array(source, dtype=np.int64), Keys(hi, lo))
+
+
+def played_round(
+    player: InProcess, number: int, events: Events, lookups: Lookups | int
+) -> RoundResult:
+    """Play a round; what is seen of it."""
+    made = play_round(player, number, events, lookups)
+    tally = Tally(player.given.observer.kinds)
+    return round_result(player, number, made, player.take(*TAKEN), tally)
 
 
 def world(

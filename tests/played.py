@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import worlds
+from poisoned import OneAtATime, Poisoned
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
@@ -36,35 +37,6 @@ class Recording:
         outbox = self.program.step(bucket, tables, inbox, superstep)
         self.sent.append(dict(outbox))
         return outbox
-
-
-class Poisoned(Tables):
-    """Tables that can be read only while their bucket is played."""
-
-    open = False
-
-    def __getitem__(self, name):
-        assert self.open, f"{name} of another bucket was read"
-        return super().__getitem__(name)
-
-
-@dataclass
-class OneAtATime:
-    """A program whose buckets cannot see each other."""
-
-    program: object
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return self.program.bounds
-
-    def step(self, bucket, tables, inbox, superstep):
-        """See `engine.Program`."""
-        tables.open = True
-        try:
-            return self.program.step(bucket, tables, inbox, superstep)
-        finally:
-            tables.open = False
 
 
 @dataclass

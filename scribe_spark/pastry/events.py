@@ -11,16 +11,14 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrival_in_round import arrival_order, arrive, split_in_waves
-from scribe_spark.pastry.arrivals.cell_offers import take_cells
-from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
-from scribe_spark.pastry.arrivals.states import NONE, live_only
-from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.arrival_in_round import arrive
+from scribe_spark.pastry.arrivals.wave import NodeProgram
+from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.player import Player
-from scribe_spark.pastry.rules import WorldRules
-from scribe_spark.pastry.tally import Tally
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.pastry.recovery import recover
+from scribe_spark.pastry.waves_of_round import arrival_order, split_in_waves
 
 __all__ = ["Events", "ImpossibleRound", "play_events"]
 
@@ -61,6 +59,11 @@ class Events:
     recover: np.ndarray = field(default_factory=_nobody)
     arrive: np.ndarray = field(default_factory=_nobody)
 
+    @property
+    def entering(self) -> np.ndarray:
+        """The nodes that are alive from this round on."""
+        return np.r_[self.recover, self.arrive]
+
     @classmethod
     def of(cls, known: Ring, node: np.ndarray, event: np.ndarray) -> Events:
         """Events of nodes given by their numbers; `event` has the names of the attributes."""
@@ -68,87 +71,68 @@ class Events:
         return cls(**{kind.name: np.sort(position[event == kind.name]) for kind in fields(cls)})
 
 
-def play_events(
-    state: OverlayState,
-    number: int,
-    events: Events,
-    rules: WorldRules,
-    kernel: Kernel,
-    tally: Tally,
-) -> None:
-    """Play the events of a round; writes all of `state`.
+def play_events(player: Player, number: int, events: Events) -> None:
+    """Play the events of a round.
 
     Raises
     ------
     ImpossibleRound
         If a dead node shall leave or fail, a live one arrive or recover, one recover that has never
-        been there, or a node has two events.
+        been there, or a node has two events; nothing has been played then.
     """
-    _check(state, number, events)
+    given, lives = player.given, player.lives
+    rules, known = given.world_rules, given.facts.ring
+    _check(lives, known, number, events)
     # 1. failures are silent, departures are not
-    state.exit(events.fail, number, rules.detection)
-    state.exit(events.leave, number, 0)
-    goodbyes = state.states.distinct_leaves(events.leave)
-    at, column = np.nonzero(goodbyes >= 0)
-    to = goodbyes[at, column]
-    tally.send("goodbye", state.alive[to], events.leave[at], to)
+    lives.exit(events.fail, number, rules.detection)
+    lives.exit(events.leave, number, 0)
+    if len(events.leave):
+        player.play(_SayGoodbye(player.given, events.leave))
     # 2. recoveries; who knows no live node any more arrives
-    waves = [alone[None] for alone in recover(state, events.recover, rules, kernel, tally)]
+    waves = [alone[None] for alone in recover(player, events.recover)]
     # 3. arrivals
-    ordered = arrival_order(state, events.arrive, number, rules)
-    live = len(state.live()) + len(waves)
+    ordered = arrival_order(known, events.arrive, number, rules)
+    live = int(np.count_nonzero(lives.alive)) + len(waves)
     waves += split_in_waves(ordered, live, rules.growth)
     for wave, arriving in enumerate(waves):
-        arrive(state, arriving, number, wave, rules, kernel, tally)
+        arrive(player, arriving, number, wave)
 
 
-def _check(state: OverlayState, number: int, events: Events) -> None:
-    node, alive = state.states.known.node, state.alive
+@dataclass(frozen=True)
+class _SayGoodbye(NodeProgram):
+    """Nodes that leave tell their leaves, which know of their death at once.
+
+    Attributes
+    ----------
+    leaving : ndarray of int64
+        Positions, ascending.
+    """
+
+    leaving: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        first, last = np.searchsorted(self.leaving, self.bounds[bucket : bucket + 2])
+        leaving, states = self.leaving[first:last], self.states(bucket, tables)
+        leaves = states.distinct_leaves(leaving - states.first)
+        at, column = np.nonzero(leaves >= 0)
+        to = leaves[at, column].astype(np.int64)
+        arrives = self.given.is_alive(to)
+        self.given.observer.send(tables, "goodbye", arrives, leaving[at], to)
+        return {}
+
+
+def _check(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
+    alive = lives.alive
     refused = {
         "fail": events.fail[~alive[events.fail]],
         "leave": events.leave[~alive[events.leave]],
-        "recover": events.recover[state.died[events.recover] < 0],
+        "recover": events.recover[lives.died[events.recover] < 0],
         "arrive": events.arrive[alive[events.arrive]],
     }
     for event, nodes in refused.items():
         if len(nodes):
-            raise ImpossibleRound(number, f"node {node[nodes[0]]} cannot {event}")
+            raise ImpossibleRound(number, f"node {known.node[nodes[0]]} cannot {event}")
     everybody = np.concatenate([events.fail, events.leave, events.recover, events.arrive])
     if len(np.unique(everybody)) < len(everybody):
         raise ImpossibleRound(number, "a node has two events")
-
-
-def recover(
-    state: OverlayState, nodes: np.ndarray, rules: WorldRules, kernel: Kernel, tally: Tally
-) -> np.ndarray:
-    """Nodes come back together, with their old routing tables; who could not, by nodeId.
-
-    All see the state before.  Each takes what its live last known leaves and their leaf sets offer,
-    tells its new leaf set, and leaf sets are exchanged.
-    """
-    states = state.states
-    # 1. the last known leaves are asked for their leaf sets
-    old = states.distinct_leaves(nodes)
-    states.leaves[nodes] = NONE
-    at, column = np.nonzero(old >= 0)
-    asked = old[at, column].astype(np.int64)
-    answers = state.alive[asked]
-    tally.send("recovery", answers, nodes[at], asked)
-    at, asked = at[answers], asked[answers]
-    tally.add("recovery", len(asked), between=lambda: (asked, nodes[at]))
-    offers = live_only(state.is_alive, np.c_[states.leaves[asked], asked])
-    take_leaves(states, nodes[at], offers)
-    is_back = (states.leaves[nodes] >= 0).any(axis=1)
-    back = nodes[is_back]
-    state.enter(back)
-    # 2. the new leaf set is told, and takes them as leaves and entries
-    leaves = states.distinct_leaves(back)
-    at, column = np.nonzero(leaves >= 0)
-    to, new = leaves[at, column].astype(np.int64), back[at]
-    tally.add("announcement", len(to), between=lambda: (new, to))
-    take_cells(states, kernel, to, new)
-    take_leaves(states, to, new)
-    told = to[holds_leaf(states, to, new)]
-    player = Player(state, rules, kernel, tally)
-    player.exchange_leaf_sets(np.union1d(told, back), state.live())
-    return nodes[~is_back]

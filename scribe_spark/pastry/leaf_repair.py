@@ -11,186 +11,326 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.pastry.arrivals.leaf_offers import SIDES, places_out, side_columns
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.leaf_offers import SIDES, side_columns
 from scribe_spark.pastry.arrivals.states import NONE, States
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.pastry.arrivals.wave import LEAVES, NodeProgram
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.traffic import both_ways
 
-__all__ = ["Lost", "detect_failures", "repair_leaf_sets"]
+__all__ = ["repair_leaf_sets"]
+
+#: Tables: sides of leaf sets that have lost leaves (``node``, ``side``), those without a live leaf
+#: apart; and what is offered to the latter (:data:`_ANSWER`).
+_LOST, _LONE, _OFFERED = "sides that lost leaves", "sides without leaves", "offers to lone sides"
+
+#: Kinds of messages.
+_QUESTION, _ANSWER = "question", "answer"
+
+
+def repair_leaf_sets(player: Player, number: int) -> None:
+    """Keep-alives; live nodes drop the leaves whose death they now know, and repair their sides.
+
+    In a round of questions every side that lost leaves asks the live leaf farthest out on it, or if
+    there is none the nearest node that can be found on it; all answers are leaf sets from before
+    the round, and a side whose question changed nothing asks no more.  Sides without a live leaf
+    have a round before all others, which would ask their nodes in vain (rule P21).
+    """
+    player.play(_Detect(player.given, number))
+    if player.has(_LONE):
+        player.play(_Search(player.given))
+    if player.has(_LOST) or player.has(_OFFERED):
+        player.play(_Repair(player.given))
 
 
 @dataclass(frozen=True)
-class Lost:
-    """Sides of leaf sets that lost leaves.
+class _Detect(NodeProgram):
+    """Live nodes hear of their leaves, and drop those whose death they know in a round."""
 
-    Attributes
-    ----------
-    node, side : ndarray of int64, shape (a,)
+    number: int
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        lives, states = self.given.in_round, self.states(bucket, tables)
+        live = self.live(bucket)
+        leaves = states.distinct_leaves(live - states.first)
+        self.given.observer.count(
+            tables, "keep-alive", np.count_nonzero(leaves >= 0),
+            between=lambda: _to_leaves(live, leaves),
+        )  # fmt: skip
+        known_dead = lives.known_dead(self.number)
+        if known_dead.any():
+            self._drop(bucket, tables, live, known_dead)
+        return {}
+
+    def _drop(self, bucket: int, tables: Tables, live: np.ndarray, known_dead: np.ndarray) -> None:
+        """Drop leaves, and close the gaps."""
+        states = self.states(bucket, tables)
+        leaves = states.leaves[live - states.first]
+        gone = (leaves >= 0) & known_dead[leaves]
+        hit = np.flatnonzero(gone.any(axis=1))
+        if not len(hit):
+            return
+        states = self.states(bucket, tables, LEAVES)
+        index, leaves, gone = live[hit] - states.first, leaves[hit], gone[hit]
+        leaves[gone] = NONE
+        for side in SIDES:
+            columns = side_columns(states, side)
+            lost = np.flatnonzero(gone[:, columns].any(axis=1))
+            kept = leaves[lost, columns]
+            order = np.argsort(kept < 0, axis=1, kind="stable")  # close the gaps
+            kept = np.take_along_axis(kept, order, axis=1)
+            states.leaves[index[lost], columns] = kept
+            lone = ~self.given.is_alive(kept).any(axis=1)
+            for name, some in ((_LOST, lost[~lone]), (_LONE, lost[lone])):
+                if len(some):
+                    node = live[hit[some]]
+                    _add(tables, name, {"node": node, "side": np.full(len(node), side)})
+
+
+def _add(tables: Tables, name: str, columns: Columns) -> None:
+    before = [tables[name]] if name in tables else []
+    tables[name] = concatenate([*before, columns])
+
+
+def _to_leaves(nodes: np.ndarray, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and their leaves, a pair for each leaf that there is."""
+    at, column = np.nonzero(leaves >= 0)
+    return nodes[at], leaves[at, column]
+
+
+@dataclass(frozen=True)
+class _Search(NodeProgram):
+    """Sides without a live leaf search the live node nearest on that side (P31).
+
+    A node asks the nearest live node that it knows on the side whom that knows nearer, and goes on
+    from the answer.  Messages carry what the asker keeps until the answer comes: who was silent.
     """
 
-    node: np.ndarray
-    side: np.ndarray
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        states = self.states(bucket, tables)
+        if not superstep:
+            return self._begin(states, tables)
+        outbox: dict[str, Columns] = {}
+        if _QUESTION in inbox:
+            outbox[_ANSWER] = self._answer(states, inbox[_QUESTION])
+        if _ANSWER in inbox:
+            outbox[_QUESTION] = self._go_on(states, tables, inbox[_ANSWER])
+        return outbox
+
+    def _begin(self, states: States, tables: Tables) -> Outbox:
+        """Ask the leaves that are dead, but not known to be; then search whom the node knows."""
+        if _LONE not in tables:
+            return {}
+        node, side = tables[_LONE]["node"], tables[_LONE]["side"]
+        del tables[_LONE]
+        silent = _side_of(states, node, side)
+        row, column = np.nonzero(silent >= 0)
+        self.given.observer.count(
+            tables, "repair", len(row), len(row),
+            between=lambda: (node[row], silent[row, column].astype(np.int64)),
+        )  # fmt: skip
+        sides = {AT: node, "asked": node, "side": side, "silent": silent}
+        return {_QUESTION: self._next(states, tables, sides, _known(states, node))}
+
+    def _answer(self, states: States, came: Columns) -> Columns:
+        """Name whom the node knows nearer to the asker on the side; and its leaf set."""
+        asked, asker, side = came[AT], came["asker"], came["side"]
+        named = _known(states, asked)
+        size = len(states.known)
+        out = _places_out(size, asker[:, None], named, side[:, None])
+        nearer = (named >= 0) & (out > 0)
+        nearer &= out < _places_out(size, asker, asked, side)[:, None]
+        return {
+            AT: asker, "asked": asked, "side": side, "silent": came["silent"],
+            "named": np.where(nearer, named, np.int32(NONE)),
+            "offers": _offers(states, asker, side, asked),
+        }  # fmt: skip
+
+    def _go_on(self, states: States, tables: Tables, came: Columns) -> Columns:
+        """Ask the nearest live one of those named; where there is none the search is over."""
+        return self._next(states, tables, came, came["named"])
+
+    def _next(self, states: States, tables: Tables, sides: Columns, named: np.ndarray) -> Columns:
+        """Return the next questions; note what sides are offered whose search is over."""
+        node, side, silent = sides[AT], sides["side"], sides["silent"]
+        size = len(states.known)
+        named = named.astype(np.int64)
+        known = (named[:, :, None] == silent[:, None, :]).any(axis=2)
+        out = _places_out(size, node[:, None], named, side[:, None])
+        out = np.where((named >= 0) & (out > 0) & ~known, out, size)
+        order = np.argsort(out, axis=1, kind="stable")
+        out = np.take_along_axis(out, order, axis=1)
+        in_turn = np.where(out < size, np.take_along_axis(named, order, axis=1), NONE)
+        in_turn[:, 1:][out[:, 1:] == out[:, :-1]] = NONE  # named twice
+        answers = self.given.is_alive(in_turn)
+        lost = (in_turn >= 0) & (np.cumsum(answers, axis=1) == 0)
+        found = np.any(answers, axis=1)
+        asked = in_turn[np.arange(len(node)), answers.argmax(axis=1)]
+        self._count(tables, node, in_turn, lost, asked[found], found)
+        over = np.flatnonzero(~found & (sides["asked"] != node))
+        if len(over):
+            kept = {name: sides[name] for name in ("asked", "side", "offers")}
+            _add(tables, _OFFERED, {"node": node[over], **take(kept, over)})
+        silent = np.concatenate([silent, np.where(lost, in_turn, NONE).astype(np.int32)], axis=1)
+        silent = np.sort(silent, axis=1)[:, ::-1]
+        silent = silent[:, : max(1, int((silent >= 0).sum(axis=1).max(initial=0)))]
+        return {
+            AT: asked[found], "asker": node[found], "side": side[found], "silent": silent[found]
+        }  # fmt: skip
+
+    def _count(
+        self,
+        tables: Tables,
+        node: np.ndarray,
+        in_turn: np.ndarray,
+        lost: np.ndarray,
+        asked: np.ndarray,
+        found: np.ndarray,
+    ) -> None:
+        """Count questions that were lost, and those that are answered, with their answers."""
+        silent = int(np.count_nonzero(lost))
+
+        def between() -> tuple[np.ndarray, np.ndarray]:
+            asker, other = both_ways(node[found], asked)
+            return np.r_[asker, node[np.nonzero(lost)[0]]], np.r_[other, in_turn[lost]]
+
+        self.given.observer.count(
+            tables, "repair", silent + 2 * len(asked), silent, between=between
+        )
 
 
-def detect_failures(state: OverlayState, number: int) -> Lost:
-    """Live nodes drop the leaves whose death they now know; writes `States.leaves`."""
-    states, known_dead = state.states, state.known_dead(number)
-    live = state.live() if known_dead.any() else np.empty(0, dtype=np.int64)
-    leaves = states.leaves[live]
-    gone = (leaves >= 0) & known_dead[leaves]
-    hit = np.flatnonzero(gone.any(axis=1))
-    live, leaves, gone = live[hit], leaves[hit], gone[hit]
-    leaves[gone] = NONE
-    nodes, sides = [], []
-    for side in SIDES:
-        columns = side_columns(states, side)
-        lost = np.flatnonzero(gone[:, columns].any(axis=1))
-        kept = leaves[lost, columns]
-        order = np.argsort(kept < 0, axis=1, kind="stable")  # close the gaps
-        states.leaves[live[lost], columns] = np.take_along_axis(kept, order, axis=1)
-        nodes.append(live[lost])
-        sides.append(np.full(len(lost), side))
-    return Lost(np.concatenate(nodes), np.concatenate(sides))
+@dataclass(frozen=True)
+class _Repair(NodeProgram):
+    """Rounds of questions, two supersteps each, until no side changes."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if superstep % 2:
+            return {_ANSWER: self._answer(bucket, tables, inbox[_QUESTION])}
+        asking = []
+        if not superstep and _LOST in tables:
+            lost = tables[_LOST]
+            del tables[_LOST]
+            asking.append((lost["node"], lost["side"]))
+        if not superstep and _OFFERED in tables:
+            asking.append(self._fill(bucket, tables, tables[_OFFERED]))
+            del tables[_OFFERED]
+        if _ANSWER in inbox:
+            came = inbox[_ANSWER]
+            asking.append(self._fill(bucket, tables, {**came, "node": came[AT]}))
+        if not asking:
+            return {}
+        node, side = (np.concatenate(part) for part in zip(*asking, strict=True))
+        return {_QUESTION: self._ask(bucket, tables, node, side)}
+
+    def _ask(self, bucket: int, tables: Tables, node: np.ndarray, side: np.ndarray) -> Columns:
+        """Ask the live leaf farthest out on each side.
+
+        Questions to leaves that are dead but not detected are lost; the next farthest is asked.
+        """
+        states = self.states(bucket, tables)
+        in_turn = _side_of(states, node, side)[:, ::-1]
+        answers = self.given.is_alive(in_turn)
+        before = (np.cumsum(answers, axis=1) == 0) & (in_turn >= 0)
+        lost = np.count_nonzero(before)
+        asked = in_turn[np.arange(len(node)), answers.argmax(axis=1)].astype(np.int64)
+
+        def between() -> tuple[np.ndarray, np.ndarray]:
+            asker, other = both_ways(node, asked)
+            return np.r_[asker, node[np.nonzero(before)[0]]], np.r_[other, in_turn[before]]
+
+        self.given.observer.count(tables, "repair", lost + 2 * len(node), lost, between=between)
+        return {AT: asked, "asker": node, "side": side}
+
+    def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
+        """Answer with what is for the side."""
+        states, asker, side = self.states(bucket, tables), came["asker"], came["side"]
+        return {AT: asker, "side": side, "offers": _offers(states, asker, side, came[AT])}
+
+    def _fill(self, bucket: int, tables: Tables, came: Columns) -> tuple[np.ndarray, np.ndarray]:
+        """Sides take what they are offered; return those that have changed."""
+        node, side, offers = came["node"], came["side"], came["offers"]
+        states = self.states(bucket, tables)
+        held = _side_of(states, node, side)
+        filled = self._filled(states, tables, node, side, held, offers)
+        changed = (filled != held).any(axis=1)
+        if not changed.any():
+            return node[:0], side[:0]
+        states = self.states(bucket, tables, LEAVES)
+        node, side, filled = node[changed], side[changed], filled[changed]
+        for one in SIDES:
+            mine = side == one
+            states.leaves[node[mine] - states.first, side_columns(states, one)] = filled[mine]
+        return node, side
+
+    def _filled(
+        self,
+        states: States,
+        tables: Tables,
+        node: np.ndarray,
+        side: np.ndarray,
+        held: np.ndarray,
+        offers: np.ndarray,
+    ) -> np.ndarray:
+        """Sides with what they take: nearest first, checked until the side is full."""
+        half, far = states.half, len(states.known)
+        both = np.concatenate([held, offers], axis=1)
+        out = _places_out(far, node[:, None], both, side[:, None])
+        out = np.where(both >= 0, out, far)
+        order = np.argsort(out, axis=1, kind="stable")  # what is held comes before the same offer
+        both, out = (np.take_along_axis(part, order, axis=1) for part in (both, out))
+        new = order >= half
+        repeated = np.zeros_like(new)
+        repeated[:, 1:] = out[:, 1:] == out[:, :-1]
+        there = (out < far) & ~repeated
+        counts = there & (~new | self.given.is_alive(both))
+        place = np.cumsum(counts, axis=1)
+        visited = there & (place - counts < half)
+        checked = visited & new
+        self.given.observer.count(
+            tables, "check", np.count_nonzero(checked),
+            between=lambda: (node[np.nonzero(checked)[0]], both[checked]),
+        )  # fmt: skip
+        row, column = np.nonzero(visited & counts)
+        filled = np.full_like(held, NONE)
+        filled[row, place[row, column] - 1] = both[row, column]
+        return filled
 
 
-def repair_leaf_sets(state: OverlayState, lost: Lost, tally: Tally) -> None:
-    """Repair sides until nothing changes; writes `States.leaves`.
-
-    In a round every side that lost leaves asks the live leaf farthest out on it, or if there is
-    none the nearest node that can be found on it; all answers are leaf sets from before the round,
-    and a side whose question changed nothing asks no more.  Sides without a live leaf have a round
-    before all others, which would ask their nodes in vain (rule P21).
-    """
-    node, side = lost.node, lost.side
-    alone = ~state.is_alive(_columns_of(state.states, node, side)).any(axis=1)
-    changed = _ask_once(state, node[alone], side[alone], tally)
-    node = np.r_[node[~alone], node[alone][changed]]
-    side = np.r_[side[~alone], side[alone][changed]]
-    while len(node):
-        changed = _ask_once(state, node, side, tally)
-        node, side = node[changed], side[changed]
-
-
-def _ask_once(state: OverlayState, node: np.ndarray, side: np.ndarray, tally: Tally) -> np.ndarray:
-    """A round of questions; return which sides it has changed: bool, shape (a,)."""
-    asked = _ask(state, node, side, tally)
-    offers = _offers(state.states, node, side, asked)
-    held = _columns_of(state.states, node, side)
-    filled = _fill(state, node, side, held, offers, tally)
-    changed = (filled != held).any(axis=1)
-    for one in SIDES:
-        mine = changed & (side == one)
-        state.states.leaves[node[mine], side_columns(state.states, one)] = filled[mine]
-    return changed
-
-
-def _columns_of(states: States, node: np.ndarray, side: np.ndarray) -> np.ndarray:
+def _side_of(states: States, node: np.ndarray, side: np.ndarray) -> np.ndarray:
     """The leaves of one side of each node, nearest first: int32, shape (a, l/2)."""
     columns = side[:, None] * states.half + np.arange(states.half)
-    return states.leaves[node[:, None], columns]
+    return states.leaves[node[:, None] - states.first, columns]
 
 
-def _ask(state: OverlayState, node: np.ndarray, side: np.ndarray, tally: Tally) -> np.ndarray:
-    """The node that answers each side, :data:`NONE` if there is none.
-
-    Questions to leaves that are dead but not detected are lost; the next farthest is asked.
-    """
-    in_turn = _columns_of(state.states, node, side)[:, ::-1]
-    answers = state.is_alive(in_turn)
-    before = (np.cumsum(answers, axis=1) == 0) & (in_turn >= 0)
-    answered = answers.any(axis=1)
-    first = answers.argmax(axis=1)
-    lost = np.count_nonzero(before)
-    asked = np.where(answered, in_turn[np.arange(len(node)), first], NONE).astype(np.int64)
-
-    def between() -> tuple[np.ndarray, np.ndarray]:
-        asker, other = both_ways(node[answered], asked[answered])
-        return np.r_[asker, node[np.nonzero(before)[0]]], np.r_[other, in_turn[before]]
-
-    tally.add("repair", lost + 2 * np.count_nonzero(answered), lost, between=between)
-    for one in np.flatnonzero(~answered):
-        asked[one] = _search(state, int(node[one]), int(side[one]), tally)
-    return asked
+def _known(states: States, node: np.ndarray) -> np.ndarray:
+    """All that some nodes know, leaf set and table: int32, :data:`NONE` among them."""
+    index = node - states.first
+    return np.concatenate(
+        [states.leaves[index], states.cells[index].reshape(len(index), -1)], axis=1
+    )
 
 
-def _search(state: OverlayState, node: int, side: int, tally: Tally) -> int:
-    """The live node nearest on a side without a live leaf, as far as nodes know; or NONE (P31)."""
-    states = state.states
-    silent = states.leaves[node, side_columns(states, side)]  # asked already
-    found, limit, asked = NONE, len(states.known), node
-    while asked != NONE:
-        named = np.r_[states.leaves[asked], states.cells[asked].ravel()]
-        named = np.setdiff1d(named, np.r_[silent, NONE, node])
-        out = places_out(states, np.full(len(named), node), named, side)
-        in_turn = named[np.argsort(out)][: np.count_nonzero(out < limit)]
-        answers = np.flatnonzero(state.alive[in_turn])
-        lost = in_turn[: answers[0]] if len(answers) else in_turn
-        silent, asked = np.r_[silent, lost], NONE
-        if len(answers):
-            found = asked = int(in_turn[answers[0]])
-            limit = int(places_out(states, np.array([node]), np.array([found]), side)[0])
-        _count_questions(tally, node, lost, asked)
-    return found
+def _places_out(size: int, node: np.ndarray, position: np.ndarray, side: np.ndarray) -> np.ndarray:
+    """Return how many of the ring's places a position lies out from a node on a side."""
+    return np.where(side == SIDES[0], position - node, node - position) % size
 
 
-def _count_questions(tally: Tally, node: int, lost: np.ndarray, answered: int) -> None:
-    """Count questions that were lost, and one that was answered, unless it is NONE."""
-    other = np.r_[lost, [answered] * (answered != NONE)]
-    pairs = np.full(len(other), node), other
-    tally.add("repair", len(other), len(lost), between=lambda: pairs)
-    if answered != NONE:
-        answer = np.array([answered]), np.array([node])
-        tally.add("repair", 1, between=lambda: answer)
-
-
-def _offers(states: States, node: np.ndarray, side: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """What nodes take of those they asked: int32, shape (a, l + 1), or NONE.
+def _offers(states: States, asker: np.ndarray, side: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """What nodes that are asked offer: int32, shape (a, l + 1), or NONE.
 
     The node asked, and of its leaf set what lies beyond it on that side, or between it and the
     asker: the rest lies on the asker's other side, and would look like its farthest leaves (P22).
     """
-    leaves = states.leaves[asked].copy()
+    size, leaves = len(states.known), states.leaves[asked - states.first]
     beyond = np.arange(2 * states.half) // states.half == side[:, None]
-    out = places_out(states, node[:, None], leaves, side[:, None])
-    limit = places_out(states, node, asked, side)
+    out = _places_out(size, asker[:, None], leaves, side[:, None])
+    limit = _places_out(size, asker, asked, side)
     between = (out > 0) & (out < limit[:, None])
-    keep = (beyond | between) & (leaves >= 0) & (leaves != node[:, None])
-    leaves[~keep] = NONE
-    offers = np.concatenate([leaves, asked[:, None].astype(np.int32)], axis=1)
-    offers[asked == NONE] = NONE
-    return offers
-
-
-def _fill(
-    state: OverlayState,
-    node: np.ndarray,
-    side: np.ndarray,
-    held: np.ndarray,
-    offers: np.ndarray,
-    tally: Tally,
-) -> np.ndarray:
-    """Sides with what they take of the offers: nearest first, checked until the side is full."""
-    states, half = state.states, state.states.half
-    both = np.concatenate([held, offers], axis=1)
-    far = len(states.known)
-    out = np.where(both >= 0, places_out(states, node[:, None], both, side[:, None]), far)
-    order = np.argsort(out, axis=1, kind="stable")  # what is held comes before the same offer
-    both, out = (np.take_along_axis(part, order, axis=1) for part in (both, out))
-    new = order >= half
-    repeated = np.zeros_like(new)
-    repeated[:, 1:] = out[:, 1:] == out[:, :-1]
-    there = (out < far) & ~repeated
-    counts = there & (~new | state.is_alive(both))
-    place = np.cumsum(counts, axis=1)
-    visited = there & (place - counts < half)
-    checked = visited & new
-    tally.add(
-        "check",
-        np.count_nonzero(checked),
-        between=lambda: (node[np.nonzero(checked)[0]], both[checked]),
-    )
-    row, column = np.nonzero(visited & counts)
-    filled = np.full_like(held, NONE)
-    filled[row, place[row, column] - 1] = both[row, column]
-    return filled
+    keep = (beyond | between) & (leaves >= 0) & (leaves != asker[:, None])
+    leaves = np.where(keep, leaves, np.int32(NONE))
+    return np.concatenate([leaves, asked[:, None].astype(np.int32)], axis=1)

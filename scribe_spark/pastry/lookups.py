@@ -7,20 +7,32 @@ JSAC 2002, Section II.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.engine import Columns
+from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.closeness import Keys, roots
-from scribe_spark.pastry.arrivals.routes import Routes, route
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.rules import WorldRules
-from scribe_spark.pastry.table_repair import drop_and_repair
-from scribe_spark.pastry.tally import Tally
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.pastry.live_route import LiveRoute
+from scribe_spark.pastry.lives import KnowsLives
+from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.table_repair import close_phase
 
-__all__ = ["LookupResults", "Lookups", "drawn_lookups", "look_up", "try_routes"]
+__all__ = [
+    "ENDED",
+    "LookupResults",
+    "Lookups",
+    "drawn_lookups",
+    "look_up",
+    "lookup_results",
+    "try_routes",
+]
+
+#: The table of lookups that have ended: as of `LiveRoute`, with the number of each: ``lookup``.
+ENDED = "ended lookups"
 
 
 @dataclass(frozen=True)
@@ -64,50 +76,58 @@ class LookupResults:
     lost: np.ndarray
 
 
-def drawn_lookups(state: OverlayState, count: int, number: int, seed: int) -> Lookups:
+def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Lookups:
     """Lookups between random live nodes and random keys, drawn for a round."""
-    live = state.live()
+    live = lives.live()
     drawn = draws.stream(seed, "lookup source", number).random_raw(count)
     halves = draws.stream(seed, "lookup key", number).random_raw(2 * count).reshape(-1, 2)
     source = live[(drawn % np.uint64(len(live))).astype(np.int64)]
     return Lookups(source, Keys(halves[:, 0].copy(), halves[:, 1].copy()))
 
 
-def look_up(
-    state: OverlayState, lookups: Lookups, rules: WorldRules, kernel: Kernel, tally: Tally
-) -> LookupResults:
+def look_up(player: Player, lookups: Lookups) -> None:
     """Make the lookups of a round; the dead entries that they found are dropped after all of them.
 
-    Writes `States.cells`.
+    What became of them is in the tables :data:`ENDED`, see :func:`lookup_results`.
     """
-    routes = route(state.states, state.is_alive, lookups.source, lookups.keys)
-    tally.add_routes("lookup", routes)
-    drop_and_repair(state, routes.found, rules, kernel, tally)
-    return _results(state, lookups, routes)
+    if len(lookups.source):
+        player.play(LiveRoute(player.given, "lookup", ENDED, _messages(lookups)))
+        close_phase(player)
 
 
-def try_routes(state: OverlayState, lookups: Lookups) -> LookupResults:
+def _messages(lookups: Lookups) -> Columns:
+    source, keys = lookups.source, lookups.keys
+    number = np.arange(len(source))
+    return {AT: source, "key_hi": keys.hi, "key_lo": keys.lo, "lookup": number}
+
+
+def lookup_results(player: Player, lookups: Lookups, taken: Mapping[str, Columns]) -> LookupResults:
+    """Return what became of lookups.
+
+    Parameters
+    ----------
+    taken : mapping of Columns
+        The table :data:`ENDED`.  A lookup that is not in it is not delivered: its source is dead.
+    """
+    m, keys = len(lookups.source), lookups.keys
+    at, flags = lookups.source.copy(), np.zeros((2, m), dtype=bool)
+    delivered, right, (hops, lost) = *flags, np.zeros((2, m), dtype=np.int64)
+    if ENDED in taken:
+        ended = taken[ENDED]
+        which = ended["lookup"]
+        at[which], delivered[which] = ended[AT], ended["delivered"]
+        hops[which], lost[which] = ended["hops"], ended["lost"]
+        known, live = player.given.facts.ring, player.lives.live()
+        right[which] = delivered[which] & (at[which] == roots(known, live, keys.take(which)))
+    return LookupResults(lookups.source, at, keys, delivered, right, hops, lost)
+
+
+def try_routes(player: Player, lookups: Lookups) -> LookupResults:
     """Route lookups as they would go now; nothing changes and nothing is counted.
 
     One from a dead node goes nowhere: it is not delivered.
     """
-    alive = np.flatnonzero(state.alive[lookups.source])
-    some = Lookups(lookups.source[alive], lookups.keys.take(alive))
-    found = _results(state, some, route(state.states, state.is_alive, some.source, some.keys))
-    m = len(lookups.source)
-    results = LookupResults(
-        lookups.source,
-        lookups.source.copy(),
-        lookups.keys,
-        *np.zeros((2, m), dtype=bool),
-        *np.zeros((2, m), dtype=np.int64),
-    )
-    for name in ("at", "delivered", "right", "hops", "lost"):
-        getattr(results, name)[alive] = getattr(found, name)
-    return results
-
-
-def _results(state: OverlayState, lookups: Lookups, routes: Routes) -> LookupResults:
-    source, keys = lookups.source, lookups.keys
-    right = routes.delivered & (routes.at == roots(state.states.known, state.live(), keys))
-    return LookupResults(source, routes.at, keys, routes.delivered, right, routes.hops, routes.lost)
+    messages, alive = _messages(lookups), player.lives.is_alive(lookups.source)
+    begin = {name: column[alive] for name, column in messages.items()}
+    player.play(LiveRoute(player.given, "", ENDED, begin))
+    return lookup_results(player, lookups, player.take(ENDED))

@@ -1,76 +1,145 @@
-"""Plays programs of Pastry on all nodes of a world; counts messages, notes who is met dead."""
+"""Who plays the programs of a round: the engine in process, on tables that are parts of a state.
+
+References
+----------
+JSAC 2002, Sections II and III.
+"""
 
 from __future__ import annotations
 
-import threading
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
-from scribe_spark.engine import Program, Tables
-from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine import Columns, Program, Tables
+from scribe_spark.engine.facts import KnowsRing, RingInMemory
 from scribe_spark.engine.in_process import play
-from scribe_spark.pastry.arrivals.exchange import GAINED, Exchange
-from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.observer import Between
-from scribe_spark.pastry.arrivals.one_task import arrival_bounds
-from scribe_spark.pastry.arrivals.routes import Found
-from scribe_spark.pastry.arrivals.wave import Arrival, WaveInMemory, states_in_buckets
+from scribe_spark.engine.packing import concatenate, count_rows
+from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.arrivals.wave import Given, states_in_buckets
+from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.rules import WorldRules
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Player"]
+__all__ = ["InProcess", "Player", "join_tables", "tables_called"]
 
 
-class Player:
+class Player(Protocol):
+    """Plays the programs of a round, one after the other.
+
+    Who makes them (the orchestrator) sees nothing of what nodes know but what it takes.
+
+    Attributes
+    ----------
+    lives : KnowsLives
+        Who is alive; the orchestrator's, who changes it between programs.
+    """
+
+    lives: KnowsLives
+
+    @property
+    def given(self) -> Given:
+        """What a program that is made now is given."""
+        ...
+
+    def observe(self, *, traffic: bool) -> None:
+        """Say whether senders and receivers are kept from now on."""
+        ...
+
+    def play(self, program: Program) -> None:
+        """Play a program until nobody sends."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Return whether any bucket has rows in a table."""
+        ...
+
+    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """Return tables off the buckets, where they are no more: rows bucket by bucket.
+
+        A name stands for the tables ``name 0``, ``name 1``, ... too; one that nobody has is not in
+        the result.
+        """
+        ...
+
+
+class InProcess:
     """The engine in process, on buckets whose tables are parts of the state of an overlay.
 
     Attributes
     ----------
-    given : Arrival
-        What all programs have in common.
     tables : list of Tables
         Of each bucket; programs write into the arrays of the state.
-    found : Found
-        Dead nodes that live ones have met since the last :meth:`take_found`.
     """
 
-    def __init__(
-        self, state: OverlayState, rules: WorldRules, kernel: Kernel, tally: Tally
-    ) -> None:
-        states, self._tally = state.states, tally
-        self._lock = threading.Lock()
-        bounds = arrival_bounds(len(states.known), rules)
-        ring = RingInMemory(states.known)
-        self.given = Arrival(ring, bounds, rules, kernel, self, state.is_alive)
-        self.tables = states_in_buckets(states, bounds)
-        self.found = Found.nothing()
+    def __init__(self, given: Given, tables: Sequence[Tables]) -> None:
+        assert given.lives is not None
+        self.given, self.tables, self.lives = given, list(tables), given.lives
+
+    @classmethod
+    def of(
+        cls,
+        state: OverlayState,
+        rules: WorldRules,
+        kernel: Kernel,
+        buckets: int = 1,
+        kinds: tuple[str, ...] = MESSAGE_KINDS,
+    ) -> InProcess:
+        """Return the player of an overlay.
+
+        Parameters
+        ----------
+        buckets : int
+            Each is played in a thread.
+        """
+        states = state.states
+        bounds = np.linspace(0, len(states.known), buckets + 1).astype(np.int64)
+        ring: KnowsRing = RingInMemory(states.known)
+        given = Given(ring, bounds, rules, kernel, Observer(kinds), state.lives)
+        return cls(given, states_in_buckets(states, bounds))
+
+    def observe(self, *, traffic: bool) -> None:
+        """See `Player.observe`."""
+        self.given = replace(self.given, observer=replace(self.given.observer, traffic=traffic))
 
     def play(self, program: Program) -> None:
-        """Play a program until nobody sends."""
+        """See `Player.play`."""
         play(program, self.tables, threads=len(self.tables))
 
-    def exchange_leaf_sets(self, senders: np.ndarray, live: np.ndarray) -> None:
-        """Play the leaf set exchange that some of the live nodes (positions) begin; they ascend."""
-        cuts = np.searchsorted(senders, self.given.bounds[1:-1])
-        for mine, nodes in zip(self.tables, np.split(senders, cuts), strict=True):
-            mine[GAINED] = {"node": nodes}
-        self.play(Exchange(self.given, WaveInMemory.of_nobody(live)))
+    def has(self, name: str) -> bool:
+        """See `Player.has`."""
+        return any(name in mine and count_rows(mine[name]) for mine in self.tables)
 
-    def take_found(self) -> Found:
-        """Return the dead nodes that were met, and forget them."""
-        found, self.found = self.found, Found.nothing()
-        return found
+    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """See `Player.take`."""
+        return join_tables(_taken(self.tables, names))
 
-    def count(
-        self, tables: Tables, kind: Kind, messages: int, lost: int = 0, *, between: Between
-    ) -> None:
-        """See `Observer.count`."""
-        with self._lock:  # buckets are played in threads
-            self._tally.add(kind.label, messages, lost, between=between)
 
-    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
-        """See `Observer.meet`."""
-        with self._lock:
-            self.found = self.found.and_also(node, dead)
+def _taken(
+    tables: Iterable[Tables], names: tuple[str, ...]
+) -> Iterator[tuple[str, Mapping[str, np.ndarray]]]:
+    called = tables_called(names)
+    for mine in tables:
+        for name in [one for one in mine if called.fullmatch(one)]:
+            yield name, mine[name]
+            del mine[name]
+
+
+def tables_called(names: Iterable[str]) -> re.Pattern[str]:
+    """Return the pattern of the names of tables that :meth:`Player.take` takes."""
+    return re.compile("|".join(f"{re.escape(name)}(?: [0-9]+)?" for name in names))
+
+
+def join_tables(
+    parts: Iterable[tuple[str, Mapping[str, np.ndarray]]],
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return the rows of tables of a name, numbered or not, one after the other."""
+    found: dict[str, list[Columns]] = {}
+    for name, columns in parts:
+        found.setdefault(re.sub(" [0-9]+$", "", name), []).append(columns)
+    return {name: concatenate(tables) for name, tables in found.items()}

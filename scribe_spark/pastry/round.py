@@ -7,23 +7,46 @@ JSAC 2002, Sections II.B and III.A.2; NGC 2001, Section 2.2; Pastry 2001, Sectio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
+from scribe_spark.pastry.arrivals.wave import LEAVES, LEAVES_BEFORE, NodeProgram
 from scribe_spark.pastry.events import Events, ImpossibleRound, play_events
-from scribe_spark.pastry.leaf_repair import detect_failures, repair_leaf_sets
+from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.leaf_set_order import same_leaves
-from scribe_spark.pastry.lookups import LookupResults, Lookups, drawn_lookups, look_up
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.lookups import (
+    ENDED,
+    LookupResults,
+    Lookups,
+    drawn_lookups,
+    look_up,
+    lookup_results,
+)
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.table_maintenance import maintain_tables
-from scribe_spark.pastry.table_repair import find_all_dead
+from scribe_spark.pastry.table_repair import FindDead, close_phase
 from scribe_spark.pastry.tally import Tally
-from scribe_spark.pastry.traffic import Traffic
-from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["RoundResult", "changed_leaf_sets", "repair", "play_round"]
+__all__ = [
+    "NEW_LEAFS",
+    "TAKEN",
+    "CompareLeafSets",
+    "RoundResult",
+    "play_round",
+    "repair",
+    "round_result",
+    "settled_events",
+]
+
+#: The table of live nodes whose leaf set is another one than before the round: ``node``.
+NEW_LEAFS = "new leafs"
+
+#: The tables of which :func:`round_result` is made.
+TAKEN = (MESSAGES, TRAFFIC, ENDED, NEW_LEAFS)
 
 
 @dataclass(frozen=True)
@@ -46,16 +69,10 @@ class RoundResult:
     lookups: LookupResults
 
 
-def play_round(
-    state: OverlayState,
-    number: int,
-    events: Events,
-    lookups: Lookups | int,
-    rules: WorldRules,
-    kernel: Kernel,
-    traffic: Traffic | None = None,
-) -> RoundResult:
-    """Play one round; writes into `state`.
+def play_round(player: Player, number: int, events: Events, lookups: Lookups | int) -> Lookups:
+    """Play one round; the lookups that were made.
+
+    What is seen of it is in the tables :data:`TAKEN`, which are to be taken before the next round.
 
     Parameters
     ----------
@@ -63,57 +80,87 @@ def play_round(
         Rounds count from 0.
     lookups : Lookups or int
         From nodes that are alive after the events; or how many are to be drawn.
-    kernel : Kernel
-        Of the underlay.
-    traffic : Traffic, optional
-        Where senders and receivers of all messages are remembered.
 
     Raises
     ------
     ImpossibleRound
         For an event that cannot be, or if no node is left.
     """
-    tally = Tally(traffic=traffic)
-    leaves, was_alive = state.states.leaves.copy(), state.alive.copy()
-    # 1. events
-    play_events(state, number, events, rules, kernel, tally)
-    if not state.alive.any():
-        raise ImpossibleRound(number, "no node is left")
-    # 2. keep-alives, detection and repair
-    repair(state, number, rules, kernel, tally)
-    # 3. lookups
+    settled_events(player, number, events)
+    repair(player, number)
     if isinstance(lookups, int):
-        lookups = drawn_lookups(state, lookups, number, rules.seed)
-    results = look_up(state, lookups, rules, kernel, tally)
-    changed = changed_leaf_sets(state, leaves, was_alive)
-    return RoundResult(number, tally.by_kind(), changed, results)
+        lookups = drawn_lookups(player.lives, lookups, number, player.given.rules.seed)
+    look_up(player, lookups)
+    player.play(CompareLeafSets(player.given, events.entering))
+    return lookups
 
 
-def repair(
-    state: OverlayState, number: int, rules: WorldRules, kernel: Kernel, tally: Tally
-) -> None:
-    """Keep-alives, detection, and repair of leaf sets and tables; writes into `state`."""
-    live = state.live()
-    leaves = state.states.distinct_leaves(live)
-    tally.add("keep-alive", np.count_nonzero(leaves >= 0), between=lambda: _to_leaves(live, leaves))
-    repair_leaf_sets(state, detect_failures(state, number), tally)
-    if rules.repair == "eager":
-        find_all_dead(state, number, rules, kernel, tally)
+def settled_events(player: Player, number: int, events: Events) -> None:
+    """Play the events of a round.
+
+    Raises
+    ------
+    ImpossibleRound
+        For an event that cannot be, or if no node is left.
+    """
+    play_events(player, number, events)
+    if not player.lives.alive.any():
+        raise ImpossibleRound(number, "no node is left")
+
+
+def repair(player: Player, number: int) -> None:
+    """Keep-alives, detection, and repair of leaf sets and tables."""
+    repair_leaf_sets(player, number)
+    rules = player.given.world_rules
+    if rules.repair == "eager" and player.lives.known_dead(number - 1).any():
+        player.play(FindDead(player.given, number))
+        close_phase(player)
     period = rules.maintenance_period
     if period and number and number % period == 0:
-        maintain_tables(state, "round maintenance", number, rules, kernel, tally)
+        maintain_tables(player, "round maintenance", number)
 
 
-def _to_leaves(nodes: np.ndarray, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and their leaves, a pair for each leaf that there is."""
-    at, column = np.nonzero(leaves >= 0)
-    return nodes[at], leaves[at, column]
+@dataclass(frozen=True)
+class CompareLeafSets(NodeProgram):
+    """Notes live nodes whose leaf set is another set of nodes than before the round.
+
+    Attributes
+    ----------
+    entered : ndarray of int64
+        Positions of nodes that were not alive before.
+    """
+
+    entered: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        first, last = (int(bound) for bound in self.bounds[bucket : bucket + 2])
+        alive = self.given.in_round.alive[first:last]
+        changed = np.zeros(last - first, dtype=bool)
+        if LEAVES_BEFORE in tables:
+            now, before = tables[LEAVES]["leaves"], tables[LEAVES_BEFORE]["leaves"]
+            others = np.flatnonzero((now != before).any(axis=1))
+            changed[others] = ~same_leaves(now[others], before[others])
+            del tables[LEAVES_BEFORE]
+        mine = self.entered[(self.entered >= first) & (self.entered < last)]
+        changed[mine - first] = True
+        if (new := np.flatnonzero(changed & alive)).size:
+            tables[NEW_LEAFS] = {"node": new + first}
+        return {}
 
 
-def changed_leaf_sets(state: OverlayState, leaves: np.ndarray, was_alive: np.ndarray) -> np.ndarray:
-    """Live nodes whose leaf set is another set of nodes than before, or that were not alive."""
-    now = state.states.leaves
-    others = np.flatnonzero((now != leaves).any(axis=1) & was_alive)
-    changed = ~was_alive
-    changed[others] = ~same_leaves(now[others], leaves[others])
-    return np.flatnonzero(changed & state.alive)
+def round_result(
+    player: Player, number: int, lookups: Lookups, taken: Mapping[str, Columns], tally: Tally
+) -> RoundResult:
+    """Return what happened in a round.
+
+    Parameters
+    ----------
+    taken : mapping of Columns
+        The tables :data:`TAKEN`.
+    tally : Tally
+        Counts the messages.
+    """
+    tally.take(taken)
+    new = taken[NEW_LEAFS]["node"] if NEW_LEAFS in taken else np.empty(0, dtype=np.int64)
+    return RoundResult(number, tally.by_kind(), new, lookup_results(player, lookups, taken))

@@ -8,99 +8,175 @@ entry of the cell, then those of the next row.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from scribe_spark.core.arrays import distinct
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
-from scribe_spark.pastry.arrivals.routes import Found
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.rules import WorldRules
-from scribe_spark.pastry.tally import Tally
+from scribe_spark.pastry.arrivals.observer import FOUND
+from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.arrivals.wave import CELLS, NodeProgram
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.traffic import both_ways
-from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["drop_and_repair", "find_all_dead"]
+__all__ = ["FindDead", "RepairTables", "close_phase"]
 
 _ROWS = 2**14  # nodes whose tables are searched together
 
+#: Kinds of messages; a node reminds itself of its holes: cells whose entry it has dropped.
+_QUESTION, _ANSWER, _HOLES = "question", "answer", "holes"
 
-def drop_and_repair(
-    state: OverlayState, found: Found, rules: WorldRules, kernel: Kernel, tally: Tally
-) -> None:
-    """Drop entries that were found dead, then repair their cells; writes `States.cells`.
 
-    All repairs read the tables after all drops and before any repair.
+def close_phase(player: Player) -> None:
+    """Drop entries that the messages of a phase have found dead, and repair their cells."""
+    if player.has(FOUND):
+        player.play(RepairTables(player.given))
+
+
+@dataclass(frozen=True)
+class RepairTables(NodeProgram):
+    """Entries that were found dead are dropped; then their cells are repaired.
+
+    All repairs read the tables after all drops and before any repair, so the live entries of the
+    next row are asked together with those of the row; their questions count, and their answers are
+    taken, where nobody in the row names a live node.
     """
-    if not len(found.node):
-        return
-    states, base = state.states, 2**state.states.b
-    node, dead = np.divmod(distinct(found.node * len(states.known) + found.dead), len(states.known))
-    row, column = np.divmod(cells_of(states, node, dead), base)
-    there = states.cells[node, row, column] == dead
-    node, row, column = node[there], row[there], column[there]
-    states.cells[node, row, column] = -1
-    if rules.repair == "none":
-        return
-    # 1. the live entries of the row are asked, and where that does not help those of the next
-    helped, hole, answer = _ask_row(state, node, row, column, row, tally)
-    deeper = np.flatnonzero(~helped & (row + 1 < states.cells.shape[1]))
-    _, second, more = _ask_row(
-        state, node[deeper], row[deeper], column[deeper], row[deeper] + 1, tally
-    )
-    # 2. cells take the nearest answer
-    hole, answer = np.r_[hole, deeper[second]], np.r_[answer, more]
-    take_cells(states, kernel, node[hole], answer, (row * base + column)[hole])
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if not superstep:
+            return self._drop(bucket, tables)
+        if superstep == 2:
+            self._take(bucket, tables, inbox)
+            return {}
+        outbox: dict[str, Columns] = {}
+        if _QUESTION in inbox:
+            outbox[_ANSWER] = self._answer(bucket, tables, inbox[_QUESTION])
+        if _HOLES in inbox:
+            outbox[_HOLES] = inbox[_HOLES]
+        return outbox
+
+    def _drop(self, bucket: int, tables: Tables) -> Outbox:
+        """Drop dead entries; ask the live ones of the row and of the next one."""
+        if FOUND not in tables:
+            return {}
+        size, found = len(self.given.facts.ring), tables[FOUND]
+        del tables[FOUND]
+        states = self.states(bucket, tables)
+        node, dead = np.divmod(distinct(found["node"] * size + found["dead"]), size)
+        index = node - states.first
+        row, column = np.divmod(cells_of(states, index, dead), 2**states.b)
+        there = states.cells[index, row, column] == dead
+        node, index, row, column = node[there], index[there], row[there], column[there]
+        if not len(node):
+            return {}
+        states = self.states(bucket, tables, CELLS)
+        states.cells[index, row, column] = -1
+        if self.given.world_rules.repair == "none":
+            return {}
+        holes = {AT: node, "row": row, "column": column}
+        sent = []
+        for below in range(2):
+            hole, entry = self._entries(states, holes, below)
+            sent.append(
+                {AT: entry, "asker": node[hole], "below": np.full(len(hole), below)}
+                | {name: holes[name][hole] for name in ("row", "column")}
+            )
+        questions = {name: np.concatenate([part[name] for part in sent]) for name in sent[0]}
+        return {_QUESTION: questions, _HOLES: holes}
+
+    def _entries(self, states: States, holes: Columns, below: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the live entries of the rows in which holes are, or of those `below` them."""
+        row = holes["row"] + below
+        there = np.flatnonzero(row < states.cells.shape[1])
+        entries = states.cells[holes[AT][there] - states.first, row[there]]
+        hole, place = np.nonzero(self.given.is_alive(entries))
+        return there[hole], entries[hole, place].astype(np.int64)
+
+    def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
+        """Name the entry of the cell, unless that is empty or the asker."""
+        states = self.states(bucket, tables)
+        entry = states.cells[came[AT] - states.first, came["row"], came["column"]].astype(np.int64)
+        named = np.flatnonzero((entry >= 0) & (entry != came["asker"]))
+        some = take(came, named)
+        return {
+            AT: some["asker"],
+            "entry": entry[named],
+            **{name: some[name] for name in ("row", "column", "below")},
+        }
+
+    def _take(self, bucket: int, tables: Tables, inbox: Inbox) -> None:
+        """Check who is named; cells take the nearest of those that are alive."""
+        states, holes = self.states(bucket, tables), inbox[_HOLES]
+        width, size = states.cells.shape[1], len(holes[AT])
+        base = 2**states.b
+        key = (holes[AT] * width + holes["row"]) * base + holes["column"]
+        order = np.argsort(key)
+        came = inbox.get(_ANSWER)
+        hole = entry = below = key[:0]
+        if came is not None:
+            asked = (came[AT] * width + came["row"]) * base + came["column"]
+            hole = order[np.searchsorted(key[order], asked)]
+            entry, below = came["entry"], came["below"]
+        helped, offers = np.zeros(size, dtype=bool), []
+        for depth in range(2):  # the row of the hole, then the next one
+            asking, asked = self._entries(states, holes, depth)
+            mine = (below == depth) & ~helped[hole]
+            waits = ~helped[asking]
+            self._count(tables, holes, asking[waits], asked[waits], hole[mine], entry[mine])
+            alive = np.flatnonzero(mine)[self.given.is_alive(entry[mine])]
+            offers.append(alive)
+            helped[hole[alive]] = True
+        some = np.concatenate(offers)
+        if len(some):
+            states = self.states(bucket, tables, CELLS)
+            to = hole[some]
+            cell = (holes["row"] * base + holes["column"])[to]
+            index = holes[AT][to] - states.first
+            take_cells(states, self.given.kernel, index, entry[some], cell)
+
+    def _count(
+        self,
+        tables: Tables,
+        holes: Columns,
+        asking: np.ndarray,
+        asked: np.ndarray,
+        hole: np.ndarray,
+        named: np.ndarray,
+    ) -> None:
+        """Count questions and answers, and the checks of the nodes that were named."""
+        node, observer = holes[AT], self.given.observer
+        observer.count(
+            tables, "repair", 2 * len(asked), between=lambda: both_ways(node[asking], asked)
+        )
+        observer.count(tables, "check", len(named), between=lambda: (node[hole], named))
 
 
-def _ask_row(
-    state: OverlayState,
-    node: np.ndarray,
-    row: np.ndarray,
-    column: np.ndarray,
-    asked_row: np.ndarray,
-    tally: Tally,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ask the live entries of a row for their entry of a cell.
+@dataclass(frozen=True)
+class FindDead(NodeProgram):
+    """Rule ``eager``: every entry is found that has been dead for a round after detection.
 
-    Returns
-    -------
-    helped : ndarray of bool, shape (h,)
-        Whether a live node was named.
-    hole, answer : ndarray of int64
-        The live nodes that were named, and the index of the cell that they are for.
+    Attributes
+    ----------
+    number : int
+        The round.
     """
-    cells = state.states.cells
-    entries = cells[node, asked_row]
-    hole, place = np.nonzero(state.is_alive(entries))
-    tally.add(  # questions and answers
-        "repair",
-        2 * len(hole),
-        between=lambda: both_ways(node[hole], entries[hole, place]),
-    )
-    answer = cells[entries[hole, place], row[hole], column[hole]].astype(np.int64)
-    named = (answer >= 0) & (answer != node[hole])
-    hole, answer = hole[named], answer[named]
-    checked = node[hole], answer
-    tally.add("check", len(hole), between=lambda: checked)
-    alive = state.alive[answer]
-    hole, answer = hole[alive], answer[alive]
-    helped = np.zeros(len(node), dtype=bool)
-    helped[hole] = True
-    return helped, hole, answer
 
+    number: int
 
-def find_all_dead(
-    state: OverlayState, number: int, rules: WorldRules, kernel: Kernel, tally: Tally
-) -> None:
-    """``eager``: drop and repair every entry that has been dead for a round after detection."""
-    old = state.known_dead(number - 1)
-    if not old.any():
-        return
-    found = Found.nothing()
-    live, width = state.live(), state.states.cells.shape[2]
-    for start in range(0, len(live), _ROWS):
-        some = live[start : start + _ROWS]
-        cells = state.states.cells[some].reshape(len(some), -1, width)
-        at, row, column = np.nonzero((cells >= 0) & old[cells])
-        found = found.and_also(some[at], cells[at, row, column].astype(np.int64))
-    drop_and_repair(state, found, rules, kernel, tally)
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        lives = self.given.in_round
+        states, old = self.states(bucket, tables), lives.known_dead(self.number - 1)
+        live = self.live(bucket)
+        for start in range(0, len(live), _ROWS):
+            some = live[start : start + _ROWS]
+            cells = states.cells[some - states.first]
+            at, row, column = np.nonzero((cells >= 0) & old[cells])
+            dead = cells[at, row, column].astype(np.int64)
+            self.given.observer.meet(tables, some[at], dead)
+        return {}

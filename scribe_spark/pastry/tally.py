@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
+from scribe_spark.engine import Columns
+from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC, counted
 from scribe_spark.pastry.arrivals.routes import Routes
 from scribe_spark.pastry.traffic import Between, Traffic
 
@@ -47,8 +50,21 @@ class Tally:
     def __init__(
         self, kinds: tuple[str, ...] = MESSAGE_KINDS, traffic: Traffic | None = None
     ) -> None:
-        self._kinds, self.traffic = frozenset(kinds), traffic
+        self.kinds, self.traffic = kinds, traffic
         self._counts: Counter[str] = Counter()
+
+    def take(self, taken: Mapping[str, Columns]) -> None:
+        """Count what buckets have counted: the tables `MESSAGES` and `TRAFFIC`."""
+        if MESSAGES in taken:
+            sums = counted(taken[MESSAGES], len(self.kinds))
+            for kind, messages, lost in zip(self.kinds, *sums, strict=True):
+                self._counts[kind] += int(messages)
+                self._counts[f"lost {kind}"] += int(lost)
+        if self.traffic is not None and TRAFFIC in taken:
+            columns = taken[TRAFFIC]
+            for index in np.unique(columns["kind"]):
+                mine = columns["kind"] == index
+                self.traffic.note(self.kinds[index], columns["sender"][mine], columns["to"][mine])
 
     def add(
         self,
@@ -70,7 +86,7 @@ class Tally:
         ValueError
             An unknown kind; or not as many senders and receivers as messages.
         """
-        if kind not in self._kinds:
+        if kind not in self.kinds:
             raise ValueError(f"{kind!r} is not among the kinds of messages")
         self._counts[kind] += int(messages)
         self._counts[f"lost {kind}"] += int(lost)

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.pastry import round as pastry
-from scribe_spark.pastry.events import Events, ImpossibleRound, play_events
-from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
+from scribe_spark.pastry import one_bucket as pastry
+from scribe_spark.pastry.events import Events, ImpossibleRound
+from scribe_spark.pastry.lookups import Lookups, drawn_lookups
+from scribe_spark.pastry.one_bucket import look_up, play_events
 from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.traffic import Traffic
@@ -147,7 +149,7 @@ def play_round(
     application: Application | None = None,
     traffic: Traffic | None = None,
     lan_us: int | None = None,
-) -> tuple[pastry.RoundResult, ScribeResult]:
+) -> tuple[RoundResult, ScribeResult]:
     """Play one round; writes into `overlay` and `state`.
 
     Parameters
@@ -195,7 +197,7 @@ def play_round(
     found = look_up(overlay, lookups, world, kernel, scribe.tally)
     # 5. what is seen
     new_leafs = pastry.changed_leaf_sets(overlay, leaves, was_alive)
-    of_overlay = pastry.RoundResult(number, scribe.tally.by_kind(), new_leafs, found)
+    of_overlay = RoundResult(number, scribe.tally.by_kind(), new_leafs, found)
     return of_overlay, _look(scribe, group_events.create, made, lost, sent, orphans)
 
 

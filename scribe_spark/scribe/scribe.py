@@ -10,9 +10,9 @@ import numpy as np
 
 from scribe_spark.core.arrays import codes, whole_numbers
 from scribe_spark.pastry.arrivals.routes import Found, Routes, hop, route
+from scribe_spark.pastry.one_bucket import drop_and_repair
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.rules import WorldRules
-from scribe_spark.pastry.table_repair import drop_and_repair
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.scribe.deliveries import Deliveries
 from scribe_spark.scribe.group_keys import Groups

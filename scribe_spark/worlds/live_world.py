@@ -16,8 +16,10 @@ from scribe_spark.engine.program import Tables
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.node_rows import from_rows, to_rows
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.round import RoundResult, play_round
+from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.round import TAKEN, RoundResult, play_round, round_result
 from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.tally import Tally
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import control_messages
@@ -136,7 +138,11 @@ class Protocols:
         of_groups = None
         if self.groups is None or world.groups is None:
             of_nodes = Events.of(known, events["node"], events["event"])
-            result = play_round(overlay, number, of_nodes, self.lookups, rules, kernel, traffic)
+            player = InProcess.of(overlay, rules, kernel)
+            player.observe(traffic=traffic is not None)
+            made = play_round(player, number, of_nodes, self.lookups)
+            tally = Tally(traffic=traffic)
+            result = round_result(player, number, made, player.take(*TAKEN), tally)
         else:
             of_groups = self.groups.play(
                 overlay, world.groups, number, events, self.lookups, rules, kernel, traffic

@@ -24,6 +24,7 @@ from scribe_spark.pastry.live_knowledge import live_knowledge
 from scribe_spark.pastry.lookups import LookupResults, Lookups, try_routes
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.player import InProcess
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.runtime.blocks import read_partition
@@ -181,7 +182,8 @@ def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Ker
         known = overlay.states.known
         hi, lo = (sent.column(name).to_numpy().view(np.uint64) for name in ("key_hi", "key_lo"))
         source = known.positions(sent.column("source").to_numpy())
-        found = try_routes(overlay, Lookups(source, Keys(hi, lo)))
+        player = InProcess.of(overlay, rules, kernel)
+        found = try_routes(player, Lookups(source, Keys(hi, lo)))
         columns = _lookup_columns(found, known.node)
         table = pa.Table.from_pydict(columns, schema=to_arrow_schema(schemas.LOOKUPS))
         yield from table.to_batches(BATCH)

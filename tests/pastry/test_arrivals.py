@@ -73,7 +73,7 @@ def snapshot_of(overlay: PastryOverlay, known) -> Snapshot:
     leaves, cells = (np.concatenate([t[name] for t in tables]) for name in ("leaves", "cells"))
     everybody = np.arange(len(known))
     sent = {row["kind"]: row["messages"] for row in overlay.arrival_messages().collect()}
-    messages = np.array([sent[kind.label] for kind in Kind])
+    messages = np.array([sent[kind.value] for kind in Kind])
     return as_snapshot(States(known, everybody, leaves, cells), everybody, messages)
 
 

@@ -60,7 +60,7 @@ def test_contacts_are_live():
 
 
 def test_messages_by_kind_have_the_names_of_the_definitions():
-    assert [kind.label for kind in Kind] == [
+    assert [kind.value for kind in Kind] == [
         "join", "rows", "leaf set", "announcement", "exchange",
         "maintenance", "introduction", "probe",
     ]  # fmt: skip

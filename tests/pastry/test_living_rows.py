@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 from arriving import arrivals, grow
-from living_worlds import PARTS, as_snapshot, state_of, world
+from living_worlds import PARTS, as_snapshot, played_round, state_of, world
 from oracle.living.compare import differences
 from oracle.living.draws import Matrix, keyed_draw
 from oracle.living.overlay import Overlay, Rules
@@ -18,7 +18,7 @@ from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.node_rows import NodeRows, from_rows, to_rows
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.round import play_round
+from scribe_spark.pastry.player import InProcess
 from scribe_spark.pastry.rules import WorldRules
 
 STATE = ("live", "sides", "cells")
@@ -42,8 +42,8 @@ def test_a_world_that_is_written_and_read_after_each_round_is_the_same(seed: int
     case, again = world(seed, rounds=5), world(seed, rounds=5)
     state, copy = state_of(case), state_of(again)
     for number in range(5):
-        result = case.play(state, number)
-        ours = as_snapshot(copy, again.play(copy, number))
+        result = case.play(InProcess.of(state, case.rules, case.kernel), number)
+        ours = as_snapshot(copy, again.play(InProcess.of(copy, case.rules, case.kernel), number))
         assert differences(ours, as_snapshot(state, result), PARTS) == []
         copy = from_rows(shuffled(to_rows(copy), seed), case.rules.b)
         rows = to_rows(state), to_rows(copy)
@@ -61,7 +61,8 @@ def test_nodes_may_join_the_rows_later(seed: int) -> None:
     new = NodeRows.of_new(case.known.take(absent), case.rules.leaf_set)
     state, other = state_of(case), from_rows(NodeRows.join(*kept, new), case.rules.b)
     events = Events(arrive=np.flatnonzero(absent))
-    results = [play_round(one, 0, events, 9, case.rules, case.kernel) for one in (state, other)]
+    players = [InProcess.of(one, case.rules, case.kernel) for one in (state, other)]
+    results = [played_round(player, 0, events, 9) for player in players]
     both = [as_snapshot(one, result) for one, result in zip((state, other), results, strict=True)]
     assert differences(*both, PARTS) == []
     assert len(both[0].live) == len(case.known)
@@ -77,7 +78,8 @@ def test_perfect_tables_are_the_oracles(seed: int) -> None:
     overlay = Overlay(case.idents, delay, keyed_draw(seed), rules)
     enter_perfect(overlay, [int(node) for node in case.known.node[live]])
     state = perfect_start(case.known, live, rules.l, rules.b, case.kernel)
-    quiet = play_round(state, 0, Events(), 0, WorldRules(rules.b, rules.l), case.kernel)
+    player = InProcess.of(state, WorldRules(rules.b, rules.l), case.kernel)
+    quiet = played_round(player, 0, Events(), 0)
     assert differences(as_snapshot(state, quiet), snapshot(overlay), STATE) == []
 
 
@@ -86,7 +88,7 @@ def test_a_world_begins_with_the_overlay_of_arrivals() -> None:
     *_, done = grow(case)
     state = OverlayState.of(done.states, done.live)
     rules = WorldRules(case.rules.b, case.rules.leaf_set)
-    result = play_round(state, 0, Events(), 200, rules, case.kernel)
+    result = played_round(InProcess.of(state, rules, case.kernel), 0, Events(), 200)
     assert result.lookups.right.all()
     assert set(result.messages) == {"keep-alive", "lookup"}
     assert len(result.new_leafs) == 0

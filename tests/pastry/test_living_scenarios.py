@@ -8,15 +8,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from arriving import Arrivals, Kernel, arrivals
+from living_worlds import played_round
 
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys, roots
+from scribe_spark.pastry.arrivals.observer import MESSAGES
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.leaf_repair import detect_failures, repair_leaf_sets
+from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.round import RoundResult, play_round
+from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
 
@@ -37,7 +40,7 @@ def play(
     **events: list[int],
 ) -> RoundResult:
     given = {kind: np.array(nodes, dtype=np.int64) for kind, nodes in events.items()}
-    return play_round(state, number, Events(**given), lookups, rules, CASE.kernel)
+    return played_round(InProcess.of(state, rules, CASE.kernel), number, Events(**given), lookups)
 
 
 def wrong_sides(state: OverlayState, rules: WorldRules = RULES) -> int:
@@ -165,7 +168,9 @@ def test_a_side_without_a_live_leaf_is_found_in_few_questions(failing: int) -> N
     state = perfect_start(ring, np.arange(4_000), 16, 4, kernel)
     state.exit(np.arange(100, 100 + failing), 0, 1)
     tally = Tally()
-    repair_leaf_sets(state, detect_failures(state, 1), tally)
+    player = InProcess.of(state, RULES, kernel)
+    repair_leaf_sets(player, 1)
+    tally.take(player.take(MESSAGES))
     there = perfect_start(ring, state.live(), 16, 4, kernel)
     wrong = (there.states.leaves != state.states.leaves)[state.live()].any(axis=1)
     assert not wrong.any()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from extending import run_examples
 from killed import killed_then_gone_on
+from living_worlds import played_round
 from pyspark.sql import functions as F
 from stopping import Stops
 
@@ -25,7 +26,7 @@ from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.node_rows import from_rows, to_rows
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.round import play_round
+from scribe_spark.pastry.player import InProcess
 from scribe_spark.scribe import build_trees
 from scribe_spark.worlds.round_measures import (
     cell_delays,
@@ -102,7 +103,8 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             happening = Events.of(
                 known, now["node"].to_numpy(), now["event"].astype(str).to_numpy()
             )
-            result = play_round(state, number, happening, CONFIG.world.lookups, rules, kernel)
+            player = InProcess.of(state, rules, kernel)
+            result = played_round(player, number, happening, CONFIG.world.lookups)
             measured = round_measures(state, result, rules.seed, kernel)
             assert world.step(messages=number == 2) == measured
             if number == 2:

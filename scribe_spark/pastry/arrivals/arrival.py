@@ -16,23 +16,27 @@ from scribe_spark.pastry.arrivals.introductions import Introduce
 from scribe_spark.pastry.arrivals.join_messages import JoinMessages
 from scribe_spark.pastry.arrivals.maintenance import AskRows, TakeRows
 from scribe_spark.pastry.arrivals.nearby_search import Discover
-from scribe_spark.pastry.arrivals.wave import Arrival, Wave
+from scribe_spark.pastry.arrivals.wave import Given, Wave
 
-__all__ = ["arrival", "maintenance"]
+__all__ = ["asking", "entering", "maintenance"]
 
 
-def arrival(given: Arrival, wave: Wave) -> Iterator[Program]:
-    """Yield the programs by which a wave arrives in an overlay that has nodes."""
+def asking(given: Given, wave: Wave) -> Iterator[Program]:
+    """Yield the programs by which a wave asks what others know, in an overlay that has nodes."""
     if given.rules.contact == "discovered":
         yield Discover(given, wave)
     yield JoinMessages(given, wave)
+
+
+def entering(given: Given, wave: Wave) -> Iterator[Program]:
+    """Yield the programs by which others hear of the wave, after :func:`asking`."""
     yield Announce(given, wave)
     yield Exchange(given, wave)
     if given.rules.introduce:
         yield Introduce(given, wave)
 
 
-def maintenance(given: Arrival, wave: Wave, purpose: str, number: int) -> Iterator[Program]:
+def maintenance(given: Given, wave: Wave, purpose: str, number: int) -> Iterator[Program]:
     """Yield the programs of one maintenance of all routing tables; see `AskRows`."""
     yield AskRows(given, wave, purpose, number)
     yield TakeRows(given, wave)

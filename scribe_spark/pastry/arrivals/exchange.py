@@ -43,12 +43,12 @@ class Exchange(WaveProgram):
         if superstep % 2:
             return self._receive(bucket, tables, inbox)
         senders = [inbox[GAINED][AT]] if GAINED in inbox else []
-        if not superstep:
+        if not superstep and GAINED in tables:
             senders.append(tables[GAINED]["node"])
             del tables[GAINED]
         elif _ANSWER in inbox:
             senders.append(self._take_answers(bucket, tables, inbox))
-        return self._send(bucket, tables, distinct(np.concatenate(senders)))
+        return self._send(bucket, tables, distinct(np.concatenate(senders))) if senders else {}
 
     def _send(self, bucket: int, tables: Tables, senders: np.ndarray) -> Outbox:
         """Nodes send their leaf sets to their leaves."""

@@ -20,10 +20,10 @@ from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.nearby_search import CONTACTS
+from scribe_spark.pastry.arrivals.nearby_search import CONTACTS, PROBED
 from scribe_spark.pastry.arrivals.routes import hop
 from scribe_spark.pastry.arrivals.states import States, live_only
-from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, WaveProgram
+from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, WaveProgram, forget
 
 __all__ = ["ROUTES", "JoinMessages", "entries_of_rows", "take_answers"]
 
@@ -65,10 +65,16 @@ class JoinMessages(WaveProgram):
     def _ask(self, bucket: int, tables: Tables) -> Outbox:
         """Nodes of the wave ask their contacts."""
         mine = self.mine(bucket)
-        arriving, contact = self.wave.arriving[mine], self.wave.contact[mine]
+        if not len(mine):
+            return {}
+        forget(self, bucket, tables)
+        arriving = self.wave.arriving[mine]
         if CONTACTS in tables:
-            contact = tables[CONTACTS]["contact"]
-            del tables[CONTACTS]
+            found = tables[CONTACTS]
+            contact = found["contact"][np.argsort(found[AT])]
+            del tables[CONTACTS], tables[PROBED]
+        else:
+            contact = self.wave.contact[mine]
         self.given.observer.count(
             tables, Kind.JOIN, len(arriving), between=lambda: (arriving, contact)
         )
@@ -99,7 +105,7 @@ class JoinMessages(WaveProgram):
         # 2. the next hop
         onward, met = hop(states, is_alive, at, keys)
         goes = (onward >= 0) & (onward != at)
-        observer.meet(at[met.message], met.dead)
+        observer.meet(tables, at[met.message], met.dead)
         observer.count(
             tables,
             Kind.JOIN,
@@ -130,9 +136,9 @@ class JoinMessages(WaveProgram):
 
 def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:
     """Let arriving nodes take what they have been sent; return what the bucket's nodes know now."""
-    states = program.states(bucket, tables, LEAVES, CELLS)
     if _LEAF_SETS not in tables:  # nobody arrives in this bucket
-        return states
+        return program.states(bucket, tables)
+    states = program.states(bucket, tables, LEAVES, CELLS)
     sets, answers = tables[_LEAF_SETS], tables[ROUTES]
     take_leaves(states, sets[AT] - states.first, sets["leaves"])
     one, leaf = _flattened(np.arange(len(sets[AT])), sets["leaves"])

@@ -68,7 +68,7 @@ class AskRows(WaveProgram):
             node, asked = live[asked >= 0], asked[asked >= 0]
             arrives = self.given.is_alive(asked)
             lost = np.flatnonzero(~arrives)
-            observer.meet(node[lost], asked[lost])
+            observer.meet(tables, node[lost], asked[lost])
             between = functools.partial(_pairs, node, asked)
             observer.count(tables, Kind.MAINTENANCE, len(asked), len(lost), between=between)
             node, asked = node[arrives], asked[arrives]

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import StrEnum
 
 __all__ = ["Kind"]
 
 
-class Kind(IntEnum):
-    """A kind of message, and its column in :attr:`States.messages`."""
+class Kind(StrEnum):
+    """A kind of message; its value is its name in tables."""
 
-    JOIN = 0  #: the request to the contact, and each hop of the join message
-    ROWS = 1  #: from each node of the route that supplies rows
-    LEAF_SET = 2  #: from the last node of the route
-    ANNOUNCEMENT = 3  #: to each distinct node in leaf set and routing table
-    EXCHANGE = 4  #: leaf sets that are sent, and answers
-    MAINTENANCE = 5  #: questions and answers
-    INTRODUCTION = 6  #: from each node of the route that knows an earlier one; to each one told
-    PROBE = 7  #: to each node that is asked how near it is (contact ``discovered``)
-
-    @property
-    def label(self) -> str:
-        """Its name in tables."""
-        return self.name.lower().replace("_", " ")
+    JOIN = "join"  #: the request to the contact, and each hop of the join message
+    ROWS = "rows"  #: from each node of the route that supplies rows
+    LEAF_SET = "leaf set"  #: from the last node of the route
+    ANNOUNCEMENT = "announcement"  #: to each distinct node in leaf set and routing table
+    EXCHANGE = "exchange"  #: leaf sets that are sent, and answers
+    MAINTENANCE = "maintenance"  #: questions and answers
+    INTRODUCTION = "introduction"  #: from each node of the route that knows an earlier one; to
+    # each one told
+    PROBE = "probe"  #: to each node that is asked how near it is (contact ``discovered``)

@@ -7,123 +7,117 @@ JSAC 2002, Section II.B: "a nearby Pastry node A (according to the proximity met
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.core.arrays import distinct
-from scribe_spark.engine import Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import NOBODY, scored, scores
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.arrivals.wave import WaveProgram
-from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["CONTACTS", "Discover"]
+__all__ = ["CONTACTS", "PROBED", "Discover"]
 
-#: The table of the contacts that were found: ``contact``, a row for each node of the wave.
+#: The table of the contacts that were found: ``contact`` of the arriving node ``at``.
 CONTACTS = "contacts"
+
+#: The table of who has probed whom: ``pair``, ascending; arriving node * K + the other.
+PROBED = "probed"
+
+#: Kinds of messages.  A question is for a row of the node's table, by the phase of the search.
+_QUESTION, _ANSWER = "question", "answer"
+
+#: Phases: the leaf set of the first node; the last row of the table of the nearest of those; the
+#: rows before it, each of the nearest node so far; row 0 until nobody in it is nearer.
+_AROUND, _LAST_ROW, _UP, _ROW_0 = range(4)
 
 
 @dataclass(frozen=True)
 class Discover(WaveProgram):
     """Arriving nodes search for near contacts, from the nodes that the wave gives as contacts.
 
-    A search asks any node for its leaf set and rows of its table, dozens of times: supersteps for
-    that would cost more than all others of a wave.
+    Two supersteps a question.  What is probed only answers, so a probe is no message here; a node
+    is probed once by each arriving node.
     """
-
-    @property
-    def one_bucket(self) -> bool:
-        """See `engine.Program`."""
-        return True
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
-        states, is_alive = self.states(bucket, tables), self.given.is_alive
-        arriving, start = self.wave.arriving, self.wave.contact
-        contact, probing, probed = discover(states, is_alive, arriving, start, self.given.kernel)
-        lost = len(probed) - int(np.count_nonzero(is_alive(probed)))
-        self.given.observer.count(
-            tables, Kind.PROBE, len(probed), lost, between=lambda: (arriving[probing], probed)
-        )
-        tables[CONTACTS] = {"contact": contact}
-        return {}
+        if not superstep:
+            mine = self.mine(bucket)
+            start = self.wave.contact[mine] if len(mine) else mine
+            return _questions(self.wave.arriving[mine], start, _AROUND, mine * 0)
+        outbox: dict[str, Columns] = {}
+        if _QUESTION in inbox:
+            outbox |= self._answer(bucket, tables, inbox[_QUESTION])
+        if _ANSWER in inbox:
+            outbox |= self._move(tables, inbox[_ANSWER])
+        return outbox
 
+    def _answer(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
+        """Answer with the leaf set, or with a row of the table; row -1 of an empty table."""
+        states = self.states(bucket, tables)
+        index, phase = came[AT] - states.first, came["phase"]
+        row = np.where(phase == _LAST_ROW, _last_row(states.cells[index]), came["row"])
+        of_table = states.cells[index, np.maximum(row, 0)]
+        of_table[row < 0] = NONE
+        around = np.flatnonzero(phase == _AROUND)
+        rest = np.flatnonzero(phase != _AROUND)
+        parts = [states.leaves[index[around]], of_table[rest]]
+        columns = {AT: came["arriving"], "asked": came[AT], "phase": phase, "row": row}
+        some = [
+            {**take(columns, which), "entries": entries}
+            for which, entries in zip((around, rest), parts, strict=True)
+            if len(which)
+        ]
+        return {_ANSWER: concatenate(some)}
 
-def discover(
-    states: States,
-    is_alive: Callable[[np.ndarray], np.ndarray],
-    arriving: np.ndarray,
-    start: np.ndarray,
-    kernel: Kernel,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the nodes that the searches of all arriving nodes end at, and all that were probed.
+    def _move(self, tables: Tables, came: Columns) -> Outbox:
+        """Probe who is named, and ask the nearest the next question."""
+        arriving, phase, row = came[AT], came["phase"], came["row"]
+        at = self._nearest(tables, arriving, came["asked"], came["entries"])
+        ends = (phase == _ROW_0) & (at == came["asked"])
+        found = {AT: arriving[ends], "contact": at[ends]}
+        if np.any(ends):
+            before = [tables[CONTACTS]] if CONTACTS in tables else []
+            tables[CONTACTS] = concatenate([*before, found])
+        upward = np.isin(phase, (_LAST_ROW, _UP)) & (row > 0)
+        after = np.where(phase == _AROUND, _LAST_ROW, np.where(upward, _UP, _ROW_0))
+        above = np.where(upward, row - 1, 0)
+        return _questions(arriving[~ends], at[~ends], after[~ends], above[~ends])
 
-    Parameters
-    ----------
-    states : States
-        Of all known nodes, so that an index is a position.
-    is_alive : callable
-        Positions -> bool.
-    arriving, start : ndarray of int64, shape (w,)
-        Positions of nodes that arrive, and of the live node that each begins with.
-
-    Returns
-    -------
-    tuple of ndarray of int64
-        The contacts, shape (w,); and for every probe, dead nodes too, the index in `arriving` of
-        who sends it and the position of who gets it.  A node is probed once by each arriving node.
-    """
-    return _Search(states, is_alive, arriving, kernel).discover(start)
-
-
-class _Search:
-    """Several searches at once."""
-
-    def __init__(
-        self,
-        states: States,
-        is_alive: Callable[[np.ndarray], np.ndarray],
-        arriving: np.ndarray,
-        kernel: Kernel,
-    ) -> None:
-        self._states, self._is_alive = states, is_alive
-        self._arriving, self._kernel = arriving, kernel
-        self._probed = [np.empty(0, dtype=np.int64)]
-
-    def discover(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As :func:`discover`."""
-        states = self._states
-        everybody = np.arange(len(start))
-        # 1. the nearest of the start and its leaf set
-        at = self._nearest(everybody, start, states.leaves[start])
-        # 2. rows of the tables of the nodes reached, from the last row of the first of them on
-        row = _last_row(states.cells[at])
-        while (down := np.flatnonzero(row >= 0)).size:
-            at[down] = self._nearest(down, at[down], states.cells[at[down], row[down]])
-            row[down] -= 1
-        # 3. the first row, until nobody in it is nearer
-        moving = everybody
-        while len(moving):
-            nearer = self._nearest(moving, at[moving], states.cells[at[moving], 0])
-            moving, nearer = moving[nearer != at[moving]], nearer[nearer != at[moving]]
-            at[moving] = nearer
-        probes = distinct(np.concatenate(self._probed))
-        return at, probes // len(states.known), probes % len(states.known)
-
-    def _nearest(self, index: np.ndarray, at: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """The nearest live one of the nodes where searches are and of others (or `NONE`)."""
-        known = self._states.known
+    def _nearest(
+        self, tables: Tables, arriving: np.ndarray, at: np.ndarray, others: np.ndarray
+    ) -> np.ndarray:
+        """Return the nearest live one of the nodes where searches are and of those named."""
+        known, is_alive = self.given.facts.ring, self.given.is_alive
         asked = np.concatenate([at[:, None], others], axis=1).astype(np.int64)
         here, column = np.nonzero(asked != NONE)
-        self._probed.append(index[here] * len(known) + asked[here, column])
-        here, column = np.nonzero((asked != NONE) & self._is_alive(asked))
-        found = asked[here, column]
+        self._probe(tables, distinct(arriving[here] * len(known) + asked[here, column]))
+        here, column = np.nonzero((asked != NONE) & is_alive(asked))
         score = np.full(asked.shape, NOBODY)
-        score[here, column] = scores(known, self._kernel, self._arriving[index[here]], found)
+        found = asked[here, column]
+        score[here, column] = scores(known, self.given.kernel, arriving[here], found)
         return scored(score.min(axis=1))
+
+    def _probe(self, tables: Tables, pairs: np.ndarray) -> None:
+        """Count the probes that have not been made before."""
+        before = tables[PROBED]["pair"] if PROBED in tables else pairs[:0]
+        new = np.setdiff1d(pairs, before, assume_unique=True)
+        tables[PROBED] = {"pair": np.sort(np.r_[before, new])}
+        node, other = np.divmod(new, len(self.given.facts.ring))
+        arrives = self.given.is_alive(other)
+        self.given.observer.send(tables, Kind.PROBE, arrives, node, other)
+
+
+def _questions(
+    arriving: np.ndarray, to: np.ndarray, phase: np.ndarray | int, row: np.ndarray
+) -> Outbox:
+    phases = np.broadcast_to(phase, len(to)).astype(np.int64)
+    return {_QUESTION: {AT: to, "arriving": arriving, "phase": phases, "row": row}}
 
 
 def _last_row(cells: np.ndarray) -> np.ndarray:

@@ -1,29 +1,65 @@
-"""Counts of the messages that arrivals send, and the dead nodes that these meet."""
+"""Counts of the messages that nodes send, and the dead nodes that these meet: tables of a bucket.
+
+A message is counted in the bucket of the node that sends it, so that counts of all buckets together
+do not depend on how many there are.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine import Tables
+from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.packing import concatenate
 from scribe_spark.pastry.arrivals.messages import Kind
 
-__all__ = ["MESSAGES", "Between", "CountsInTables", "Observer"]
+__all__ = ["FOUND", "MESSAGES", "TRAFFIC", "Between", "Observer", "counted"]
 
 #: Senders and receivers of messages (positions), computed only where somebody wants them.
 Between = Callable[[], tuple[np.ndarray, np.ndarray]]
 
-#: The table of `CountsInTables`: ``messages``, a row for each `Kind`.
-MESSAGES = "arrival messages"
+#: The table of counts: ``messages`` and ``lost``, a row for each kind.
+MESSAGES = "messages"
+
+#: The tables of senders and receivers (``kind``, ``sender``, ``to``) are called ``traffic 0``, ...:
+#: none is written twice.
+TRAFFIC = "traffic"
+
+#: The table of dead nodes that nodes of the bucket have met: ``node``, ``dead``, pairs that may be
+#: there more than once.
+FOUND = "found dead"
 
 
-class Observer(Protocol):
-    """Sees the messages of a bucket's nodes."""
+@dataclass(frozen=True)
+class Observer:
+    """Sees the messages of a bucket's nodes.
+
+    Attributes
+    ----------
+    kinds : tuple of str
+        Of messages.
+    traffic : bool
+        Whether senders and receivers are kept; without it they are not even computed.
+    """
+
+    kinds: tuple[str, ...] = tuple(Kind)
+    traffic: bool = False
+
+    @functools.cached_property
+    def _index(self) -> dict[str, int]:
+        return {kind: index for index, kind in enumerate(self.kinds)}
 
     def count(
-        self, tables: Tables, kind: Kind, messages: int, lost: int = 0, *, between: Between
+        self,
+        tables: Tables,
+        kind: str,
+        messages: int | np.integer,
+        lost: int | np.integer = 0,
+        *,
+        between: Between,
     ) -> None:
         """Count messages that nodes of a bucket send, of which some meet a dead node.
 
@@ -33,28 +69,47 @@ class Observer(Protocol):
             Of the bucket.
         between : callable
             Gives the sender and the receiver of each message, in any order.
+
+        Raises
+        ------
+        ValueError
+            An unknown kind; or not as many senders and receivers as messages.
         """
-        ...
+        if kind not in self._index:
+            raise ValueError(f"{kind!r} is not among the kinds of messages")
+        if not messages:
+            return
+        counts = np.zeros((2, len(self.kinds)), dtype=np.int64)
+        if MESSAGES in tables:
+            counts += tables[MESSAGES]["messages"], tables[MESSAGES]["lost"]
+        counts[:, self._index[kind]] += int(messages), int(lost)
+        tables[MESSAGES] = {"messages": counts[0], "lost": counts[1]}
+        if self.traffic:
+            sender, to = between()
+            if not len(sender) == len(to) == messages:
+                raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")
+            before = sum(name.startswith(f"{TRAFFIC} ") for name in tables)
+            tables[f"{TRAFFIC} {before}"] = {
+                "kind": np.full(len(sender), self._index[kind]),
+                "sender": sender.astype(np.int32),
+                "to": to.astype(np.int32),
+            }
 
-    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
-        """Note that live nodes have found others dead: positions; a pair may come twice."""
-        ...
-
-
-class CountsInTables:
-    """Counts messages by kind in a table of each bucket; there nobody is dead."""
-
-    def count(
-        self, tables: Tables, kind: Kind, messages: int, lost: int = 0, *, between: Between
+    def send(
+        self, tables: Tables, kind: str, arrives: np.ndarray, sender: np.ndarray, to: np.ndarray
     ) -> None:
-        """See `Observer.count`."""
-        if messages:
-            counted = np.zeros(len(Kind), dtype=np.int64)
-            if MESSAGES in tables:
-                counted += tables[MESSAGES]["messages"]
-            counted[kind] += messages
-            tables[MESSAGES] = {"messages": counted}
+        """Count a message for each element; False where it is lost."""
+        lost = arrives.size - np.count_nonzero(arrives)
+        self.count(tables, kind, arrives.size, lost, between=lambda: (sender, to))
 
-    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
-        """See `Observer.meet`."""
-        assert not len(dead), "nobody dies while the overlay grows"
+    def meet(self, tables: Tables, node: np.ndarray, dead: np.ndarray) -> None:
+        """Note that live nodes of a bucket have found others dead: positions."""
+        if len(node):
+            before = [tables[FOUND]] if FOUND in tables else []
+            tables[FOUND] = concatenate([*before, {"node": node, "dead": dead}])
+
+
+def counted(table: Columns, kinds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return messages and lost ones by kind, of the tables :data:`MESSAGES` of all buckets."""
+    sums = [table[name].reshape(-1, kinds).sum(axis=0) for name in ("messages", "lost")]
+    return sums[0], sums[1]

@@ -16,15 +16,15 @@ from scribe_spark.engine import Program
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play, thread_bounds
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.arrival import arrival, maintenance
+from scribe_spark.pastry.arrivals.arrival import asking, entering, maintenance
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.observer import MESSAGES, CountsInTables
+from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.arrivals.wave import Arrival, Wave, WaveInMemory, states_in_buckets
+from scribe_spark.pastry.arrivals.wave import Given, Wave, WaveInMemory, states_in_buckets
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Grown", "arrival_bounds", "grow", "programs"]
+__all__ = ["Grown", "grow", "programs"]
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def grow(
         First positions of buckets, each played in a thread; by default as many as pay.
     """
     if bounds is None:
-        bounds = arrival_bounds(len(known), rules)
+        bounds = thread_bounds(len(known))
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     tables = states_in_buckets(states, bounds)
-    given = Arrival(RingInMemory(known), bounds, rules, kernel, CountsInTables())
+    given = Given(RingInMemory(known), bounds, rules, kernel, Observer())
     for number in range(int(wave.max(initial=-1)) + 1):
         arriving = np.flatnonzero(wave == number)
         live = np.flatnonzero((wave >= 0) & (wave <= number))
@@ -88,15 +88,10 @@ def grow(
         yield Grown(number, states, live, messages)
 
 
-def arrival_bounds(nodes: int, rules: ArrivalRules) -> np.ndarray:
-    """Return bounds of buckets for arrivals in one process: int64."""
-    one = rules.contact == "discovered"  # see `Discover`
-    return np.array([0, nodes]) if one else thread_bounds(nodes)
-
-
-def programs(given: Arrival, wave: Wave, number: int) -> Iterator[Program]:
+def programs(given: Given, wave: Wave, number: int) -> Iterator[Program]:
     """Yield the programs of a wave; in the first one there is nobody to ask."""
     if number:
-        yield from arrival(given, wave)
+        yield from asking(given, wave)
+        yield from entering(given, wave)
     for time in range(given.rules.maintenance):
         yield from maintenance(given, wave, f"wave maintenance {time}", number)

@@ -27,10 +27,10 @@ from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row, read_rows
 from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.pastry.arrivals.contacts import planned_contacts
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.observer import MESSAGES, CountsInTables
+from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
 from scribe_spark.pastry.arrivals.one_task import Grown, grow, programs
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Arrival
+from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given
 from scribe_spark.pastry.arrivals.waves import arrival_rank, wave_ends
 from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryOverlay
@@ -69,21 +69,18 @@ def arrivals(
     underlay : Underlay
     rules : ArrivalRules
     one_task : int
-        Waves up to this many nodes are one task's; what nodes know does not depend on it.  With
-        contact ``discovered`` all are: a search asks any node for a row, dozens of times.
+        Waves up to this many nodes are one task's; what nodes know does not depend on it.
     """
     overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
     ring, kernel = overlay.ring, underlay.kernel
     ends = wave_ends(len(ring), rules.growth)
-    last = len(ends) - 1
-    if rules.contact != "discovered":
-        last = max(0, int(np.searchsorted(ends, one_task, side="right")) - 1)
+    last = max(0, int(np.searchsorted(ends, one_task, side="right")) - 1)
     plan, _ = materialise(arrival_plan(nodes, kernel, rules, ends))
     begun = plan.coalesce(1).mapInArrow(_first_waves(ring, kernel, rules, last), ROWS)
     tables = BucketTables(ring.layout, begun)
     if last + 1 < len(ends):
         later = _PlannedWaves.of(plan, ring)
-        given = Arrival(ring.facts, ring.bounds, rules, kernel, CountsInTables())
+        given = Given(ring.facts, ring.bounds, rules, kernel, Observer())
         for number in range(last + 1, len(ends)):
             for program in programs(given, later.wave(number), number):
                 name = f"wave {number}, {type(program).__name__}"
@@ -93,7 +90,7 @@ def arrivals(
     release(plan)
     overlay.known = [tables.constant(KNOWN)]
     overlay.own(tables.release)
-    by_kind = [(kind.label, int(sent)) for kind, sent in zip(Kind, _messages(tables), strict=True)]
+    by_kind = [(kind.value, int(sent)) for kind, sent in zip(Kind, _messages(tables), strict=True)]
     overlay.arrived = schemas.local_table(nodes.sparkSession, by_kind, schemas.ARRIVAL_MESSAGES)
     return overlay
 
@@ -119,7 +116,8 @@ def _first_waves(
                 bucket, bucket, True, LEAVES, {"leaves": states.leaves[first:end]}, folder
             )
             yield pack_row(bucket, bucket, True, CELLS, {"cells": states.cells[first:end]}, folder)
-        yield pack_row(0, 0, True, MESSAGES, {"messages": done.messages})
+        sent = {"messages": done.messages, "lost": np.zeros_like(done.messages)}
+        yield pack_row(0, 0, True, MESSAGES, sent)
 
     return run
 
@@ -232,7 +230,9 @@ class _Finish:
 def _messages(tables: BucketTables) -> np.ndarray:
     """Return how many messages of each kind all buckets' nodes have sent."""
     rows = read_rows(tables.rows(MESSAGES).toArrow().to_batches())
-    return sum((row.read()["messages"] for row in rows), start=np.zeros(len(Kind), dtype=np.int64))
+    return sum(
+        (counted(row.read(), len(Kind))[0] for row in rows), start=np.zeros(len(Kind), np.int64)
+    )
 
 
 def arrival_plan(

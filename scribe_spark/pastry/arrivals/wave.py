@@ -20,24 +20,31 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.arrivals.states import IsAlive, States, is_node
+from scribe_spark.pastry.arrivals.states import NONE, States, is_node
+from scribe_spark.pastry.lives import KnowsLives
+from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [
     "CELLS",
     "LATER",
     "LEAVES",
-    "Arrival",
+    "LEAVES_BEFORE",
+    "Given",
     "NodeProgram",
     "Wave",
     "WaveInMemory",
     "WaveProgram",
+    "forget",
     "states_in_buckets",
 ]
 
 #: Tables of a bucket, a row a node: its leaf set (``leaves``), and its routing table (``cells``),
 #: both as in `States`.
 LEAVES, CELLS = "leaf sets", "routing tables"
+
+#: The table of the leaf sets before the round, in buckets in which one has been written since.
+LEAVES_BEFORE = "leaf sets before"
 
 #: The place in a wave of nodes that are not of it.
 LATER = np.int64(2**63 - 1)
@@ -88,8 +95,8 @@ class WaveInMemory:
 
 
 @dataclass(frozen=True)
-class Arrival:
-    """What the programs of all waves have in common.
+class Given:
+    """What the programs of Pastry have in common.
 
     Attributes
     ----------
@@ -100,7 +107,8 @@ class Arrival:
     kernel : Kernel
         Of the underlay.
     observer : Observer
-    is_alive : callable
+    lives : KnowsLives, optional
+        Who is alive; without it everybody is, and there are no rounds.
     """
 
     facts: KnowsRing
@@ -108,19 +116,40 @@ class Arrival:
     rules: ArrivalRules
     kernel: Kernel
     observer: Observer
-    is_alive: IsAlive = is_node
+    lives: KnowsLives | None = None
+
+    def is_alive(self, positions: np.ndarray) -> np.ndarray:
+        """Whether each position (of any shape) is a live node's; False for no position."""
+        return is_node(positions) if self.lives is None else self.lives.is_alive(positions)
+
+    @property
+    def world_rules(self) -> WorldRules:
+        """The rules of a world."""
+        assert isinstance(self.rules, WorldRules), "not a world"
+        return self.rules
+
+    @property
+    def in_round(self) -> KnowsLives:
+        """Who is alive, in the rounds of a world."""
+        assert self.lives is not None, "not a world"
+        return self.lives
 
 
 @dataclass(frozen=True)
 class NodeProgram:
     """A program that reads or changes what nodes know."""
 
-    given: Arrival
+    given: Given
 
     @property
     def bounds(self) -> np.ndarray:
         """See `engine.Program`."""
         return self.given.bounds
+
+    def live(self, bucket: int) -> np.ndarray:
+        """Return the positions of the live nodes of a bucket, ascending."""
+        first, last = self.bounds[bucket : bucket + 2]
+        return first + np.flatnonzero(self.given.in_round.alive[first:last])
 
     def states(self, bucket: int, tables: Tables, *writes: str) -> States:
         """Return what the nodes of a bucket know.
@@ -132,6 +161,8 @@ class NodeProgram:
         """
         first, last = self.bounds[bucket], self.bounds[bucket + 1]
         arrays = {name: tables[name][column] for name, column in _COLUMNS.items()}
+        if LEAVES in writes and self.given.lives is not None and LEAVES_BEFORE not in tables:
+            tables[LEAVES_BEFORE] = {"leaves": arrays[LEAVES].copy()}
         for name in writes:
             if not arrays[name].flags.writeable:
                 arrays[name] = arrays[name].copy()
@@ -156,6 +187,16 @@ class WaveProgram(NodeProgram):
         place = np.full(len(self.given.facts.ring), LATER)
         place[self.wave.arriving] = self.wave.order
         return place
+
+
+def forget(program: WaveProgram, bucket: int, tables: Tables) -> None:
+    """Let the nodes of a wave forget what they knew when they were alive before."""
+    arriving = program.wave.arriving[program.mine(bucket)]
+    states = program.states(bucket, tables)
+    index = arriving - states.first
+    if (states.leaves[index] >= 0).any() or (states.cells[index] >= 0).any():
+        states = program.states(bucket, tables, LEAVES, CELLS)
+        states.leaves[index], states.cells[index] = NONE, NONE
 
 
 def states_in_buckets(states: States, bounds: np.ndarray) -> list[Tables]:

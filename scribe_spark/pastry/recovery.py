@@ -1,0 +1,119 @@
+"""Recovery: nodes come back with their routing tables, and ask their last known leaves.
+
+References
+----------
+NGC 2001, Section 2.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.core.arrays import distinct
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.cell_offers import take_cells
+from scribe_spark.pastry.arrivals.exchange import GAINED, Exchange
+from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
+from scribe_spark.pastry.arrivals.states import NONE, live_only
+from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, NodeProgram
+from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.waves_of_round import WaveOfRound
+
+__all__ = ["recover"]
+
+#: The table of nodes that have found no live leaf: ``node``.
+_ALONE = "alone"
+
+#: Kinds of messages.
+_QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
+
+
+def recover(player: Player, nodes: np.ndarray) -> np.ndarray:
+    """Nodes (positions, ascending) come back together; those who could not, by nodeId.
+
+    All see the state before.  Each takes what its live last known leaves and their leaf sets offer,
+    tells its new leaf set, and leaf sets are exchanged.
+    """
+    if not len(nodes):
+        return nodes
+    player.play(_Recover(player.given, nodes))
+    alone = player.take(_ALONE)[_ALONE]["node"] if player.has(_ALONE) else nodes[:0]
+    player.lives.enter(np.setdiff1d(nodes, alone))
+    player.play(Exchange(player.given, WaveOfRound.of_nobody(player.given)))
+    return np.sort(alone)
+
+
+@dataclass(frozen=True)
+class _Recover(NodeProgram):
+    """Nodes ask their last known leaves, and tell their new ones.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64
+        Positions, ascending.
+    """
+
+    nodes: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        if not superstep:
+            return self._ask(bucket, tables)
+        outbox: dict[str, Columns] = {}
+        if _QUESTION in inbox:
+            outbox[_ANSWER] = self._answer(bucket, tables, inbox[_QUESTION])
+        if _ANSWER in inbox:
+            outbox[_ANNOUNCEMENT] = self._come_back(bucket, tables, inbox[_ANSWER])
+        if _ANNOUNCEMENT in inbox:
+            self._take(bucket, tables, inbox[_ANNOUNCEMENT])
+        return outbox
+
+    def _ask(self, bucket: int, tables: Tables) -> Outbox:
+        """Ask the last known leaves for their leaf sets."""
+        first, last = np.searchsorted(self.nodes, self.bounds[bucket : bucket + 2])
+        nodes = self.nodes[first:last]
+        if not len(nodes):
+            return {}
+        states = self.states(bucket, tables, LEAVES)
+        old = states.distinct_leaves(nodes - states.first)
+        states.leaves[nodes - states.first] = NONE
+        at, column = np.nonzero(old >= 0)
+        asker, asked = nodes[at], old[at, column].astype(np.int64)
+        answers = self.given.is_alive(asked)
+        self.given.observer.send(tables, "recovery", answers, asker, asked)
+        alone = np.setdiff1d(nodes, asker[answers])
+        if len(alone):
+            tables[_ALONE] = {"node": alone}
+        return {_QUESTION: {AT: asked[answers], "asker": asker[answers]}}
+
+    def _answer(self, bucket: int, tables: Tables, came: Columns) -> Columns:
+        """Answer with the leaf set."""
+        states, asked, asker = self.states(bucket, tables), came[AT], came["asker"]
+        self.given.observer.count(tables, "recovery", len(asked), between=lambda: (asked, asker))
+        offers = np.c_[states.leaves[asked - states.first], asked.astype(np.int32)]
+        return {AT: asker, "offers": live_only(self.given.is_alive, offers)}
+
+    def _come_back(self, bucket: int, tables: Tables, came: Columns) -> Columns:
+        """Take leaves, and tell them."""
+        states = self.states(bucket, tables, LEAVES)
+        take_leaves(states, came[AT] - states.first, came["offers"])
+        back = distinct(came[AT])
+        tables[GAINED] = {"node": back}
+        leaves = states.distinct_leaves(back - states.first)
+        at, column = np.nonzero(leaves >= 0)
+        to, new = leaves[at, column].astype(np.int64), back[at]
+        self.given.observer.count(tables, "announcement", len(to), between=lambda: (new, to))
+        return {AT: to, "back": new}
+
+    def _take(self, bucket: int, tables: Tables, came: Columns) -> None:
+        """Take the nodes that are back, as leaves and entries."""
+        states = self.states(bucket, tables, LEAVES, CELLS)
+        index, back = came[AT] - states.first, came["back"]
+        take_cells(states, self.given.kernel, index, back)
+        take_leaves(states, index, back)
+        told = came[AT][holds_leaf(states, index, back)]
+        before = tables[GAINED]["node"] if GAINED in tables else told[:0]
+        tables[GAINED] = {"node": distinct(np.r_[before, told])}

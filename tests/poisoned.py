@@ -1,0 +1,71 @@
+"""Buckets that cannot see each other: tables that are read while another one is played raise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.engine import Program, Tables
+from scribe_spark.engine.in_process import play
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.tally import MESSAGE_KINDS
+
+
+class Poisoned(Tables):
+    """Tables that can be read only while their bucket is played."""
+
+    open = False
+
+    def __getitem__(self, name):
+        assert self.open, f"{name} of another bucket was read"
+        return super().__getitem__(name)
+
+
+@dataclass
+class OneAtATime:
+    """A program whose buckets cannot see each other."""
+
+    program: Program
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return self.program.bounds
+
+    def step(self, bucket, tables, inbox, superstep):
+        """See `engine.Program`."""
+        tables.open = True
+        try:
+            return self.program.step(bucket, tables, inbox, superstep)
+        finally:
+            tables.open = False
+
+
+class PoisonedPlayer(InProcess):
+    """Plays bucket after bucket, none of which sees another's tables."""
+
+    @classmethod
+    def of(
+        cls,
+        state: OverlayState,
+        rules: WorldRules,
+        kernel,
+        buckets: int = 1,
+        kinds: tuple[str, ...] = MESSAGE_KINDS,
+    ) -> InProcess:
+        """As `InProcess.of`; each bucket has copies of what its nodes know."""
+        player = super().of(state, rules, kernel, buckets, kinds)
+        player.tables = [Poisoned.of(dict(mine)) for mine in player.tables]
+        return player
+
+    def play(self, program: Program) -> None:
+        """See `Player.play`."""
+        self._open(False)
+        play(OneAtATime(program), self.tables)
+        self._open(True)
+
+    def _open(self, is_open: bool) -> None:
+        for mine in self.tables:
+            mine.open = is_open
