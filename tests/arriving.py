@@ -24,7 +24,7 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.one_task import Grown
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import NONE, States
-from scribe_spark.pastry.arrivals.waves import wave_size
+from scribe_spark.pastry.arrivals.waves import Plan, wave_size
 from scribe_spark.underlay.nearest import nearest
 from scribe_spark.underlay.pendant import pendant_exits
 
@@ -166,18 +166,16 @@ def _ident(case: random.Random, bits: int) -> int:
 
 def grow(case: Arrivals, buckets: int = 1) -> Iterator[Grown]:
     """Yield the overlay after each wave of a case, by the engine in process."""
-    wave, rank = case.wave[case.known.node], case.rank[case.known.node]
     # bounds that are not those of prefixes: arrivals take any
     bounds = np.linspace(0, len(case.known), buckets + 1).astype(np.int64)
-    return one_task.grow(
-        case.known, wave, rank, contacts(case), case.rules, case.kernel, bounds
-    )  # fmt: skip
+    return one_task.grow(case.known, plan_of(case), case.rules, case.kernel, bounds)
 
 
-def contacts(case: Arrivals) -> np.ndarray:
-    """Whom each node asks, by its place in the order of nodeIds."""
+def plan_of(case: Arrivals) -> Plan:
+    """When each node of a case arrives, and whom it asks, in the order of nodeIds."""
     wave, rank, drawn = (of[case.known.node] for of in (case.wave, case.rank, case.contact_bits))
-    return planned_contacts(case.rules.contact, case.known, wave, rank, drawn, case.kernel)
+    contact = planned_contacts(case.rules.contact, case.known, wave, rank, drawn, case.kernel)
+    return Plan(wave, rank, contact)
 
 
 def snapshot_parts(states: States, live: np.ndarray) -> tuple[list, list, list, list]:

@@ -5,7 +5,6 @@ For measures, whose buckets need not be intervals of the ring.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -13,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.arrays import order_of, whole_numbers
 from scribe_spark.engine.on_spark import pack_row, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.runtime.batches import Batches, BatchKernel
@@ -84,26 +83,10 @@ def each_bucket(step: Step) -> BatchKernel:
 
 def distinct_rows(*keys: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
     """Return a row of each combination, the combinations, and how often each occurs."""
-    order = _order(*keys)
+    order = order_of(*keys)
     ordered = [key[order] for key in keys]
     start = row_starts(*ordered)
     return order[start], [key[start] for key in ordered], np.diff(start, append=len(order))
-
-
-def _order(*keys: np.ndarray) -> np.ndarray:
-    """Return the rows in the order of their keys, the first of which counts most."""
-    if not len(keys[0]):
-        return whole_numbers()
-    widths = [int(key.max()) + 1 for key in keys]
-    if min(int(key.min()) for key in keys) < 0 or math.prod(widths) > _MOST_KEYS:
-        return np.lexsort(keys[::-1])
-    together = keys[0]  # one number sorts in a third of the time
-    for key, width in zip(keys[1:], widths[1:], strict=True):
-        together = together * width + key
-    return np.argsort(together)
-
-
-_MOST_KEYS = 2**63 - 1
 
 
 def row_starts(*keys: np.ndarray) -> np.ndarray:
@@ -116,7 +99,7 @@ def row_starts(*keys: np.ndarray) -> np.ndarray:
 
 def add_rows(value: str, columns: Columns, *keys: str) -> dict[str, np.ndarray]:
     """Return the rows that differ in `keys`, in their order, with sums of `value`."""
-    order = _order(*(columns[key] for key in keys))
+    order = order_of(*(columns[key] for key in keys))
     ordered = take(columns, order)
     start = row_starts(*(ordered[key] for key in keys))
     return {**take(ordered, start), value: np.add.reduceat(ordered[value], start)}

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.engine.ring import ring_of
-from scribe_spark.pastry.arrivals.overlay import arrival_plan, grown
-from scribe_spark.pastry.arrivals.waves import wave_ends
+from scribe_spark.pastry.arrivals.one_task import grow
+from scribe_spark.pastry.arrivals.waves import Plan
 from scribe_spark.pastry.node_rows import NodeRows, to_rows
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
@@ -55,23 +54,17 @@ def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Ker
     nodes, initial
         As of :func:`perfect_tables`.
     """
-    first = nodes.where(F.col("node") < initial)
-    plan = arrival_plan(first, kernel, rules, wave_ends(initial, rules.growth))
-    later = nodes.where(F.col("node") >= initial)
-    placed = later.select(
-        *schemas.NODES.names,
-        *(F.lit(None).cast("bigint").alias(name) for name in ("wave", "rank", "contact")),
-    )
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = read_partition(batches)
         if rows is None:
             return
-        states = grown(rows.filter(rows.column("wave").is_valid()), kernel, rules).states
-        there = to_rows(OverlayState.of(states, states.own))
-        new, _ = ring_of(rows.filter(rows.column("wave").is_null()), kernel)
-        both = NodeRows.join(there, NodeRows.of_new(new, rules.leaf_set))
+        known, _ = ring_of(rows, kernel)
+        is_first = known.node < initial
+        first = known.take(is_first)
+        *_, done = grow(first, Plan.of(first, rules, kernel), rules, kernel)
+        there = to_rows(OverlayState.of(done.states, done.states.own))
+        both = NodeRows.join(there, NodeRows.of_new(known.take(~is_first), rules.leaf_set))
         yield from pack({NODES: state_table(both, kernel)}).to_batches()
 
-    together = plan.select(placed.columns).unionByName(placed)
-    return together.coalesce(1).mapInArrow(run, schemas.PACKED)
+    return nodes.coalesce(1).mapInArrow(run, schemas.PACKED)

@@ -13,13 +13,13 @@ from oracle.living.compare import differences
 from oracle.living.contact import latest_of_nearest, nearest_live
 from oracle.living.world import Snapshot
 
+from scribe_spark import draws
 from scribe_spark.config import RunConfig
 from scribe_spark.engine.on_spark import read_rows
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.overlay import arrival_plan
 from scribe_spark.pastry.arrivals.overlay import arrivals as grow
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.arrivals.waves import wave_ends
+from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.registry import build_overlay
 from scribe_spark.underlay.all_pairs import RouteMatrices
@@ -55,14 +55,12 @@ def node_table(case: Arrivals) -> pa.Table:
     return pa.table({name: values[order] for name, values in columns.items()})
 
 
-def with_plan(case: Arrivals, plan: list) -> Arrivals:
-    """The case with the waves and contacts that were drawn."""
-    rows = sorted(plan, key=lambda row: row.node)
-    case = replace(
-        case, wave=np.array([row.wave for row in rows]), rank=np.array([row.rank for row in rows])
-    )
-    drawn = np.array([row.drawn for row in rows]).view(np.uint64)
-    case.__dict__["contact_bits"] = drawn
+def with_plan(case: Arrivals, plan: Plan) -> Arrivals:
+    """The case with the waves that were drawn, and the bits that contacts are drawn by."""
+    by_number = np.argsort(case.known.node)
+    case = replace(case, wave=plan.wave[by_number], rank=plan.rank[by_number])
+    bits = draws.bits_np(case.rules.seed, "contact", np.arange(len(case.known)))
+    case.__dict__["contact_bits"] = bits
     return case
 
 
@@ -84,7 +82,7 @@ def test_states_and_messages_are_the_oracles(spark, one_task):
     nodes = spark.createDataFrame(node_table(case)).repartition(3)
     ends = wave_ends(len(case.idents), rules.growth)
     assert ends.tolist() == [1, 8, len(case.idents)]
-    case = with_plan(case, arrival_plan(nodes, routes.kernel, rules, ends).collect())
+    case = with_plan(case, Plan.of(case.known, rules, routes.kernel))
     oracle = case.oracle()
     for wave in range(len(ends)):
         arrive(oracle, case.arriving(wave))
@@ -113,10 +111,12 @@ def test_the_overlay_that_a_config_names_has_the_rings_leaf_sets(spark):
 def test_of_equally_near_nodes_the_latest_is_asked(spark):
     case = arrivals(1003, most=40, **RULES | {"contact": "latest", "maintenance": 0})
     routes, rules = underlay(spark, case), case.rules
-    nodes = spark.createDataFrame(node_table(case)).repartition(3)
     ends = wave_ends(len(case.idents), rules.growth)
-    plan = arrival_plan(nodes, routes.kernel, rules, ends).collect()
-    case, asked = with_plan(case, plan), {row.node: row.contact for row in plan}
+    plan, known = Plan.of(case.known, rules, routes.kernel), case.known
+    case, asked = (
+        with_plan(case, plan),
+        dict(zip(known.node, known.node[plan.contact], strict=True)),
+    )
     overlay, others = case.oracle(), 0
     for wave in range(len(ends)):
         for node in case.arriving(wave) if wave else []:
@@ -132,7 +132,7 @@ def test_contacts_are_discovered_in_one_task_and_probes_are_counted(spark):
     routes, rules = underlay(spark, case), case.rules
     nodes = spark.createDataFrame(node_table(case))
     ends = wave_ends(len(case.idents), rules.growth)
-    case = with_plan(case, arrival_plan(nodes, routes.kernel, rules, ends).collect())
+    case = with_plan(case, Plan.of(case.known, rules, routes.kernel))
     overlay = case.oracle()
     for wave in range(len(ends)):
         arrive(overlay, case.arriving(wave))

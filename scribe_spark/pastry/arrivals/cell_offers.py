@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import order_of
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.underlay.protocol import Kernel
@@ -132,16 +133,16 @@ def _take_nearer(
     index = slot // width
     router, at = states.known.router, states.own[index]
     here = router[at]
-    score = kernel.delays(here, router[position]) << _POSITION | position
+    delay = kernel.delays(here, router[position])
     filled = np.maximum(present, 0)
-    to_beat = kernel.delays(here, router[filled]) << _POSITION | filled
-    nearer = np.flatnonzero((score < to_beat) | (present < 0))
-    slot, score = slot[nearer], score[nearer]
+    to_beat = kernel.delays(here, router[filled])
+    nearer = (delay < to_beat) | ((delay == to_beat) & (position < filled)) | (present < 0)
+    slot, delay, position = slot[nearer], delay[nearer], position[nearer]
     # 2. of those for one cell the nearest
-    order = np.lexsort((score, slot))
-    slot, score = slot[order], score[order]
+    order = order_of(slot, delay, position)
+    slot, position = slot[order], position[order]
     first = np.flatnonzero(np.r_[True, slot[1:] != slot[:-1]][: len(slot)])
-    cells[slot[first]] = scored(score[first])
+    cells[slot[first]] = position[first]
     return slot[first] // width
 
 

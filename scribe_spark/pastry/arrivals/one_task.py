@@ -22,6 +22,7 @@ from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.wave import Given, Wave, WaveInMemory, states_in_buckets
+from scribe_spark.pastry.arrivals.waves import Plan
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["Grown", "grow", "programs"]
@@ -50,9 +51,7 @@ class Grown:
 
 def grow(
     known: Ring,
-    wave: np.ndarray,
-    rank: np.ndarray,
-    contact: np.ndarray,
+    plan: Plan,
     rules: ArrivalRules,
     kernel: Kernel,
     bounds: np.ndarray | None = None,
@@ -63,10 +62,8 @@ def grow(
     ----------
     known : Ring
         The nodes that arrive, in the order of their nodeIds; routers are indices.
-    wave, rank, contact : ndarray of int64, shape (K,)
-        Of each node: the wave that it arrives in (-1: in none of them), its place in the order of
-        arrival, and whom it asks (a position in `known`), or begins to search with (contact
-        ``discovered``).
+    plan : Plan
+        Nodes whose wave is -1 do not arrive.
     bounds : ndarray of int64, shape (B + 1,), optional
         First positions of buckets, each played in a thread; by default as many as pay.
     """
@@ -75,10 +72,11 @@ def grow(
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     tables = states_in_buckets(states, bounds)
     given = Given(RingInMemory(known), bounds, rules, kernel, Observer())
+    wave = plan.wave
     for number in range(int(wave.max(initial=-1)) + 1):
         arriving = np.flatnonzero(wave == number)
         live = np.flatnonzero((wave >= 0) & (wave <= number))
-        now = WaveInMemory(arriving, rank[arriving], contact[arriving], live)
+        now = WaveInMemory(arriving, plan.rank[arriving], plan.contact[arriving], live)
         for program in programs(given, now, number):
             play(program, tables, threads=len(tables))
         messages = sum(

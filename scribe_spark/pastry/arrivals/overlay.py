@@ -12,42 +12,33 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from scribe_spark import draws, schemas
+from scribe_spark import schemas
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row, read_rows
-from scribe_spark.engine.ring import Ring, ring_of
-from scribe_spark.pastry.arrivals.contacts import planned_contacts
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
-from scribe_spark.pastry.arrivals.one_task import Grown, grow, programs
+from scribe_spark.pastry.arrivals.one_task import grow, programs
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given
-from scribe_spark.pastry.arrivals.waves import arrival_rank, wave_ends
+from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
 from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.progress import Progress
-from scribe_spark.runtime.blocks import materialise, read_partition, release
+from scribe_spark.runtime.batches import BatchKernel
+from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["ARRIVALS", "arrival_plan", "arrivals", "grown"]
-
-#: Nodes that arrive, the wave that each arrives in, its place (from 0) in the order of arrival, and
-#: whom it asks (NULL in wave 0).
-ARRIVALS = (
-    "node bigint, id_hi bigint, id_lo bigint, router bigint, wave bigint, rank bigint, "
-    "drawn bigint, contact bigint"
-)
-_PLANNED = "wave", "rank", "contact"
+__all__ = ["arrivals"]
 
 #: Waves up to this many nodes are one task's.
 _ONE_TASK = 2**17
@@ -72,14 +63,14 @@ def arrivals(
         Waves up to this many nodes are one task's; what nodes know does not depend on it.
     """
     overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
-    ring, kernel = overlay.ring, underlay.kernel
+    spark, ring, kernel = nodes.sparkSession, overlay.ring, underlay.kernel
     ends = wave_ends(len(ring), rules.growth)
     last = max(0, int(np.searchsorted(ends, one_task, side="right")) - 1)
-    plan, _ = materialise(arrival_plan(nodes, kernel, rules, ends))
-    begun = plan.coalesce(1).mapInArrow(_first_waves(ring, kernel, rules, last), ROWS)
-    tables = BucketTables(ring.layout, begun)
+    tables = BucketTables(
+        ring.layout, _in_one_task(spark, _first_waves(ring, kernel, rules, last), ROWS)
+    )
     if last + 1 < len(ends):
-        later = _PlannedWaves.of(plan, ring)
+        later = _PlannedWaves.of(spark, ring, kernel, rules)
         given = Given(ring.facts, ring.bounds, rules, kernel, Observer())
         for number in range(last + 1, len(ends)):
             for program in programs(given, later.wave(number), number):
@@ -87,7 +78,6 @@ def arrivals(
                 tables.play(program, name, progress)
         later.release()
     tables.play(_Finish(ring.bounds), "arrivals", progress)
-    release(plan)
     overlay.known = [tables.constant(KNOWN)]
     overlay.own(tables.release)
     by_kind = [(kind.value, int(sent)) for kind, sent in zip(Kind, _messages(tables), strict=True)]
@@ -95,21 +85,22 @@ def arrivals(
     return overlay
 
 
-def _first_waves(
-    ring: BucketRing, kernel: Kernel, rules: ArrivalRules, last: int
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _in_one_task(spark: SparkSession, kernel: BatchKernel, schema: StructType | str) -> DataFrame:
+    """Return the rows that a kernel makes of nothing, in one task; lazy."""
+    return spark.range(0, 1, 1, 1).mapInArrow(kernel, schema)
+
+
+def _first_waves(ring: BucketRing, kernel: Kernel, rules: ArrivalRules, last: int) -> BatchKernel:
     """Return the kernel that plays the waves up to `last`; it leaves the tables of all buckets."""
     facts, bounds, folder = ring.facts, ring.bounds, ring.layout.folder
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = read_partition(batches)
-        if rows is None:
+        if read_partition(batches) is None:
             return
         # the nodes of later waves are in the ring already, and know nobody
-        known, columns = facts.ring, ring_of(rows, kernel, *_PLANNED)[1]
-        wave, rank, contact = _positions(known, *columns)
-        wave = np.where(wave <= last, wave, -1)
-        *_, done = grow(known, wave, rank, contact, rules, kernel)
+        plan = Plan.of(facts.ring, rules, kernel)
+        wave = np.where(plan.wave <= last, plan.wave, -1)
+        *_, done = grow(facts.ring, replace(plan, wave=wave), rules, kernel)
         for bucket, (first, end) in enumerate(itertools.pairwise(bounds.tolist())):
             states = done.states
             yield pack_row(
@@ -120,29 +111,6 @@ def _first_waves(
         yield pack_row(0, 0, True, MESSAGES, sent)
 
     return run
-
-
-def grown(rows: pa.Table, kernel: Kernel, rules: ArrivalRules) -> Grown:
-    """Return the overlay after the last of the waves of some nodes.
-
-    Parameters
-    ----------
-    rows : pyarrow.Table
-        :data:`ARRIVALS`: all nodes of the first waves.
-    """
-    known, columns = ring_of(rows, kernel, *_PLANNED)
-    *_, done = grow(known, *_positions(known, *columns), rules, kernel)
-    return done
-
-
-def _positions(
-    known: Ring, wave: np.ndarray, rank: np.ndarray, contact: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return columns of a plan with positions for the numbers of contacts, -1 for nobody."""
-    asks = np.flatnonzero(contact >= 0)
-    position = np.full(len(known), -1, dtype=np.int64)
-    position[asks] = known.positions(contact[asks])
-    return wave, rank, position
 
 
 @dataclass(frozen=True)
@@ -161,20 +129,21 @@ class _PlannedWaves:
     ends: np.ndarray
 
     @classmethod
-    def of(cls, plan: DataFrame, ring: BucketRing) -> _PlannedWaves:
-        """Give every executor the waves of a plan (:data:`ARRIVALS`), once."""
-        rows = plan.select("node", *_PLANNED).toArrow()
-        node, wave, rank = (rows.column(name).to_numpy() for name in ("node", "wave", "rank"))
-        contact = pc.coalesce(rows.column("contact"), rows.column("node")).to_numpy()
-        position, asked = (ring.facts.positions(one) for one in (node, contact))
-        order = np.lexsort((position, wave))
+    def of(
+        cls, spark: SparkSession, ring: BucketRing, kernel: Kernel, rules: ArrivalRules
+    ) -> _PlannedWaves:
+        """Give every executor the waves, once."""
+        facts = ring.facts
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            if read_partition(batches) is not None:
+                yield pa.RecordBatch.from_pydict(vars(Plan.of(facts.ring, rules, kernel)))
+
+        rows = _in_one_task(spark, run, "wave bigint, rank bigint, contact bigint").toArrow()
+        wave, rank, contact = (column.to_numpy() for column in rows.columns)
+        order = np.argsort(wave, kind="stable")
         ends = np.cumsum(np.bincount(wave))
-        names = distribute_arrays(
-            plan.sparkSession,
-            position=position[order],
-            rank=rank[order],
-            contact=asked[order],
-        )
+        names = distribute_arrays(spark, position=order, rank=rank[order], contact=contact[order])
         return cls(tuple(names), ends)
 
     def wave(self, number: int) -> _PlannedWave:
@@ -233,50 +202,3 @@ def _messages(tables: BucketTables) -> np.ndarray:
     return sum(
         (counted(row.read(), len(Kind))[0] for row in rows), start=np.zeros(len(Kind), np.int64)
     )
-
-
-def arrival_plan(
-    nodes: DataFrame, kernel: Kernel, rules: ArrivalRules, ends: np.ndarray
-) -> DataFrame:
-    """Every node with its wave and its contact: :data:`ARRIVALS`.
-
-    One task makes it: whom a node asks depends on who arrived before, not on what nodes know.
-
-    Parameters
-    ----------
-    nodes : DataFrame
-        `schemas.NODES`.
-    ends : ndarray of int64
-        How many nodes there are after each wave.
-    """
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = read_partition(batches)
-        if rows is None:
-            return
-        known, (rank, drawn) = ring_of(rows, kernel, "rank", "drawn")
-        wave = np.searchsorted(ends, rank, side="right")
-        bits = drawn.view(np.uint64)
-        contact = planned_contacts(rules.contact, known, wave, rank, bits, kernel)
-        columns = [
-            known.node,
-            known.hi.view(np.int64),
-            known.lo.view(np.int64),
-            kernel.ids(known.router),
-            wave,
-            rank,
-            drawn,
-            pa.array(known.node[contact], mask=contact < 0),
-        ]
-        names = [column.split()[0] for column in ARRIVALS.split(", ")]
-        yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)
-
-    placed = nodes.select(
-        "node",
-        "id_hi",
-        "id_lo",
-        "router",
-        arrival_rank(rules.seed).cast("bigint").alias("rank"),
-        draws.bits(rules.seed, "contact", "node").alias("drawn"),
-    )
-    return placed.coalesce(1).mapInArrow(run, ARRIVALS)

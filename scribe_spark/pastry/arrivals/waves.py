@@ -6,16 +6,18 @@ protocol of the papers; larger waves need fewer supersteps.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from pyspark.sql import Column, Window
-from pyspark.sql import functions as F
 
 from scribe_spark import draws
-from scribe_spark.core import u128 as ids
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.contacts import planned_contacts
+from scribe_spark.pastry.arrivals.rules import ArrivalRules
+from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["arrival_rank", "wave_ends", "wave_size"]
+__all__ = ["Plan", "wave_ends", "wave_size"]
 
 
 def wave_size(before: int, growth: float) -> int:
@@ -37,8 +39,35 @@ def wave_ends(nodes: int, growth: float) -> np.ndarray:
     return np.array(ends, dtype=np.int64)
 
 
-def arrival_rank(seed: int) -> Column:
-    """The place (from 0) of each row of `schemas.NODES` in the order of arrival, which is drawn."""
-    drawn = draws.bits(seed, "arrival order", "node")
-    order = Window.orderBy(drawn, ids.unsigned(F.col("id_hi")), ids.unsigned(F.col("id_lo")))
-    return F.row_number().over(order) - 1
+@dataclass(frozen=True)
+class Plan:
+    """When each node arrives, and whom it asks; arrays of shape (K,), in the order of nodeIds.
+
+    It is known before the first wave: whom a node asks depends on who arrived before, not on what
+    nodes know.
+
+    Attributes
+    ----------
+    wave : ndarray of int64
+        The wave that it arrives in.
+    rank : ndarray of int64
+        Its place (from 0) in the order of arrival, which is drawn.
+    contact : ndarray of int64
+        The position of whom it asks; -1 in wave 0.
+    """
+
+    wave: np.ndarray
+    rank: np.ndarray
+    contact: np.ndarray
+
+    @classmethod
+    def of(cls, known: Ring, rules: ArrivalRules, kernel: Kernel) -> Plan:
+        """Return the plan by which nodes (in the order of their nodeIds) all arrive."""
+        drawn = draws.bits_np(rules.seed, "arrival order", known.node).view(np.int64)
+        order = np.argsort(drawn, kind="stable")
+        rank = np.empty(len(known), dtype=np.int64)
+        rank[order] = np.arange(len(known))
+        wave = np.searchsorted(wave_ends(len(known), rules.growth), rank, side="right")
+        bits = draws.bits_np(rules.seed, "contact", known.node)
+        contact = planned_contacts(rules.contact, known, wave, rank, bits, kernel)
+        return cls(wave, rank, contact)
