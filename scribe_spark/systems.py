@@ -210,6 +210,12 @@ def _reconfiguring(run: Any) -> DataFrame:
     )
 
 
+def _can(stages: Any) -> Multicast:
+    from scribe_spark.can.multicast import multicast
+
+    return multicast(stages)
+
+
 def _ip_multicast(stages: Any) -> Multicast:
     from scribe_spark.baselines import ip_multicast
 
@@ -297,6 +303,16 @@ _SYSTEMS: Registry[System] = Registry(
         variant="reference_tree",
         failure_costs=_reconfiguring,
         failures_beside="scribe",
+    ),
+    System(
+        "can",
+        "CAN multicast",
+        MESH,
+        _can,
+        requested=True,
+        section="can",
+        clock=lambda config: config.can.clock,
+        control=True,
     ),
     System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
     System("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),

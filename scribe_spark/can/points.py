@@ -10,13 +10,10 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["ALL_NODES", "MOST_LANDMARKS", "Landmarks", "draw_points", "join_order"]
+__all__ = ["ALL_NODES", "Landmarks", "draw_points", "join_order"]
 
 #: The number of the group that is all nodes, in draws.
 ALL_NODES = -1
-
-#: More have more orders than most CANs have nodes.
-MOST_LANDMARKS = 8
 
 
 @dataclass(frozen=True)
@@ -81,17 +78,22 @@ def draw_points(
 
 
 def join_order(
-    seed: int, group: np.ndarray, number: np.ndarray, node: np.ndarray, position: np.ndarray
+    seed: int, can: np.ndarray, number: np.ndarray, node: np.ndarray, position: np.ndarray
 ) -> np.ndarray:
-    """Return the rows in the order of their groups, and in each in the order of joining: int64.
+    """Return nodes in the order in which they join their CANs.
 
     Parameters
     ----------
-    group : ndarray of int64
-        Indices of groups.
-    number, node : ndarray of int64
+    can : ndarray of int64, shape (n,)
+        Indices of CANs.
+    number, node : ndarray of int64, shape (n,)
         Numbers of groups and nodes.
-    position : ndarray of int64
+    position : ndarray of int64, shape (n,)
         Places of the nodes in the order of nodeIds.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Rows, CAN by CAN.
     """
-    return np.lexsort((position, draws.bits_np(seed, "can order", number, node), group))
+    return np.lexsort((position, draws.bits_np(seed, "can order", number, node), can))

@@ -13,18 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["MOST_BITS", "Space", "most_bits"]
-
-#: With more, a group's index and a point would not fit into one number of 64 bits.
-MOST_BITS = 40
-
-#: Squares of distances along a dimension have to fit into 64 bits.
-_MOST_BITS_A_DIMENSION = 30
-
-
-def most_bits(dimensions: int) -> int:
-    """Return how often zones of a space of so many dimensions can be halved."""
-    return min(MOST_BITS, _MOST_BITS_A_DIMENSION * dimensions)
+__all__ = ["Space"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +27,7 @@ class Space:
     dimensions : int
         At least 1.
     bits : int
-        At most `most_bits`.
+        At most `config.can.most_bits`.
     """
 
     dimensions: int

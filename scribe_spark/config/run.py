@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from scribe_spark.config.can import CanConfig
 from scribe_spark.config.drawn_groups import refuse_misfits
 from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
 from scribe_spark.config.network import NetworkConfig
@@ -29,6 +30,7 @@ SECTIONS: dict[str, type[Section]] = {
     "groups": GroupsConfig,
     "topology": TopologyConfig,
     "trees": TreesConfig,
+    "can": CanConfig,
 }
 
 
@@ -82,6 +84,7 @@ class RunConfig(NetworkConfig):
 
     groups: GroupsConfig = GroupsConfig()
     trees: TreesConfig = TreesConfig()
+    can: CanConfig = CanConfig()
     write_routing_table: bool = Field(
         default=False, description="Also write the table routing_table, which is large"
     )
@@ -103,6 +106,8 @@ class RunConfig(NetworkConfig):
         nodes, groups = self.overlay.nodes, self.groups
         memberships = groups.memberships(nodes)
         refuse_misfits(groups.count, groups.size, memberships, nodes, MOST_MEMBERSHIPS)
+        if "can" in {*self.trees.systems, *self.trees.variants}:
+            self.can.refuse_nodes(nodes)
         return self
 
     @property

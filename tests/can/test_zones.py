@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from scribe_spark.can.neighbours import across_faces, opposite
-from scribe_spark.can.space import Space, most_bits
+from scribe_spark.can.space import Space
 from scribe_spark.can.zones import split_zones
+from scribe_spark.config.can import most_bits
 from scribe_spark.errors import InputError
 from tests.can.plain import box, drawn_points, neighbours, one_by_one, zones_of
 

@@ -1,0 +1,100 @@
+"""The CANs of a run: one for each group, and that of all nodes (docs/rules.md, C2 to C5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.can.points import ALL_NODES, Landmarks, draw_points, join_order
+from scribe_spark.can.space import Space
+from scribe_spark.can.zones import Zones
+from scribe_spark.engine.ring import Ring
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["Placement", "zones_of_all", "zones_of_groups"]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How nodes get their points.
+
+    Attributes
+    ----------
+    space : Space
+    seed : int
+    landmarks : Landmarks or None
+        None: points are uniform.
+    """
+
+    space: Space
+    seed: int
+    landmarks: Landmarks | None = None
+
+    def points(
+        self, number: np.ndarray | int, position: np.ndarray, ring: Ring, kernel: Kernel
+    ) -> np.ndarray:
+        """Return the points of nodes in the CANs of groups: int64.
+
+        Parameters
+        ----------
+        number : ndarray of int64, or int
+            Of the groups.
+        position : ndarray of int64
+            Of the nodes.
+        """
+        bins = None
+        if self.landmarks is not None:
+            order = self.landmarks.bins(kernel, ring.router)[position]
+            bins = order, len(self.landmarks.routers)
+        return draw_points(self.seed, number, ring.node[position], self.space.bits, bins)
+
+
+def zones_of_all(placement: Placement, ring: Ring, kernel: Kernel) -> Zones:
+    """Return the zones of the CAN of all nodes, which is CAN 0.
+
+    Raises
+    ------
+    InputError
+        See `zones.split_zones`.
+    """
+    none = np.empty(0, dtype=np.int64)
+    return zones_of_groups(placement, ring, kernel, none, none, none, none)
+
+
+def zones_of_groups(
+    placement: Placement,
+    ring: Ring,
+    kernel: Kernel,
+    number: np.ndarray,
+    source: np.ndarray,
+    group: np.ndarray,
+    member: np.ndarray,
+) -> Zones:
+    """Return the zones of the CANs of groups, and of all nodes as the last CAN.
+
+    Parameters
+    ----------
+    number, source : ndarray of int64, shape (G,)
+        The groups, and the positions of their sources.
+    group, member : ndarray of int64, shape (m,)
+        Who is a member: the index of the group, and the node's position.  A source may be among
+        them.
+
+    Raises
+    ------
+    InputError
+        See `zones.split_zones`.
+    """
+    groups, others = len(number), member != source[group]
+    can = np.concatenate([group[others], np.full(len(ring), groups)])
+    position = np.concatenate([member[others], np.arange(len(ring))])
+    named = np.append(number, ALL_NODES)
+    order = join_order(placement.seed, can, named[can], ring.node[position], position)
+    can, position = can[order], position[order]
+    # a source comes before the members
+    first = np.searchsorted(can, np.arange(groups))
+    can, position = np.insert(can, first, np.arange(groups)), np.insert(position, first, source)
+    named = named[can]
+    point = placement.points(named, position, ring, kernel)
+    return Zones.of(placement.space, can, position, point, len(ring))

@@ -1,0 +1,90 @@
+"""The section ``can``: CAN and CAN multicast, a system beside Scribe (JSAC 2002, Section V)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from scribe_spark.config.section import Flat, Section
+from scribe_spark.errors import InputError
+
+__all__ = ["MOST_BITS", "MOST_DIMENSIONS", "MOST_LANDMARKS", "CanConfig", "most_bits"]
+
+#: With more, a group's index and a point would not fit into one number of 64 bits.
+MOST_BITS = 40
+
+#: Squares of distances along a dimension have to fit into 64 bits.
+_MOST_BITS_A_DIMENSION = 30
+
+#: A dimension that is never halved is of no use.
+MOST_DIMENSIONS = MOST_BITS
+
+#: More have more orders than most CANs have nodes.
+MOST_LANDMARKS = 8
+
+
+def most_bits(dimensions: int) -> int:
+    """Return how often zones of a space of so many dimensions can be halved."""
+    return min(MOST_BITS, _MOST_BITS_A_DIMENSION * dimensions)
+
+
+class CanConfig(Section):
+    """A CAN for each group, flooded by its multicasts; rules C1 to C18 of docs/rules.md."""
+
+    dimensions: Annotated[int, Flat("can_dimensions")] = Field(
+        default=6, ge=1, le=MOST_DIMENSIONS, description="CAN: dimensions of the space, d"
+    )
+    bits: Annotated[int | None, Flat("can_bits")] = Field(
+        default=None,
+        ge=1,
+        le=MOST_BITS,
+        description="CAN: how often a zone can be halved; by default 40 times, 30 with one "
+        "dimension",
+    )
+    flooding: Annotated[Literal["directed", "corner", "optimal"], Flat("can_flooding")] = Field(
+        default="directed",
+        description="CAN: how multicasts flood a CAN, by forwarding rules 1 to 4 (directed), with "
+        "rule 5, which has fewer duplicates (corner), or without any (optimal)",
+    )
+    landmarks: Annotated[int, Flat("can_landmarks")] = Field(
+        default=0,
+        ge=0,
+        le=MOST_LANDMARKS,
+        description="CAN: routers by whose order of delays nodes choose their part of the space "
+        "(distributed binning); 0: points are drawn",
+    )
+    clock: Annotated[Literal["time", "hops"], Flat("can_clock")] = Field(
+        default="time",
+        description="CAN: which copy is a node's first, that of least delay, or of fewest hops",
+    )
+    processing_ms: Annotated[float, Flat("can_processing_ms")] = Field(
+        default=0.0,
+        ge=0.0,
+        le=1e6,
+        description="CAN: what passes at a node between its first copy and its sending on",
+    )
+
+    @model_validator(mode="after")
+    def _bits_fit(self) -> CanConfig:
+        most = most_bits(self.dimensions)
+        if self.bits is not None and self.bits > most:
+            remedy = f"must be at most {most} with can_dimensions = {self.dimensions}"
+            raise InputError("can_bits", self.bits, remedy)
+        return self
+
+    @property
+    def halvings(self) -> int:
+        """How often a zone can be halved."""
+        return most_bits(self.dimensions) if self.bits is None else self.bits
+
+    def refuse_nodes(self, nodes: int) -> None:
+        """Refuse more nodes than the CAN of all nodes can have zones.
+
+        Raises
+        ------
+        InputError
+        """
+        if nodes > 2**self.halvings:
+            remedy = f"gives 2^{self.halvings} zones at most, to {nodes:,} nodes; must be more"
+            raise InputError("can_bits", self.halvings, remedy)
