@@ -70,7 +70,7 @@ def draw_points(
         Which order of the landmarks each node has, and how many landmarks there are.
     """
     drawn = draws.bits_np(seed, "can point", group, node)
-    if bins is not None:
+    if bins is not None and bins[1] > 1:  # one landmark has one order
         order, landmarks = bins
         width = np.uint64(2**64 // math.factorial(landmarks))
         drawn = order.astype(np.uint64) * width + drawn % width
