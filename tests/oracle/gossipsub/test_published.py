@@ -52,3 +52,18 @@ def test_duplicates_without_processing_time_are_the_mean_degree_less_two() -> No
     played = waku(1, settings, count=600)
     degree = len(played.topic.mesh_links()) / 600
     assert played.duplicates(range(600)) / 599 == pytest.approx(degree - 2, abs=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flood_publish", [True, False])
+def test_half_of_the_nodes_may_fail_silently_just_before_a_publication(flood_publish: bool) -> None:
+    """All that live have it after two heartbeats, though no mesh is repaired."""
+    settings = Settings(
+        d=8, d_low=6, d_high=12, d_out=2, prune_at_d_high=True, flood_publish=flood_publish
+    )
+    rng = random.Random(1)
+    idents = {node: rng.getrandbits(128) for node in range(1000)}
+    dead = rng.sample(range(1, 1000), 500)
+    played = play(1, range(1000), 0, settings, draw_of(1), idents, lambda a, b: 80_000, dead=dead)
+    got = [had.heartbeat for had in played.publication.had.values()]
+    assert sum(heartbeat <= 2 for heartbeat in got) == 500
