@@ -21,6 +21,7 @@ __all__ = [
     "bits",
     "bits_np",
     "distinct_below",
+    "more_bits",
     "stream",
     "stream_at",
     "uniform",
@@ -46,6 +47,15 @@ def bits_np(seed: int, purpose: str, *rows: np.ndarray | int) -> np.ndarray:
         for row in (seed, *rows):
             found = hash_longs(np.asarray(row, dtype=np.int64).view(np.uint64), found)
     return found
+
+
+def more_bits(found: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """The bits of a key with one more row, given those of the key without it: uint64.
+
+    Where many rows share all but the last number of their keys, the shared part is hashed once.
+    """
+    with np.errstate(over="ignore"):
+        return hash_longs(np.asarray(row, dtype=np.int64).view(np.uint64), found)
 
 
 def below(n: int, seed: int, purpose: str, *rows: Column | str) -> Column:

@@ -228,6 +228,16 @@ def _naive_unicast(stages: Any) -> Multicast:
     return naive_unicast(stages.unicasts)
 
 
+def _gossipsub(stages: Any) -> Multicast:
+    from scribe_spark.gossipsub.multicast import multicast
+
+    return multicast(stages)
+
+
+def _clock_of_gossipsub(config: Any) -> str:
+    return _TIME if config is None else config.gossipsub.clock
+
+
 # --- variants of Scribe's trees
 
 
@@ -312,6 +322,16 @@ _SYSTEMS: Registry[System] = Registry(
         requested=True,
         section="can",
         clock=lambda config: config.can.clock,
+        control=True,
+    ),
+    System(
+        "gossipsub",
+        "GossipSub",
+        MESH,
+        _gossipsub,
+        requested=True,
+        section="gossipsub",
+        clock=_clock_of_gossipsub,
         control=True,
     ),
     System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),

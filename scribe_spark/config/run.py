@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from scribe_spark.config.can import CanConfig
 from scribe_spark.config.drawn_groups import refuse_misfits
+from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
@@ -31,6 +32,7 @@ SECTIONS: dict[str, type[Section]] = {
     "topology": TopologyConfig,
     "trees": TreesConfig,
     "can": CanConfig,
+    "gossipsub": GossipSubConfig,
 }
 
 
@@ -85,6 +87,7 @@ class RunConfig(NetworkConfig):
     groups: GroupsConfig = GroupsConfig()
     trees: TreesConfig = TreesConfig()
     can: CanConfig = CanConfig()
+    gossipsub: GossipSubConfig = GossipSubConfig()
     write_routing_table: bool = Field(
         default=False, description="Also write the table routing_table, which is large"
     )

@@ -1,0 +1,200 @@
+"""The section ``gossipsub``: GossipSub's parameters, and how its nodes find one another.
+
+References
+----------
+libp2p/specs, pubsub/gossipsub: gossipsub-v1.0.md, "Parameters"; gossipsub-v1.1.md, "Overview of New
+Parameters".  libp2p/go-libp2p-pubsub, gossipsub.go: ``DefaultGossipSubParams``.
+ethereum/consensus-specs, specs/phase0/p2p-interface.md, "The gossip domain: gossipsub".
+"""
+
+from __future__ import annotations
+
+import math
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from scribe_spark.config.rounds import MOST_ROUNDS
+from scribe_spark.config.section import Flat, Section
+from scribe_spark.errors import InputError
+
+__all__ = ["PRESETS", "GossipSubConfig"]
+
+_MOST_DEGREE = 1_000
+_MOST_MS = 3_600_000.0
+
+_SPEC: dict[str, Any] = {
+    "d": 6,
+    "d_low": 4,
+    "d_high": 12,
+    "d_out": 2,
+    "d_lazy": 6,
+    "gossip_factor": 0.25,
+    "mcache_gossip": 3,
+    "heartbeat_ms": 1000.0,
+    "prune_backoff_ms": 60_000.0,
+    "unsubscribe_backoff_ms": 10_000.0,
+    "prune_at_d_high": False,
+    "flood_publish": True,
+}
+
+#: What each preset says: field -> value.
+PRESETS = MappingProxyType(
+    {
+        "spec": _SPEC,
+        "go": {**_SPEC, "d_low": 5, "prune_at_d_high": True},
+        "ethereum": {**_SPEC, "d": 8, "d_low": 6, "heartbeat_ms": 700.0},
+    }
+)
+
+
+def _degree(text: str) -> Any:
+    return Field(default=None, ge=0, le=_MOST_DEGREE, description=text)
+
+
+def _time(text: str) -> Any:
+    return Field(default=None, ge=0.0, le=_MOST_MS, description=text)
+
+
+class GossipSubConfig(Section):
+    """How GossipSub is set up; what is None is as the preset has it (:meth:`value`)."""
+
+    preset: Annotated[Literal["spec", "go", "ethereum"], Flat("gossipsub_preset")] = Field(
+        default="spec",
+        description="GossipSub: the parameters of the specification (v1.1), of go-libp2p-pubsub, "
+        "or of Ethereum's consensus layer; each of them may be given besides",
+    )
+    d: Annotated[int | None, Flat("gossipsub_d")] = _degree(
+        "GossipSub: the degree of a mesh that a node wishes, D: 6 (ethereum: 8)"
+    )
+    d_low: Annotated[int | None, Flat("gossipsub_d_low")] = _degree(
+        "GossipSub: a node with fewer peers in its mesh GRAFTs more, up to D: 4 (go: 5, ethereum: "
+        "6); at most D"
+    )
+    d_high: Annotated[int | None, Flat("gossipsub_d_high")] = _degree(
+        "GossipSub: a node with more peers in its mesh PRUNEs it to D: 12; at least D"
+    )
+    d_out: Annotated[int | None, Flat("gossipsub_d_out")] = _degree(
+        "GossipSub: peers in a mesh that the node itself has dialled, at least: 2; below D_low and "
+        "at most D / 2"
+    )
+    d_lazy: Annotated[int | None, Flat("gossipsub_d_lazy")] = _degree(
+        "GossipSub: peers outside of the mesh that a node sends IHAVE, at least: 6"
+    )
+    gossip_factor: Annotated[float | None, Flat("gossipsub_gossip_factor")] = Field(
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="GossipSub: the share of the peers outside of the mesh that a node sends "
+        "IHAVE, where that is more than D_lazy: 0.25 (v1.0: 0)",
+    )
+    mcache_gossip: Annotated[int | None, Flat("gossipsub_mcache_gossip")] = Field(
+        default=None,
+        ge=1,
+        le=MOST_ROUNDS,
+        description="GossipSub: heartbeats in which a node tells of a publication by IHAVE: 3",
+    )
+    heartbeat_ms: Annotated[float | None, Flat("gossipsub_heartbeat_ms")] = Field(
+        default=None,
+        gt=0.0,
+        le=_MOST_MS,
+        description="GossipSub: the time between two heartbeats: 1000 (ethereum: 700)",
+    )
+    prune_backoff_ms: Annotated[float | None, Flat("gossipsub_prune_backoff_ms")] = _time(
+        "GossipSub: how long two peers do not GRAFT each other after a PRUNE: 60000; in worlds, "
+        "where a round is a heartbeat, it is counted in heartbeats too"
+    )
+    unsubscribe_backoff_ms: Annotated[float | None, Flat("gossipsub_unsubscribe_backoff_ms")] = (
+        _time("GossipSub: the same after a PRUNE of a node that leaves the topic: 10000")
+    )
+    prune_at_d_high: Annotated[bool | None, Flat("gossipsub_prune_at_d_high")] = Field(
+        default=None,
+        description="GossipSub: whether a mesh of just D_high is pruned, too: false (go: true)",
+    )
+    flood_publish: Annotated[bool | None, Flat("gossipsub_flood_publish")] = Field(
+        default=None,
+        description="GossipSub: whether a source sends to all that it is connected to in the "
+        "topic, not to its mesh alone: true",
+    )
+    idontwant: Annotated[bool, Flat("gossipsub_idontwant")] = Field(
+        default=True,
+        description="GossipSub: whether nodes tell their mesh that they have a publication (v1.2's "
+        "IDONTWANT)",
+    )
+    discovery: Annotated[Literal["dial", "graph"], Flat("gossipsub_discovery")] = Field(
+        default="dial",
+        description="GossipSub: each subscriber dials others of its topic, or one graph of all "
+        "nodes serves all topics (graph)",
+    )
+    dials: Annotated[int, Flat("gossipsub_dials")] = Field(
+        default=20,
+        ge=1,
+        le=_MOST_DEGREE,
+        description="GossipSub: how many others each subscriber dials (all, where a topic has "
+        "fewer), or each node for the graph, whose mean degree is twice that",
+    )
+    joins: Annotated[Literal["at_once", "waves", "unconnected"], Flat("gossipsub_joins")] = Field(
+        default="at_once",
+        description="GossipSub: all subscribers JOIN at once, or in waves with a heartbeat after "
+        "each, or before they are connected, so that heartbeats alone make the meshes",
+    )
+    join_waves: Annotated[int, Flat("gossipsub_join_waves")] = Field(
+        default=20,
+        ge=1,
+        le=MOST_ROUNDS,
+        description="GossipSub: in how many waves subscribers JOIN, with joins = waves",
+    )
+    heartbeats: Annotated[int, Flat("gossipsub_heartbeats")] = Field(
+        default=10,
+        ge=0,
+        le=MOST_ROUNDS,
+        description="GossipSub: heartbeats between the JOINs and the publication",
+    )
+    heartbeat_phases: Annotated[int, Flat("gossipsub_heartbeat_phases")] = Field(
+        default=1,
+        ge=1,
+        le=100,
+        description="GossipSub: nodes have their heartbeats in so many groups, one after the "
+        "other; 1: all together",
+    )
+    processing_ms: Annotated[float, Flat("gossipsub_processing_ms")] = Field(
+        default=0.0,
+        ge=0.0,
+        le=_MOST_MS,
+        description="GossipSub: the time between a node's first copy and its sending on",
+    )
+    loss: Annotated[float, Flat("gossipsub_loss")] = Field(
+        default=0.0,
+        ge=0.0,
+        lt=1.0,
+        description="GossipSub: the share of the copies that are lost",
+    )
+    clock: Annotated[Literal["time", "hops"], Flat("gossipsub_clock")] = Field(
+        default="time",
+        description="GossipSub: copies take the delay of their route, or one round each (hops)",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GossipSubConfig:
+        d, low, high, out = (self.value(name) for name in ("d", "d_low", "d_high", "d_out"))
+        for wrong, name, remedy in (
+            (d < 1, "d", "must be at least 1"),
+            (low > d, "d_low", f"must be at most gossipsub_d, which is {d}"),
+            (low < 1, "d_low", "must be at least 1"),
+            (high < d, "d_high", f"must be at least gossipsub_d, which is {d}"),
+            (out > d / 2, "d_out", f"must be at most half of gossipsub_d, which is {d}"),
+            (out >= low, "d_out", f"must be less than gossipsub_d_low, which is {low}"),
+        ):
+            if wrong:
+                raise InputError(f"gossipsub_{name}", self.value(name), remedy)
+        return self
+
+    def value(self, name: str) -> Any:
+        """Return what a field says, or else the preset."""
+        given = getattr(self, name)
+        return PRESETS[self.preset].get(name, given) if given is None else given
+
+    def heartbeats_of(self, name: str) -> int:
+        """Return a time in heartbeats, whole ones: those that begin before it is over."""
+        return math.ceil(self.value(name) / self.value("heartbeat_ms"))

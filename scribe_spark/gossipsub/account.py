@@ -1,0 +1,78 @@
+"""What nodes keep, and the messages that it took to get there, by node.
+
+References
+----------
+docs/rules.md, G14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import Inbox, Outbox, Tables
+from scribe_spark.gossipsub.links import WAS_DIALLED, BackOff, Links, read_table
+from scribe_spark.gossipsub.mesh import (
+    BACK_OFF,
+    CONNECTIONS,
+    GRAPH,
+    MESH,
+    TOLD,
+    TopicsProgram,
+)
+
+__all__ = ["JOINING", "JOINING_KINDS", "KEPT", "KEPT_KINDS", "Account"]
+
+#: Tables of a bucket: messages while joining, ``key, kind, messages`` (the link at the node that
+#: takes them, an index of `JOINING_KINDS`); and what is kept, ``place, kind, entries``.
+JOINING, KEPT = "joining", "kept"
+JOINING_KINDS = ("dial", "GRAFT", "PRUNE")
+KEPT_KINDS = ("connections", "mesh", "back-off")
+
+
+@dataclass(frozen=True)
+class Account(TopicsProgram):
+    """Every bucket adds up; nothing is sent.
+
+    Attributes
+    ----------
+    heartbeat : int
+        The number of the next one; back-off until then is over.
+    """
+
+    heartbeat: int
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write :data:`JOINING` and :data:`KEPT`."""
+        tables[JOINING] = concatenate(list(self._joining(tables)))
+        tables[KEPT] = concatenate(list(self._kept(tables)))
+        return {}
+
+    def _joining(self, tables: Tables) -> Iterator[dict[str, np.ndarray]]:
+        dials = read_table(Links, tables, GRAPH if GRAPH in tables else CONNECTIONS)
+        taken = dials.key[(dials.way & WAS_DIALLED) > 0]
+        yield _counted(0, taken, np.ones(len(taken), dtype=np.int64), "key", "messages")
+        for kind, name in enumerate(JOINING_KINDS[1:], start=1):
+            told = [tables[one]["key"] for one in tables if one.startswith(f"{TOLD} {name} ")]
+            key, messages = np.unique(
+                np.concatenate([np.empty(0, dtype=np.int64), *told]), return_counts=True
+            )
+            yield _counted(kind, key, messages, "key", "messages")
+
+    def _kept(self, tables: Tables) -> Iterator[dict[str, np.ndarray]]:
+        size = self.topics.space.size
+        back_off = read_table(BackOff, tables, BACK_OFF)
+        back_off.keep(back_off.until > self.heartbeat)
+        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        for kind, table in enumerate((connections, mesh, back_off)):
+            place, entries = np.unique(table.key // size, return_counts=True)
+            yield _counted(kind, place, entries, "place", "entries")
+
+
+def _counted(
+    kind: int, key: np.ndarray, count: np.ndarray, of: str, what: str
+) -> dict[str, np.ndarray]:
+    return {of: key, "kind": np.full(len(key), kind, dtype=np.int8), what: count.astype(np.int64)}

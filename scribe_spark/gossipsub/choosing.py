@@ -1,0 +1,145 @@
+"""Choices by least draw, for all nodes at once (docs/rules.md, "GossipSub": *draw*)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark import draws
+from scribe_spark.core.arrays import expand, index_in_run
+
+__all__ = ["Names", "in_order", "least", "sample_others"]
+
+
+@dataclass(frozen=True)
+class Names:
+    """The numbers of topics and nodes, by which draws are keyed.
+
+    Attributes
+    ----------
+    topic : ndarray of int64
+        By index.
+    node : ndarray of int64
+        By position.
+    seed : int
+    """
+
+    topic: np.ndarray
+    node: np.ndarray
+    seed: int
+
+    def bits(
+        self, purpose: str, heartbeat: int, topic: np.ndarray, *nodes: np.ndarray
+    ) -> np.ndarray:
+        """Return *draw*(purpose, heartbeat, topic, nodes): uint64.
+
+        Parameters
+        ----------
+        topic : ndarray of int64
+            Indices.
+        nodes : ndarray of int64
+            Positions, in the shape of `topic` each.
+        """
+        rows = [self.node[one] for one in nodes]
+        return draws.bits_np(self.seed, purpose, heartbeat, self.topic[topic], *rows)
+
+    def bits_of_peers(
+        self,
+        purpose: str,
+        heartbeat: int,
+        topic: np.ndarray,
+        node: np.ndarray,
+        of: np.ndarray,
+        peer: np.ndarray,
+    ) -> np.ndarray:
+        """Return the draws of many peers of each of some nodes: uint64, shape (m,).
+
+        Parameters
+        ----------
+        topic, node : ndarray of int64, shape (n,)
+        of : ndarray of int64, shape (m,)
+            The index among the n of whom each is a peer.
+        peer : ndarray of int64, shape (m,)
+        """
+        return draws.more_bits(self.bits(purpose, heartbeat, topic, node)[of], self.node[peer])
+
+
+def in_order(of: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """Return the rows in the order of (`of`, `bits`), of equal ones the earlier first: int64.
+
+    Parameters
+    ----------
+    of : ndarray of int64
+        Not negative.
+    bits : ndarray of uint64
+    """
+    most = int(of.max(initial=0))
+    low = most.bit_length()
+    # the first bits of a draw and whose it is in one number, which sorts in a third of the time
+    together = (of.astype(np.uint64) << np.uint64(64 - low)) if low else np.zeros(1, np.uint64)
+    together = together | (bits >> np.uint64(low))
+    order = np.argsort(together)
+    ordered = together[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        return np.lexsort((bits, of))
+    return order
+
+
+def least(of: np.ndarray, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return the rows with the least bits of each: int64, in the order of (`of`, `bits`).
+
+    Parameters
+    ----------
+    of : ndarray of int64, shape (m,)
+        To which of n each row belongs.
+    bits : ndarray of uint64, shape (m,)
+    count : ndarray of int64, shape (n,)
+        How many each takes at most.
+    """
+    order = in_order(of, bits)
+    whose = of[order]
+    return order[index_in_run(whose) < count[whose]]
+
+
+def sample_others(
+    shared: np.ndarray, others: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `count` of the others of each node, without repeats; all, if there are fewer.
+
+    Parameters
+    ----------
+    shared : ndarray of uint64, shape (n,)
+        The draw of each node, to which the step of the sampling is added.
+    others : ndarray of int64, shape (n,)
+        Among how many each chooses.
+
+    Returns
+    -------
+    of : ndarray of int64
+        The index of the node, ascending.
+    chosen : ndarray of int64
+        From 0 to `others` - 1, each once.
+
+    References
+    ----------
+    R. W. Floyd in J. Bentley: Programming pearls, a sample of brilliance, CACM 30(9), 1987.
+    """
+    few, many = np.flatnonzero(others <= count), np.flatnonzero(others > count)
+    of, every = expand(np.zeros(len(few), dtype=np.int64), others[few])
+    drawn = _floyd(shared[many], others[many], count)
+    whose = np.concatenate([few[of], np.repeat(many, count)])
+    order = np.argsort(whose, kind="stable")
+    return whose[order], np.concatenate([every, drawn.ravel()])[order]
+
+
+def _floyd(shared: np.ndarray, others: np.ndarray, count: int) -> np.ndarray:
+    """`count` of more `others` than that, in the order in which they are drawn: (n, count)."""
+    chosen = np.empty((len(shared), count), dtype=np.int64)
+    for column in range(count):
+        last = others - count + column
+        drawn = draws.more_bits(shared, last) % (last + 1).astype(np.uint64)
+        place = drawn.astype(np.int64)
+        again = (chosen[:, :column] == place[:, None]).any(axis=1)
+        chosen[:, column] = np.where(again, last, place)
+    return chosen

@@ -1,0 +1,122 @@
+"""What a node keeps of its peers: connections, mesh, back-off; by topic, node and peer.
+
+A row's key is one number made of the index of the topic and the positions of node and peer, so that
+the rows of a node in a topic stand together, its peers in the order of their nodeIds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
+
+import numpy as np
+
+from scribe_spark.core.arrays import SortedTable, codes, whole_numbers
+from scribe_spark.engine.packing import Columns
+
+__all__ = [
+    "DIALLED",
+    "WAS_DIALLED",
+    "BackOff",
+    "Links",
+    "Space",
+    "columns_of",
+    "read_table",
+    "turned_way",
+]
+
+#: How a connection came to be, at one of its ends: this end has dialled the other (it is outbound),
+#: the other end has dialled this one; or both.
+DIALLED, WAS_DIALLED = 1, 2
+
+
+@dataclass
+class Links(SortedTable):
+    """Connections, or those of them that are in the mesh.
+
+    Attributes
+    ----------
+    way : ndarray of int8
+        :data:`DIALLED`, :data:`WAS_DIALLED`, or their sum.
+    """
+
+    way: np.ndarray = field(default_factory=codes)
+
+
+@dataclass
+class BackOff(SortedTable):
+    """Peers that a node does not GRAFT for some time.
+
+    Attributes
+    ----------
+    until : ndarray of int64
+        The first heartbeat in which it may again.
+    """
+
+    until: np.ndarray = field(default_factory=whole_numbers)
+
+    def holds(self, keys: np.ndarray, heartbeat: int) -> np.ndarray:
+        """Return which rows are in back-off: bool."""
+        row = self.find(keys)
+        found = row >= 0
+        found[found] = self.until[row[found]] > heartbeat
+        return found
+
+
+@dataclass(frozen=True)
+class Space:
+    """How keys are made.
+
+    Attributes
+    ----------
+    size : int
+        How many nodes there are, K; a *place* is a topic and a node: ``topic * size + node``.
+    """
+
+    size: int
+
+    def key(self, place: np.ndarray, peer: np.ndarray) -> np.ndarray:
+        """Return the keys of places and peers."""
+        return place * self.size + peer
+
+    def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return topic, node and peer."""
+        place, peer = np.divmod(key, self.size)
+        topic, node = np.divmod(place, self.size)
+        return topic, node, peer
+
+    def turned(self, key: np.ndarray) -> np.ndarray:
+        """Return the keys of the same links at their other ends."""
+        topic, node, peer = self.split(key)
+        return self.key(topic * self.size + peer, node)
+
+    def rows(self, table: SortedTable, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first row of each place, and the first one after them."""
+        first = np.searchsorted(table.key, place * self.size)
+        return first, np.searchsorted(table.key, (place + 1) * self.size)
+
+    def count(self, table: SortedTable, place: np.ndarray) -> np.ndarray:
+        """Return how many rows each place has."""
+        first, last = self.rows(table, place)
+        return last - first
+
+
+def turned_way(way: np.ndarray) -> np.ndarray:
+    """Return how connections came to be at their other ends."""
+    return ((way & DIALLED) << 1 | (way & WAS_DIALLED) >> 1).astype(np.int8)
+
+
+_Table = TypeVar("_Table", bound=SortedTable)
+
+
+def read_table(kind: type[_Table], tables: Mapping[str, Columns], name: str) -> _Table:
+    """Return a table of a bucket; an empty one where there is none yet."""
+    if name not in tables:
+        return kind()
+    return kind(**{one.name: tables[name][one.name] for one in fields(kind)})
+
+
+def columns_of(table: SortedTable) -> dict[str, np.ndarray]:
+    """Return a table as columns."""
+    return {one.name: getattr(table, one.name) for one in fields(table)}

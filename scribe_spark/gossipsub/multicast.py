@@ -1,0 +1,244 @@
+"""GossipSub as a multicast system of a run: copies, deliveries, state and control messages.
+
+References
+----------
+docs/rules.md, G1 to G15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from scribe_spark.engine.buckets import BucketRing, read_typed
+from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row
+from scribe_spark.engine.packing import Columns
+from scribe_spark.gossipsub.account import (
+    JOINING,
+    JOINING_KINDS,
+    KEPT,
+    KEPT_KINDS,
+    Account,
+)
+from scribe_spark.gossipsub.mesh import Topics, TopicsProgram, building
+from scribe_spark.gossipsub.publication import (
+    ANSWERS,
+    ARRIVALS,
+    COPIES,
+    TOLD_OF,
+    UNWANTED,
+    Messages,
+    publish,
+)
+from scribe_spark.gossipsub.rules import GossipRules
+from scribe_spark.gossipsub.subscribers import Directory, SharedDirectory
+from scribe_spark.multicast import CONTROL, DELIVERIES, PAYLOAD, STATE, TIME, Multicast
+from scribe_spark.multicast import COPIES as COPY_ROWS
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays
+
+__all__ = ["multicast"]
+
+_ROWS_AT_ONCE = 2**17
+
+
+def multicast(stages: Any) -> Multicast:
+    """Build all meshes, publish to every topic, and return what the measures read.
+
+    Parameters
+    ----------
+    stages : Simulation
+        Of a run.
+    """
+    config, ring, underlay = stages.config.gossipsub, stages.overlay.ring, stages.overlay.underlay
+    listed = stages.multicast_groups.select("group", "source").toArrow().sort_by("group")
+    number = listed.column("group").to_numpy()
+    source = ring.facts.positions(listed.column("source").to_numpy())
+    size = len(ring)
+    members = Batches.of(stages.memberships).frame.select("group", "node").toArrow()
+    topic = np.searchsorted(number, members.column("group").to_numpy())
+    place = topic * size + ring.facts.positions(members.column("node").to_numpy())
+    place = np.concatenate([place, np.arange(len(number)) * size + source])
+    directory = Directory.of(place, len(number), size)
+    arrays = {"place": directory.place, "offsets": directory.offsets}
+    shared = stages.own(_Shared(*distribute_arrays(stages.spark, **arrays)))
+    rules = GossipRules.of(config, stages.config.seed)
+    subscribers = SharedDirectory((shared.place, shared.offsets), size)
+    known = (ring.facts, number, subscribers, rules, underlay.kernel, underlay.lan_us)
+    topics = Topics(ring.bounds, *known)
+    tables = stages.own(BucketTables(ring.layout, _empty(ring)))
+
+    def play(program: TopicsProgram, name: str) -> list[int]:
+        return tables.play(program, f"GossipSub {name}", stages.progress)
+
+    heartbeat = 0
+    for name, program in building(topics, config):
+        play(program, name)
+        heartbeat = getattr(program, "heartbeat", -1) + 1
+    messages = Messages(np.arange(len(number)), source, config.clock)
+    lazy = publish(play, topics, messages)
+    play(Account(topics, heartbeat), "account")
+    read = _Read(topics, tables, lazy, config.clock == TIME)
+    return Multicast(
+        "gossipsub",
+        None,
+        read.deliveries(),
+        copies=read.copies(),
+        state=read.state(),
+        control=read.control(of_topics=config.discovery != "graph"),
+    )
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Names of the arrays of a directory, to be released."""
+
+    place: str
+    offsets: str
+
+    def release(self) -> None:
+        """Free the disk that the arrays take."""
+        discard_arrays(self.place, self.offsets)
+
+
+def _empty(ring: BucketRing) -> DataFrame:
+    """Return a table in each bucket, so that all are played: `ROWS`."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for bucket in batch.column("bucket").to_pylist():
+                yield pack_row(bucket, bucket, True, "bucket", {"bucket": np.array([bucket])})
+
+    return ring.each_bucket().mapInArrow(run, ROWS)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """The tables of the buckets as typed rows.
+
+    Attributes
+    ----------
+    topics : Topics
+    tables : BucketTables
+    lazy : int
+        How many lazy heartbeats took place.
+    timed : bool
+        Whether the clock is that of time.
+    """
+
+    topics: Topics
+    tables: BucketTables
+    lazy: int
+    timed: bool
+
+    def deliveries(self) -> Batches:
+        """Return `multicast.DELIVERIES`."""
+        topics = self.topics
+
+        def rows(table: Columns) -> dict[str, Any]:
+            heard = table["hops"] > 0
+            topic, node = np.divmod(table["key"][heard], topics.space.size)
+            return {
+                "group": topics.number[topic],
+                "node": topics.facts.ring.node[node],
+                "hops": table["hops"][heard].astype(np.int32),
+                "delay_us": table["at"][heard],
+            }
+
+        return self._typed([ARRIVALS], rows, DELIVERIES)
+
+    def copies(self) -> Batches:
+        """Return `multicast.COPIES`: payload, IDONTWANT, IHAVE, IWANT."""
+        heartbeats = range(self.lazy + 1)
+        parts = [self._copies(PAYLOAD, [f"{n} {k}" for n in (COPIES, ANSWERS) for k in heartbeats])]
+        parts += [self._copies("IDONTWANT", [f"{UNWANTED} {k}" for k in heartbeats])]
+        for kind in ("IHAVE", "IWANT"):
+            parts += [self._copies(kind, [f"{TOLD_OF} {kind} {k}" for k in heartbeats])]
+        return Batches(tuple(one for part in parts for one in part.parts), parts[0].schema)
+
+    def _copies(self, kind: str, names: list[str]) -> Batches:
+        topics, timed = self.topics, self.timed
+
+        def rows(table: Columns) -> dict[str, Any]:
+            count, sent = len(table["message"]), table.get("sent")
+            nothing = np.zeros(count, dtype=np.int64)
+            unknown = sent is None or not timed
+            return {
+                "group": topics.number[table["message"]],
+                **_ends(topics, table["sender"], table["node"]),
+                "kind": pa.repeat(pa.scalar(kind), count),
+                "hop": table.get("hops", nothing).astype(np.int32),
+                "sent_us": pa.nulls(count, pa.int64()) if unknown else sent,
+                "first": table.get("first", nothing > 0),
+            }
+
+        return self._typed(names, rows, COPY_ROWS)
+
+    def state(self) -> Batches:
+        """Return `multicast.STATE`."""
+        topics = self.topics
+
+        def rows(table: Columns) -> dict[str, Any]:
+            topic, node = np.divmod(table["place"], topics.space.size)
+            return {
+                "group": topics.number[topic],
+                "node": topics.facts.ring.node[node],
+                "kind": pa.array(KEPT_KINDS).take(pa.array(table["kind"])),
+                "entries": table["entries"],
+            }
+
+        return self._typed([KEPT], rows, STATE)
+
+    def control(self, of_topics: bool) -> Batches:
+        """Return `multicast.CONTROL`.
+
+        Parameters
+        ----------
+        of_topics : bool
+            Whether nodes dial for each topic; else once for all.
+        """
+        topics = self.topics
+
+        def rows(table: Columns) -> dict[str, Any]:
+            topic, node, peer = topics.space.split(table["key"])
+            dialled = table["kind"] == JOINING_KINDS.index("dial")
+            return {
+                "group": pa.array(topics.number[topic], mask=None if of_topics else dialled),
+                **_ends(topics, peer, node),
+                "kind": pa.array(JOINING_KINDS).take(pa.array(table["kind"])),
+                "messages": table["messages"],
+            }
+
+        return self._typed([JOINING], rows, CONTROL)
+
+    def _typed(
+        self, names: list[str], rows: Callable[[Columns], dict[str, Any]], schema: str
+    ) -> Batches:
+        def typed(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
+            count = len(next(iter(table.values())))
+            for start in range(0, count, _ROWS_AT_ONCE):
+                made = rows(
+                    {n: column[start : start + _ROWS_AT_ONCE] for n, column in table.items()}
+                )
+                arrays = [
+                    one if isinstance(one, pa.Array) else pa.array(one) for one in made.values()
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(made))
+
+        return read_typed(self.tables.rows(*names), typed, schema)
+
+
+def _ends(topics: Topics, sender: np.ndarray, receiver: np.ndarray) -> dict[str, np.ndarray]:
+    """Return both ends of messages by their numbers, and their routers."""
+    ring, ids = topics.facts.ring, topics.kernel.ids
+    return {
+        "sender": ring.node[sender],
+        "receiver": ring.node[receiver],
+        "sender_router": ids(ring.router[sender]),
+        "receiver_router": ids(ring.router[receiver]),
+    }

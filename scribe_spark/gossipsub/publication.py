@@ -1,0 +1,541 @@
+"""A publication of each topic: who gets it first, and every copy that is sent.
+
+First copies are found by correcting labels along the meshes: a copy that is held back because its
+receiver has the publication is never the first one (rule G10), so all links count.  When the labels
+are right every node tells its mesh what it would send and when, and the receiver knows whether that
+was held back.
+
+References
+----------
+docs/rules.md, G10 to G13.
+libp2p/specs, gossipsub-v1.0.md, "Message Processing"; gossipsub-v1.1.md, "Flood Publishing";
+gossipsub-v1.2.md, "IDONTWANT".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark import draws
+from scribe_spark.core.arrays import NONE, SortedTable, expand, index_in_run, whole_numbers
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.gossipsub.choosing import in_order, least
+from scribe_spark.gossipsub.links import Links, columns_of, read_table
+from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Topics, TopicsProgram
+from scribe_spark.multicast import TIME
+
+__all__ = [
+    "ANSWERS",
+    "ARRIVALS",
+    "COPIES",
+    "TOLD_OF",
+    "UNWANTED",
+    "Arrivals",
+    "Copies",
+    "Gossip",
+    "Lacking",
+    "Messages",
+    "Spread",
+    "publish",
+]
+
+#: Tables of a bucket: first copies (`Arrivals`); the copies that its nodes get, those by IWANT
+#: apart; IHAVEs and IWANTs that its nodes take, and IDONTWANTs that they send: one table of each
+#: for each lazy heartbeat.
+ARRIVALS, COPIES, ANSWERS = "arrivals", "copies", "answers"
+TOLD_OF, UNWANTED = "told of", "unwanted"
+_LACKING = "lacking"
+
+_OFFER, _COPY = "offer", "copy"
+_IHAVE, _IWANT, _ANSWER = "IHAVE", "IWANT", "answer"
+
+
+@dataclass
+class Arrivals(SortedTable):
+    """First copies, by message and node.
+
+    Attributes
+    ----------
+    at : ndarray of int64
+        When it came: microseconds since the publication, or the round of its lazy heartbeat.
+    hops : ndarray of int64
+    sender : ndarray of int64
+        A position; :data:`NONE` at the source.
+    heartbeat : ndarray of int64
+        The lazy heartbeat in which it came; 0 before the first one.
+    """
+
+    at: np.ndarray = field(default_factory=whole_numbers)
+    hops: np.ndarray = field(default_factory=whole_numbers)
+    sender: np.ndarray = field(default_factory=whole_numbers)
+    heartbeat: np.ndarray = field(default_factory=whole_numbers)
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What is published, M messages.
+
+    Attributes
+    ----------
+    topic, source : ndarray of int64, shape (M,)
+        Indices of topics and positions of nodes.
+    clock : str
+        `multicast.TIME` or `multicast.HOPS`.
+    alive : ndarray of bool, shape (K,), optional
+        Who lives; without it all do.
+    stamp : tuple of ndarray of int64, shape (M,)
+        More numbers that the draw of a loss is keyed by.
+    """
+
+    topic: np.ndarray
+    source: np.ndarray
+    clock: str = TIME
+    alive: np.ndarray | None = None
+    stamp: tuple[np.ndarray, ...] = ()
+
+
+@dataclass(frozen=True)
+class _PublicationProgram(TopicsProgram):
+    """A program over messages.
+
+    Attributes
+    ----------
+    messages : Messages
+    heartbeat : int
+        The lazy heartbeat; 0 before the first one.  In worlds the round.
+    """
+
+    messages: Messages
+    heartbeat: int
+
+    @property
+    def _size(self) -> int:
+        return self.topics.space.size
+
+    def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return D between nodes in microseconds, by the clock of hops one round."""
+        if self.messages.clock != TIME:
+            return np.ones(len(a), dtype=np.int64)
+        router = self.topics.facts.ring.router
+        return self.topics.kernel.delays(router[a], router[b]) + 2 * self.topics.lan_us
+
+    def waits(self, hops: np.ndarray) -> np.ndarray:
+        """Return how long nodes wait before they send on; sources do not."""
+        timed = self.messages.clock == TIME
+        return np.where(hops > 0, self.topics.rules.processing_us if timed else 0, 0)
+
+    def lost(self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
+        """Return which copies are lost: bool (rule G12)."""
+        loss, alive = self.topics.rules.loss, self.messages.alive
+        lost = np.zeros(len(message), dtype=bool) if alive is None else ~alive[receiver]
+        if loss:
+            topic = self.messages.topic[message]
+            bits = self.topics.names.bits("gossipsub loss", self.heartbeat, topic, sender, receiver)
+            for number in self.messages.stamp:
+                bits = draws.more_bits(bits, number[message])
+            lost |= (bits >> np.uint64(11)) * 2.0**-53 < loss
+        return lost
+
+    def links(
+        self, table: Links, key: np.ndarray, but: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return along which links nodes send: not to `but`, nor to the source.
+
+        Parameters
+        ----------
+        table : Links
+        key : ndarray of int64
+            Messages and nodes.
+        but : ndarray of int64
+            A position for each.
+
+        Returns
+        -------
+        of : ndarray of int64
+            The index of the key.
+        peer : ndarray of int64
+        """
+        message, node = np.divmod(key, self._size)
+        place = self.messages.topic[message] * self._size + node
+        of, row = expand(*self.topics.space.rows(table, place))
+        peer = table.key[row] % self._size
+        sent = (peer != but[of]) & (peer != self.messages.source[message[of]])
+        return of[sent], peer[sent]
+
+    def from_source(self, bucket: int, tables: Tables) -> tuple[np.ndarray, np.ndarray]:
+        """Return to whom the sources of a bucket send: keys of messages and sources, peers."""
+        first, last = self.bounds[bucket : bucket + 2]
+        source = self.messages.source
+        message = np.flatnonzero((source >= first) & (source < last))
+        key = message * self._size + source[message]
+        name = CONNECTIONS if self.topics.rules.flood_publish else MESH
+        table = read_table(Links, tables, name)
+        of, peer = self.links(table, key, np.full(len(key), NONE))
+        return key[of], peer
+
+
+@dataclass(frozen=True)
+class Spread(_PublicationProgram):
+    """The first copy of each node: sources publish, or answers to IWANTs are sent on."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Take what is offered; who gets it earlier than it knew offers it to its mesh."""
+        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        if _OFFER in inbox:
+            came = inbox[_OFFER]
+            key = came["message"] * self._size + came[AT]
+            changed = self._take(arrivals, key, came["time"], came["hops"], came["sender"])
+        elif superstep:
+            return {}
+        elif self.heartbeat:
+            changed = self._take_answers(arrivals, tables)
+        else:
+            changed = self._publish(arrivals, bucket)
+        if len(changed):
+            tables[ARRIVALS] = columns_of(arrivals)
+        return {_OFFER: self._offers(bucket, tables, arrivals, changed)}
+
+    def _publish(self, arrivals: Arrivals, bucket: int) -> np.ndarray:
+        """Sources have what they publish."""
+        first, last = self.bounds[bucket : bucket + 2]
+        source = self.messages.source
+        message = np.flatnonzero((source >= first) & (source < last))
+        key = message * self._size + source[message]
+        arrivals.insert(key, at=0, hops=0, sender=NONE, heartbeat=0)
+        return key
+
+    def _take_answers(self, arrivals: Arrivals, tables: Tables) -> np.ndarray:
+        name = f"{ANSWERS} {self.heartbeat}"
+        if name not in tables:
+            return whole_numbers()
+        came = tables[name]
+        here = ~came["lost"]
+        key = (came["message"] * self._size + came["node"])[here]
+        sender, node = came["sender"][here], came["node"][here]
+        time = came["sent"][here] + self.delay(sender, node)
+        return self._take(arrivals, key, time, came["hops"][here], sender)
+
+    def _take(
+        self,
+        arrivals: Arrivals,
+        key: np.ndarray,
+        at: np.ndarray,
+        hops: np.ndarray,
+        sender: np.ndarray,
+    ) -> np.ndarray:
+        """Take the first of what is offered; the keys whose time or hops are others now."""
+        order = np.lexsort((sender, hops, at, key))
+        order = order[index_in_run(key[order]) == 0]
+        key, at, hops, sender = key[order], at[order], hops[order], sender[order]
+        row = arrivals.find(key)
+        known = row >= 0
+        row = row[known]
+        better = np.ones(len(key), dtype=bool)
+        same = (arrivals.at[row] == at[known]) & (arrivals.hops[row] == hops[known])
+        earlier = at[known] < arrivals.at[row]
+        earlier |= (at[known] == arrivals.at[row]) & (hops[known] < arrivals.hops[row])
+        earlier |= same & (sender[known] < arrivals.sender[row])
+        better[known] = earlier & (arrivals.heartbeat[row] == self.heartbeat)
+        anew = better.copy()
+        anew[known] &= ~same
+        arrivals.drop(row[better[known]])
+        arrivals.insert(
+            key[better],
+            at=at[better],
+            hops=hops[better],
+            sender=sender[better],
+            heartbeat=self.heartbeat,
+        )
+        return key[anew]
+
+    def _offers(
+        self, bucket: int, tables: Tables, arrivals: Arrivals, key: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """What nodes offer to their meshes, a source to all that it sends to."""
+        row = arrivals.find(key)
+        hops, at = arrivals.hops[row], arrivals.at[row]
+        if len(key) and not hops[0]:  # sources publish all at once
+            sent_by, peer = self.from_source(bucket, tables)
+            of = np.searchsorted(key, sent_by)
+        else:
+            mesh = read_table(Links, tables, MESH)
+            of, peer = self.links(mesh, key, arrivals.sender[row])
+        message, node = np.divmod(key[of], self._size)
+        here = ~self.lost(message, node, peer)
+        of, peer, message, node = of[here], peer[here], message[here], node[here]
+        time = at[of] + self.waits(hops[of]) + self.delay(node, peer)
+        return {AT: peer, "message": message, "time": time, "hops": hops[of] + 1, "sender": node}
+
+
+@dataclass(frozen=True)
+class Copies(_PublicationProgram):
+    """All copies that nodes send whose first copy came in a lazy heartbeat."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Tell the receivers what is sent; they know what was held back."""
+        if superstep:
+            if _COPY in inbox:
+                self._take(tables, inbox[_COPY])
+            return {}
+        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        self._mark_answers(arrivals, tables)
+        mine = np.flatnonzero((arrivals.heartbeat == self.heartbeat) & (arrivals.hops > 0))
+        mesh = read_table(Links, tables, MESH)
+        if self.topics.rules.idontwant:
+            self._note_idontwant(arrivals, mesh, mine, tables)
+        of, peer = self.links(mesh, arrivals.key[mine], arrivals.sender[mine])
+        row = mine[of]
+        if not self.heartbeat:
+            sent_by, to = self.from_source(bucket, tables)
+            row = np.concatenate([arrivals.find(sent_by), row])
+            peer = np.concatenate([to, peer])
+        message, node = np.divmod(arrivals.key[row], self._size)
+        hops = arrivals.hops[row]
+        return {
+            _COPY: {
+                AT: peer,
+                "message": message,
+                "sender": node,
+                "sent": arrivals.at[row] + self.waits(hops),
+                "hops": hops + 1,
+                "lost": self.lost(message, node, peer),
+            }
+        }
+
+    def _mark_answers(self, arrivals: Arrivals, tables: Tables) -> None:
+        """Say which answers to IWANT are first copies."""
+        name = f"{ANSWERS} {self.heartbeat}"
+        if name in tables:
+            came = tables[name]
+            row = arrivals.find(came["message"] * self._size + came["node"])
+            first = (row >= 0) & ~came["lost"]
+            row = row[first]
+            first[first] = (arrivals.sender[row] == came["sender"][first]) & (
+                arrivals.heartbeat[row] == self.heartbeat
+            )
+            tables[name] = {**came, "first": first}
+
+    def _note_idontwant(
+        self, arrivals: Arrivals, mesh: Links, mine: np.ndarray, tables: Tables
+    ) -> None:
+        """Nodes tell all in their meshes but who has sent the first copy; rule G11."""
+        message, node = np.divmod(arrivals.key[mine], self._size)
+        place = self.messages.topic[message] * self._size + node
+        of, row = expand(*self.topics.space.rows(mesh, place))
+        peer = mesh.key[row] % self._size
+        told = peer != arrivals.sender[mine[of]]
+        of, peer = of[told], peer[told]
+        tables[f"{UNWANTED} {self.heartbeat}"] = {
+            "message": message[of],
+            "node": peer,
+            "sender": node[of],
+            "sent": arrivals.at[mine[of]],
+            "hops": arrivals.hops[mine[of]] + 1,
+        }
+
+    def _take(self, tables: Tables, came: Columns) -> None:
+        """Keep the copies that were not held back."""
+        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        node, sender, message = came[AT], came["sender"], came["message"]
+        row = arrivals.find(message * self._size + node)
+        has = row >= 0
+        row = np.where(has, row, 0)
+        first = has.copy()
+        if has.any():
+            first &= (arrivals.sender[row] == sender) & (arrivals.heartbeat[row] == self.heartbeat)
+            if self.messages.clock == TIME:
+                has &= ~first & self._held_back(arrivals, row, came)
+                kept = ~has
+                came = {name: column[kept] for name, column in came.items()}
+                first = first[kept]
+        tables[f"{COPIES} {self.heartbeat}"] = {
+            "message": came["message"],
+            "node": came[AT],
+            "sender": came["sender"],
+            "sent": came["sent"],
+            "hops": came["hops"],
+            "first": first,
+            "lost": came["lost"],
+        }
+
+    def _held_back(self, arrivals: Arrivals, row: np.ndarray, came: Columns) -> np.ndarray:
+        """Whether the receiver's IDONTWANT or copy was at the sender before it sent; rule G10."""
+        at, hops = arrivals.at[row], arrivals.hops[row]
+        receiver, sender = came[AT], came["sender"]
+        back = self.delay(receiver, sender)
+        copy = at + self.waits(hops) + back < came["sent"]
+        if self.topics.rules.loss:
+            copy &= ~self._lost_back(arrivals.heartbeat[row], came["message"], receiver, sender)
+        if self.topics.rules.idontwant:
+            copy |= (hops > 0) & (at + back < came["sent"])
+        return copy
+
+    def _lost_back(
+        self, heartbeat: np.ndarray, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
+    ) -> np.ndarray:
+        """Whether copies were lost that nodes have sent in the lazy heartbeats of their own."""
+        lost = np.zeros(len(message), dtype=bool)
+        for one in np.unique(heartbeat).tolist():
+            some = heartbeat == one
+            then = type(self)(self.topics, self.messages, one)
+            lost[some] = then.lost(message[some], sender[some], receiver[some])
+        return lost
+
+
+# --- the lazy phase
+
+
+@dataclass(frozen=True)
+class Lacking(_PublicationProgram):
+    """Which messages some live subscriber is without: all buckets learn of it.
+
+    Nothing is sent if there is none.  It is the simulator that asks, not a node.
+    """
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Tell all buckets which messages are lacking here."""
+        if superstep:
+            tables[_LACKING] = {"message": np.unique(inbox[_LACKING]["message"])}
+            return {}
+        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        lacks = self.lacking(bucket, arrivals)
+        message = np.unique(lacks // self._size)
+        first = np.unique(self.bounds[:-1][np.diff(self.bounds) > 0])
+        return {
+            _LACKING: {AT: np.repeat(first, len(message)), "message": np.tile(message, len(first))}
+        }
+
+    def lacking(self, bucket: int, arrivals: Arrivals) -> np.ndarray:
+        """Return keys of messages and live subscribers that are without: int64, ascending."""
+        place = self.topics.places(bucket)
+        topic, node = np.divmod(place, self._size)
+        if self.messages.alive is not None:
+            alive = self.messages.alive[node]
+            topic, node = topic[alive], node[alive]
+        order = np.argsort(self.messages.topic, kind="stable")
+        wanted = self.messages.topic[order]
+        of, nth = expand(
+            np.searchsorted(wanted, topic), np.searchsorted(wanted, topic, side="right")
+        )
+        key = np.sort(order[nth] * self._size + node[of])
+        return key[~arrivals.has(key)]
+
+
+@dataclass(frozen=True)
+class Gossip(Lacking):
+    """IHAVE, IWANT, and the answers, of one lazy heartbeat."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Send IHAVE; ask by IWANT; answer; keep the answers, which :class:`Spread` takes."""
+        if superstep == 0:
+            return {_IHAVE: self._tell(tables)}
+        out: dict[str, Columns] = {}
+        if _IHAVE in inbox:
+            self._note(tables, "IHAVE", inbox[_IHAVE])
+            out = {_IWANT: self._ask(bucket, tables, inbox[_IHAVE])}
+        if _IWANT in inbox:
+            self._note(tables, "IWANT", inbox[_IWANT])
+            out = {_ANSWER: self._answer(tables, inbox[_IWANT])}
+        if _ANSWER in inbox:
+            came = inbox[_ANSWER]
+            tables[f"{ANSWERS} {self.heartbeat}"] = {
+                "message": came["message"],
+                "node": came[AT],
+                "sender": came["sender"],
+                "sent": came["sent"],
+                "hops": came["hops"],
+                "lost": came["lost"],
+            }
+        return out
+
+    def _note(self, tables: Tables, kind: str, came: Columns) -> None:
+        """IHAVEs and IWANTs are counted at whom takes them."""
+        told = {"message": came["message"], "node": came[AT], "sender": came["sender"]}
+        tables[f"{TOLD_OF} {kind} {self.heartbeat}"] = told
+
+    def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
+        """IHAVEs of those who have got a lacking message in the last heartbeats."""
+        rules, space, names = self.topics.rules, self.topics.space, self.topics.names
+        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        message = arrivals.key // self._size
+        told = (self.heartbeat - arrivals.heartbeat <= rules.mcache_gossip) & np.isin(
+            message, tables[_LACKING]["message"] if _LACKING in tables else whole_numbers()
+        )
+        message, node = np.divmod(arrivals.key[told], self._size)
+        topic = self.messages.topic[message]
+        connections = read_table(Links, tables, CONNECTIONS)
+        of, row = expand(*space.rows(connections, topic * self._size + node))
+        outside = ~read_table(Links, tables, MESH).has(connections.key[row])
+        of, row = of[outside], row[outside]
+        peer = connections.key[row] % self._size
+        others = np.bincount(of, minlength=len(node))
+        wanted = np.maximum(rules.d_lazy, (rules.gossip_factor * others).astype(np.int64))
+        bits = names.bits_of_peers("gossipsub ihave", self.heartbeat, topic, node, of, peer)
+        chosen = least(of, bits, wanted)
+        of, peer = of[chosen], peer[chosen]
+        return {AT: peer, "message": message[of], "sender": node[of]}
+
+    def _ask(self, bucket: int, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
+        """IWANTs of those who lack what they are told of, to one of those who tell them."""
+        lacks = self.lacking(bucket, read_table(Arrivals, tables, ARRIVALS))
+        key = came["message"] * self._size + came[AT]
+        mine = np.flatnonzero(np.isin(key, lacks))
+        message, node, sender = came["message"][mine], came[AT][mine], came["sender"][mine]
+        key, of = np.unique(key[mine], return_inverse=True)
+        topic = self.messages.topic[message]
+        bits = self.topics.names.bits("gossipsub iwant", self.heartbeat, topic, node, sender)
+        # of equal draws the smaller nodeId first
+        by_sender = np.argsort(sender, kind="stable")
+        order = by_sender[in_order(of[by_sender], bits[by_sender])]
+        chosen = order[index_in_run(of[order]) == 0]
+        return {AT: sender[chosen], "message": message[chosen], "sender": node[chosen]}
+
+    def _answer(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
+        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        message, node, asker = came["message"], came[AT], came["sender"]
+        hops = arrivals.hops[arrivals.find(message * self._size + node)]
+        sent = np.zeros(len(node), dtype=np.int64)
+        if self.messages.clock == TIME:
+            sent += self.heartbeat * self.topics.rules.heartbeat_us
+            sent += self.delay(node, asker) + self.delay(asker, node)
+        return {
+            AT: asker,
+            "message": message,
+            "sender": node,
+            "sent": sent,
+            "hops": hops + 1,
+            "lost": self.lost(message, node, asker),
+        }
+
+
+# --- all of it
+
+
+def publish(
+    play: Callable[[TopicsProgram, str], list[int]], topics: Topics, messages: Messages
+) -> int:
+    """Publish messages in meshes that stay as they are; the lazy heartbeats that took place.
+
+    Parameters
+    ----------
+    play : callable
+        ``play(program, name)`` plays a program and returns how much was sent in each superstep.
+    """
+    play(Spread(topics, messages, 0), "PUBLISH")
+    play(Copies(topics, messages, 0), "copies")
+    heartbeat = answered = 0
+    while heartbeat - answered < topics.rules.mcache_gossip:
+        lacking = play(Lacking(topics, messages, heartbeat + 1), "lacking")
+        if not lacking[0]:
+            break
+        heartbeat += 1
+        sent = play(Gossip(topics, messages, heartbeat), f"gossip {heartbeat}")
+        if len(sent) > 2 and sent[2]:
+            play(Spread(topics, messages, heartbeat), "IWANT")
+            play(Copies(topics, messages, heartbeat), "copies")
+            answered = heartbeat
+    return heartbeat

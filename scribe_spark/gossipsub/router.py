@@ -1,0 +1,200 @@
+"""The router of many nodes in many topics: whom to GRAFT, whom to PRUNE, whom to refuse.
+
+Every step is a function of what the nodes keep, and of keyed draws.  Runs play it on buckets
+(:mod:`.mesh`), worlds in rounds (:mod:`.round`).
+
+References
+----------
+libp2p/specs, gossipsub-v1.0.md, "Topic Membership", "Mesh Maintenance"; gossipsub-v1.1.md, "Prune
+Backoff", "Outbound Mesh Quotas".
+docs/rules.md, G5 to G9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark.core.arrays import distinct, expand, index_in_run
+from scribe_spark.gossipsub.choosing import Names, in_order, least
+from scribe_spark.gossipsub.links import DIALLED, BackOff, Links, Space
+from scribe_spark.gossipsub.rules import GossipRules
+from scribe_spark.gossipsub.score import score
+
+__all__ = ["Router"]
+
+_NOBODY = np.empty(0, dtype=np.int64)
+
+
+@dataclass
+class Router:
+    """Nodes in topics, and their peers.
+
+    Attributes
+    ----------
+    rules : GossipRules
+    names : Names
+    space : Space
+    connections, mesh : Links
+    back_off : BackOff
+    has_joined : callable, optional
+        ``has_joined(topic, node)``: whether peers have joined; without it all have.
+    """
+
+    rules: GossipRules
+    names: Names
+    space: Space
+    connections: Links
+    mesh: Links = field(default_factory=Links)
+    back_off: BackOff = field(default_factory=BackOff)
+    has_joined: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+
+    # ---- what nodes decide
+
+    def join(self, place: np.ndarray, heartbeat: int) -> np.ndarray:
+        """Nodes JOIN topics; rule G6.
+
+        Parameters
+        ----------
+        place : ndarray of int64
+            Topics and nodes, each once.
+
+        Returns
+        -------
+        ndarray of int64
+            Keys of the links that they GRAFT; these are in their meshes.
+        """
+        wanted = np.full(len(place), self.rules.d)
+        return self._graft("gossipsub join", place, wanted, heartbeat)
+
+    def heartbeat(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes maintain their meshes; rule G7.
+
+        Returns
+        -------
+        grafted, pruned : ndarray of int64
+            Keys of links; they are in the meshes of the nodes, or out of them and in back-off.
+        """
+        rules = self.rules
+        degree = self.space.count(self.mesh, place)
+        few = degree < rules.d_low
+        grafted = self._graft("gossipsub graft", place[few], rules.d - degree[few], heartbeat)
+        pruned = self._prune(place, heartbeat)
+        degree, outbound = self._degrees(place)
+        lacking = np.flatnonzero((degree >= rules.d_low) & (outbound < rules.d_out))
+        wanted = rules.d_out - outbound[lacking]
+        more = self._graft("gossipsub outbound", place[lacking], wanted, heartbeat, DIALLED)
+        return np.concatenate([grafted, more]), pruned
+
+    def _graft(
+        self, purpose: str, place: np.ndarray, wanted: np.ndarray, heartbeat: int, way: int = 0
+    ) -> np.ndarray:
+        """GRAFT eligible peers, of connections made that `way`."""
+        of, row = self._eligible(place, heartbeat)
+        if way:
+            kept = (self.connections.way[row] & way) > 0
+            of, row = of[kept], row[kept]
+        if not len(row):
+            return _NOBODY
+        topic, node = np.divmod(place, self.space.size)
+        peer = self.connections.key[row] % self.space.size
+        bits = self.names.bits_of_peers(purpose, heartbeat, topic, node, of, peer)
+        row = row[least(of, bits, wanted)]
+        key = self.connections.key[row]
+        self.mesh.insert(key, way=self.connections.way[row])
+        return key
+
+    def _eligible(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
+        """Whom places may GRAFT (rule G5): the index of the place, and the row of connections."""
+        of, row = expand(*self.space.rows(self.connections, place))
+        key = self.connections.key[row]
+        kept = ~self.mesh.has(key) & ~self.back_off.holds(key, heartbeat)
+        of, row = of[kept], row[kept]
+        topic, node, peer = self.space.split(self.connections.key[row])
+        kept = score(topic, node, peer) >= 0
+        if self.has_joined is not None:
+            kept &= self.has_joined(topic, peer)
+        return of[kept], row[kept]
+
+    def _prune(self, place: np.ndarray, heartbeat: int) -> np.ndarray:
+        """PRUNE meshes that are too large."""
+        rules, size = self.rules, self.space.size
+        first, last = self.space.rows(self.mesh, place)
+        many = last - first >= rules.d_high + (not rules.prune_at_d_high)
+        if not many.any():
+            return _NOBODY
+        of, row = expand(first[many], last[many])
+        topic, node = np.divmod(place[many], size)
+        peer = self.mesh.key[row] % size
+        bits = self.names.bits_of_peers("gossipsub keep", heartbeat, topic, node, of, peer)
+        order = in_order(of, bits)
+        of, row = of[order], row[order]
+        # the outbound ones of the quota first, then all others
+        outbound = (self.mesh.way[row] & DIALLED) > 0
+        quota = np.zeros(len(row), dtype=bool)
+        quota[outbound] = index_in_run(of[outbound]) < rules.d_out
+        order = np.lexsort((~quota, of))
+        dropped = row[order[index_in_run(of[order]) >= rules.d]]
+        key = self.mesh.key[dropped]
+        self.mesh.drop(dropped)
+        self.take_back_off(key, heartbeat + rules.prune_backoff)
+        return key
+
+    def _degrees(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many peers are in the mesh of each place, and how many of them are outbound."""
+        first, last = self.space.rows(self.mesh, place)
+        outbound = np.r_[0, np.cumsum((self.mesh.way & DIALLED) > 0)]
+        return last - first, outbound[last] - outbound[first]
+
+    # ---- what nodes take
+
+    def take_back_off(self, key: np.ndarray, until: int) -> None:
+        """Links are in back-off until a heartbeat."""
+        if len(key):
+            key = distinct(key)
+            self.back_off.drop(self.back_off.find(key[self.back_off.has(key)]))
+            self.back_off.insert(key, until=until)
+
+    def take_prunes(self, key: np.ndarray, until: int) -> None:
+        """Nodes are sent PRUNE by peers; rule G8."""
+        row = self.mesh.find(key)
+        self.mesh.drop(row[row >= 0])
+        self.take_back_off(key, until)
+
+    def take_grafts(self, key: np.ndarray, way: np.ndarray, heartbeat: int) -> np.ndarray:
+        """Nodes are sent GRAFT by peers; rule G8.
+
+        Parameters
+        ----------
+        key : ndarray of int64
+            Of the links at the nodes that are sent them, each once.
+        way : ndarray of int8
+            How their connections came to be, there.
+
+        Returns
+        -------
+        ndarray of int64
+            Keys of those that are refused, which are in back-off.
+        """
+        order = np.argsort(key)  # of equal draws the smaller nodeId first
+        order = order[~self.mesh.has(key[order])]
+        key, way = key[order], way[order]
+        backing_off = self.back_off.holds(key, heartbeat)
+        topic, node, peer = self.space.split(key)
+        refused = backing_off | (score(topic, node, peer) < 0)
+        open_rows = np.flatnonzero(~refused)
+        place = key[open_rows] // self.space.size
+        places, of = np.unique(place, return_inverse=True)
+        bits = self.names.bits(
+            "gossipsub take", heartbeat, topic[open_rows], node[open_rows], peer[open_rows]
+        )
+        order = in_order(of, bits)
+        before = self.space.count(self.mesh, places)[of[order]] + index_in_run(of[order])
+        # whom the node has dialled is taken into a full mesh, too
+        inbound = (way[open_rows[order]] & DIALLED) == 0
+        refused[open_rows[order[(before >= self.rules.d_high) & inbound]]] = True
+        self.mesh.insert(key[~refused], way=way[~refused])
+        self.take_back_off(key[refused], heartbeat + self.rules.prune_backoff)
+        return key[refused]

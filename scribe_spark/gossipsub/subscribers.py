@@ -1,0 +1,118 @@
+"""Who subscribes to which topic, as discovery knows it; and whom each dials.
+
+Discovery is outside of GossipSub's specification: some directory names the subscribers of a topic.
+It is a fact that all buckets share, like the nodes themselves.
+
+References
+----------
+docs/rules.md, G1 to G3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from scribe_spark.core.arrays import distinct, find_sorted, offsets_of
+from scribe_spark.gossipsub.choosing import Names, sample_others
+from scribe_spark.runtime.distribute import open_array
+
+__all__ = ["Directory", "KnowsSubscribers", "SharedDirectory", "dialled"]
+
+
+class KnowsSubscribers(Protocol):
+    """Names the subscribers of every topic."""
+
+    @property
+    def directory(self) -> Directory: ...
+
+
+@dataclass(frozen=True)
+class Directory:
+    """The subscribers of all topics.
+
+    Attributes
+    ----------
+    place : ndarray of int64
+        ``topic * size + node``, ascending.
+    offsets : ndarray of int64, shape (T + 1,)
+        Where the places of each topic begin.
+    size : int
+        How many nodes there are.
+    """
+
+    place: np.ndarray
+    offsets: np.ndarray
+    size: int
+
+    @classmethod
+    def of(cls, place: np.ndarray, topics: int, size: int) -> Directory:
+        """Return the directory of some places, which may come several times, in any order."""
+        place = distinct(place)
+        counts = np.bincount(place // size, minlength=topics)
+        return cls(place, offsets_of(counts), size)
+
+    @property
+    def directory(self) -> Directory:
+        """Itself."""
+        return self
+
+    def between(self, first: int, last: int) -> np.ndarray:
+        """Return the places of the nodes from a position up to another: int64, ascending."""
+        node = self.place % self.size
+        return self.place[(node >= first) & (node < last)]
+
+    def has(self, place: np.ndarray) -> np.ndarray:
+        """Return which places there are: bool."""
+        return find_sorted(self.place, place) >= 0
+
+
+@dataclass(frozen=True)
+class SharedDirectory:
+    """A directory in arrays that all tasks of a machine share; picklable.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the distributed arrays: places, offsets.
+    size : int
+    """
+
+    names: tuple[str, str]
+    size: int
+
+    @property
+    def directory(self) -> Directory:
+        """The directory."""
+        return Directory(open_array(self.names[0]), open_array(self.names[1]), self.size)
+
+
+def dialled(
+    names: Names, directory: Directory, place: np.ndarray, count: int, heartbeat: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return whom subscribers dial of the others of their topics (rule G2).
+
+    Parameters
+    ----------
+    place : ndarray of int64
+        The subscribers, all of the directory.
+    count : int
+        How many each dials, if there are as many.
+
+    Returns
+    -------
+    of : ndarray of int64
+        The index of the place, ascending.
+    peer : ndarray of int64
+        The position of a node.
+    """
+    topic, node = np.divmod(place, directory.size)
+    first = directory.offsets[topic]
+    own = find_sorted(directory.place, place) - first
+    others = directory.offsets[topic + 1] - first - 1
+    shared = names.bits("gossipsub dial", heartbeat, topic, node)
+    of, chosen = sample_others(shared, others, count)
+    chosen = chosen + (chosen >= own[of])
+    return of, directory.place[first[of] + chosen] % directory.size

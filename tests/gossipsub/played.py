@@ -1,0 +1,181 @@
+"""A case of GossipSub's oracle, played by the kernels in process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import worlds
+from oracle.gossipsub.cases import GossipCase
+from oracle.gossipsub.settings import Settings
+from played import OneAtATime, Poisoned
+
+from scribe_spark.config.gossipsub import GossipSubConfig
+from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.in_process import play
+from scribe_spark.gossipsub.mesh import BACK_OFF, CONNECTIONS, GRAPH, MESH, TOLD, Topics, building
+from scribe_spark.gossipsub.publication import (
+    ANSWERS,
+    ARRIVALS,
+    COPIES,
+    TOLD_OF,
+    UNWANTED,
+    Messages,
+    publish,
+)
+from scribe_spark.gossipsub.rules import GossipRules
+from scribe_spark.gossipsub.subscribers import Directory
+
+__all__ = ["Played", "config_of", "play_case"]
+
+
+def config_of(settings: Settings) -> GossipSubConfig:
+    """Return the config that says the oracle's settings."""
+    own = {"prune_backoff", "unsubscribe_backoff", "detection", "deadline", "heartbeat_ms"}
+    given = {name: value for name, value in vars(settings).items() if name not in own}
+    heartbeat_ms = float(settings.heartbeat_ms)
+    return GossipSubConfig(
+        **{**given, "processing_ms": float(settings.processing_ms)},
+        heartbeat_ms=heartbeat_ms,
+        prune_backoff_ms=settings.prune_backoff * heartbeat_ms,
+        unsubscribe_backoff_ms=settings.unsubscribe_backoff * heartbeat_ms,
+    )
+
+
+@dataclass
+class Played:
+    """What the kernels have left of all topics of a case; nodes and groups by their numbers.
+
+    Attributes
+    ----------
+    meshes, backoffs : list of set
+        After each wave and heartbeat: (group, x, y), and (group, x, y, until).
+    """
+
+    topics: Topics
+    tables: list[Tables]
+    meshes: list[set[tuple[int, ...]]]
+    backoffs: list[set[tuple[int, ...]]]
+    lazy_heartbeats: int
+
+    def rows(self, name: str) -> list[tuple]:
+        """Return the rows of a table of links of all buckets: group, x, y, and what they have."""
+        return rows_of(self.topics, self.tables, name)
+
+    def named(self, prefix: str) -> list[tuple[str, dict]]:
+        """Return the tables of all buckets whose names begin so."""
+        found = []
+        for mine in self.tables:
+            mine.open = True
+            found += [(name, mine[name]) for name in mine if name.startswith(prefix + " ")]
+        return found
+
+    def messages(self, prefix: str) -> list[tuple[str, tuple]]:
+        """Return (table, (group, receiver, sender, ...)) of tables of messages."""
+        node, number = self.topics.facts.ring.node, self.topics.number
+        out = []
+        for name, table in self.named(prefix):
+            more = [table[one].tolist() for one in _REST if one in table]
+            columns = (number[table["message"]], node[table["node"]], node[table["sender"]])
+            out += [(name, row) for row in zip(*(c.tolist() for c in columns), *more, strict=True)]
+        return out
+
+    def told(self) -> list[tuple[str, tuple[int, int, int]]]:
+        """Return (kind, (group, receiver, sender)) of GRAFTs and PRUNEs."""
+        return [
+            (name.split()[1], row)
+            for name, table in self.named(TOLD)
+            if name.split()[1] in ("GRAFT", "PRUNE")
+            for row in _links(self.topics, table["key"])
+        ]
+
+    def arrivals(self) -> dict[tuple[int, int], tuple[int, int, int | None]]:
+        """Return (group, node) -> (hops, at, sender)."""
+        node, number = self.topics.facts.ring.node, self.topics.number
+        found = {}
+        for mine in self.tables:
+            mine.open = True
+            if ARRIVALS not in mine:
+                continue
+            table = mine[ARRIVALS]
+            message, place = np.divmod(table["key"], len(node))
+            for m, x, hops, at, s in zip(
+                message, place, table["hops"], table["at"], table["sender"], strict=True
+            ):
+                sender = int(node[s]) if s >= 0 else None
+                found[int(number[m]), int(node[x])] = (int(hops), int(at), sender)
+        return found
+
+
+_REST = ("sent", "hops", "lost", "first")
+
+
+def _links(topics: Topics, key: np.ndarray) -> list[tuple[int, int, int]]:
+    topic, x, y = topics.space.split(key)
+    node = topics.facts.ring.node
+    return list(zip(*(c.tolist() for c in (topics.number[topic], node[x], node[y])), strict=True))
+
+
+def rows_of(topics: Topics, tables: list[Tables], name: str) -> list[tuple]:
+    """Return the rows of a table of links: group, x, y, and what the rows have besides."""
+    found = []
+    for mine in tables:
+        mine.open = True
+        if name in mine:
+            more = [column.tolist() for one, column in mine[name].items() if one != "key"]
+            found += [
+                (*link, *rest)
+                for link, *rest in zip(_links(topics, mine[name]["key"]), *more, strict=True)
+            ]
+    return found
+
+
+def play_case(one: GossipCase, buckets: int, poisoned: bool = False) -> Played:
+    """Play all topics of a case at once."""
+    case = one.case
+    world = worlds.World(case, case.routes(), case.overlay(case.routes()), 0)
+    ring, kernel = world.ring, world.kernel
+    numbers = np.array(sorted(case.keys), dtype=np.int64)
+    bounds = np.linspace(0, len(ring), buckets + 1).astype(np.int64)
+    where = {int(node): at for at, node in enumerate(ring.node)}
+    place = [
+        index * len(ring) + where[node]
+        for index, number in enumerate(numbers.tolist())
+        for node in {*case.members[number], one.sources[number]}
+    ]
+    config = config_of(one.settings)
+    topics = Topics(
+        bounds,
+        RingInMemory(ring),
+        numbers,
+        Directory.of(np.array(place, dtype=np.int64), len(numbers), len(ring)),
+        GossipRules.of(config, case.seed),
+        kernel,
+        worlds.LAN_US,
+    )
+    tables = [(Poisoned if poisoned else Tables).of({}) for _ in range(buckets)]
+    wrap = OneAtATime if poisoned else (lambda program: program)
+    meshes, backoffs = [], []
+    for name, program in building(topics, config):
+        play(wrap(program), tables)
+        if name == "JOIN" or (name.startswith("heartbeat") and _last(program)):
+            meshes.append(set(rows_of(topics, tables, MESH)))
+            backoffs.append(set(rows_of(topics, tables, BACK_OFF)))
+    alive = ~np.isin(ring.node, list(one.dead))
+    source = np.array([where[one.sources[number]] for number in numbers.tolist()], dtype=np.int64)
+    clock = one.settings.clock
+    messages = Messages(np.arange(len(numbers)), source, clock, alive if one.dead else None)
+
+    def played(program, name):
+        return play(wrap(program), tables)
+
+    lazy = publish(played, topics, messages)
+    return Played(topics, tables, meshes, backoffs, lazy)
+
+
+def _last(program) -> bool:
+    return program.phase == program.topics.rules.heartbeat_phases - 1
+
+
+NAMES = (ANSWERS, CONNECTIONS, COPIES, GRAPH, TOLD_OF, UNWANTED)

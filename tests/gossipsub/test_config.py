@@ -1,0 +1,51 @@
+"""The section gossipsub: presets, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from scribe_spark import RunConfig
+from scribe_spark.config.gossipsub import PRESETS, GossipSubConfig
+from scribe_spark.errors import InputError
+from scribe_spark.gossipsub.rules import GossipRules
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ({"gossipsub_d": 0}, "gossipsub_d = 0: must be at least 1"),
+        ({"gossipsub_d_low": 7}, "gossipsub_d_low = 7: must be at most gossipsub_d, which is 6"),
+        ({"gossipsub_d_low": 0}, "gossipsub_d_low = 0: must be at least 1"),
+        ({"gossipsub_d": 13}, "gossipsub_d_high = 12: must be at least gossipsub_d, which is 13"),
+        ({"gossipsub_d_out": 4}, "gossipsub_d_out = 4: must be at most half of gossipsub_d"),
+        (
+            {"gossipsub_d_low": 2, "gossipsub_d_out": 2},
+            "gossipsub_d_out = 2: must be less than gossipsub_d_low, which is 2",
+        ),
+        ({"gossipsub_processing_ms": -1.0}, "gossipsub_processing_ms = -1.0"),
+        ({"gossipsub_prune_backoff_ms": -1.0}, "gossipsub_prune_backoff_ms = -1.0"),
+        ({"gossipsub_heartbeat_ms": 0.0}, "gossipsub_heartbeat_ms = 0.0"),
+        ({"gossipsub_loss": 1.0}, "gossipsub_loss = 1.0"),
+        ({"gossipsub_preset": "nim"}, "gossipsub_preset = 'nim'"),
+        ({"gossipsub_dials": 0}, "gossipsub_dials = 0"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(given, refusal):
+    with pytest.raises(InputError) as caught:
+        RunConfig(**given)
+    assert refusal in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_preset_says_what_is_not_given():
+    config = RunConfig(gossipsub_preset="ethereum", gossipsub_d_high=20).gossipsub
+    assert [config.value(name) for name in ("d", "d_low", "d_high", "d_out")] == [8, 6, 20, 2]
+    rules = GossipRules.of(config, seed=7)
+    assert (rules.d, rules.d_high, rules.heartbeat_us, rules.seed) == (8, 20, 700_000, 7)
+    # 60 s are 85.7 heartbeats of 0.7 s
+    assert (rules.prune_backoff, rules.unsubscribe_backoff) == (86, 15)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_can_be_had(preset):
+    assert GossipSubConfig(preset=preset).value("d_high") == 12
