@@ -104,6 +104,8 @@ class System:
         ``clock(config)``, which says so.  It is written beside every number of the system.
     control : bool
         It hands over control messages.
+    over_pastry : bool
+        It goes by the routing tables of Pastry; other overlays have none.
     joins_by_edges : bool
         Each edge of its trees is one JOIN, which the child sends to the parent: messages while
         members join are read off the trees.
@@ -138,6 +140,7 @@ class System:
     section: str | None = None
     clock: str | Callable[[Any], str] = _TIME
     control: bool = False
+    over_pastry: bool = False
     joins_by_edges: bool = False
     routes_to_key: bool = False
     joins_after: str | None = None
@@ -208,6 +211,18 @@ def _reconfiguring(run: Any) -> DataFrame:
     return costs_of_reconfiguring(
         run["nodes"], trees.reference_children, trees.reference_assignment, run.config.seed
     )
+
+
+def _bayeux(stages: Any) -> Multicast:
+    from scribe_spark.bayeux.bayeux import build
+
+    return build(stages)
+
+
+def _flooding(stages: Any) -> Multicast:
+    from scribe_spark.flooding.flooding import build
+
+    return build(stages)
 
 
 def _can(stages: Any) -> Multicast:
@@ -313,6 +328,26 @@ _SYSTEMS: Registry[System] = Registry(
         variant="reference_tree",
         failure_costs=_reconfiguring,
         failures_beside="scribe",
+    ),
+    System(
+        "bayeux",
+        "Bayeux",
+        TREE,
+        _bayeux,
+        requested=True,
+        section="bayeux",
+        control=True,
+        over_pastry=True,
+    ),
+    System(
+        "flooding",
+        "Flooding over Pastry",
+        TREE,
+        _flooding,
+        requested=True,
+        section="flooding",
+        control=True,
+        over_pastry=True,
     ),
     System(
         "can",

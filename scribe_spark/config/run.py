@@ -11,8 +11,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from scribe_spark.config.bayeux import BayeuxConfig
 from scribe_spark.config.can import CanConfig
 from scribe_spark.config.drawn_groups import refuse_misfits
+from scribe_spark.config.flooding import FloodingConfig
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
 from scribe_spark.config.network import NetworkConfig
@@ -31,6 +33,8 @@ SECTIONS: dict[str, type[Section]] = {
     "groups": GroupsConfig,
     "topology": TopologyConfig,
     "trees": TreesConfig,
+    "bayeux": BayeuxConfig,
+    "flooding": FloodingConfig,
     "can": CanConfig,
     "gossipsub": GossipSubConfig,
 }
@@ -86,6 +90,8 @@ class RunConfig(NetworkConfig):
 
     groups: GroupsConfig = GroupsConfig()
     trees: TreesConfig = TreesConfig()
+    bayeux: BayeuxConfig = BayeuxConfig()
+    flooding: FloodingConfig = FloodingConfig()
     can: CanConfig = CanConfig()
     gossipsub: GossipSubConfig = GossipSubConfig()
     write_routing_table: bool = Field(

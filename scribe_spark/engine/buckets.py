@@ -6,8 +6,9 @@ at its ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +25,10 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["BucketRing", "read_typed", "typed"]
+__all__ = ["BucketRing", "read_columns", "read_typed", "typed"]
 
 _NODES_AT_ONCE = 2**16
+_ROWS_AT_ONCE = 2**17
 
 
 @dataclass(frozen=True)
@@ -160,3 +162,39 @@ def read_typed(
                 yield from columns(row.bucket, table)
 
     return Batches.made(rows, run, schema)
+
+
+def read_columns(
+    rows: DataFrame,
+    make: Callable[[int, int, dict[str, np.ndarray]], Mapping[str, np.ndarray | pa.Array]],
+    schema: str,
+    at_once: int = _ROWS_AT_ONCE,
+) -> Batches:
+    """Return tables of buckets as typed rows, for further kernels; lazy.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        `ROWS`.
+    make : callable
+        ``make(bucket, start, some)``: the columns of `schema`, numpy or Arrow, of some rows of a
+        bucket's table, from row `start` on.
+    schema : str
+        DDL.
+    at_once : int
+        How many rows of a table are made together.
+    """
+    wanted = to_arrow_schema(cast(StructType, StructType.fromDDL(schema)))
+
+    def batches(bucket: int, table: dict[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
+        for start in range(0, count_rows(table), at_once):
+            some = {name: column[start : start + at_once] for name, column in table.items()}
+            made = make(bucket, start, some)
+            arrays = [_array(made[field.name], field.type) for field in wanted]
+            yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+    return read_typed(rows, batches, schema)
+
+
+def _array(column: np.ndarray | pa.Array, kind: pa.DataType) -> pa.Array:
+    return column.cast(kind) if isinstance(column, pa.Array) else pa.array(column, kind)

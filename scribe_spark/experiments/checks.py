@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scribe_spark.config import Execution, RunConfig
+from scribe_spark.config.flooding import MOST_COPIES
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.lock import LOCK, refuse_locked
@@ -49,6 +50,25 @@ def _check_trees(config: RunConfig) -> None:
             f"needs randomised routing, which overlay {kind.name} does not have; give remaining"
         )
         raise InputError("shed_table", trees.shed_table, remedy)
+    for system in systems:
+        if system.over_pastry and not kind.randomised:
+            remedy = (
+                f"has {system.name}, which goes by Pastry's tables; overlay {kind.name} has none"
+            )
+            raise InputError("systems", ",".join(trees.systems), remedy)
+    if any(system.name == "flooding" for system in systems):
+        _check_flooding(config)
+
+
+def _check_flooding(config: RunConfig) -> None:
+    """Refuse to send more copies than a run can have members."""
+    groups, nodes = config.groups.count or 0, config.overlay.nodes
+    if config.flooding.over == "overlay" and groups * nodes > MOST_COPIES:
+        remedy = (
+            f"sends every group's message to all nodes, {groups * nodes:,} copies, of which a run "
+            f"has room for {MOST_COPIES:,}; give group, or fewer groups"
+        )
+        raise InputError("flooding_over", "overlay", remedy)
 
 
 def _check_knowledge(config: RunConfig) -> None:

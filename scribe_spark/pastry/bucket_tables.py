@@ -18,7 +18,7 @@ from scribe_spark import schemas
 from scribe_spark.core.arrays import row_numbers
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import BucketRing, typed
-from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.pastry.arrivals.states import NONE, States
@@ -33,7 +33,7 @@ KNOWN = "known"
 _NODES_AT_ONCE = 4096
 
 
-def states_of(facts: Facts, first: int, columns: Columns) -> States:
+def states_of(facts: KnowsRing, first: int, columns: Columns) -> States:
     """Return what the nodes of a bucket know.
 
     Parameters

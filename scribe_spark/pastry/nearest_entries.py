@@ -12,6 +12,8 @@ whose nodeIds have the appropriate prefix; among such nodes, the one closest to 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from scribe_spark.core import u128 as ids
@@ -23,7 +25,9 @@ __all__ = ["nearest_entries"]
 _PAIRS = 2**21  # pairs of nodes compared at once
 
 
-def nearest_entries(ring: Ring, first_row: int, kernel: Kernel, b: int) -> list[np.ndarray]:
+def nearest_entries(
+    ring: Ring, first_row: int, kernel: Kernel, b: int, begins: Sequence[int] | np.ndarray = ()
+) -> list[np.ndarray]:
     """Rows of the routing tables of nodes that all share the first `first_row` digits.
 
     Parameters
@@ -32,6 +36,9 @@ def nearest_entries(ring: Ring, first_row: int, kernel: Kernel, b: int) -> list[
         All nodes with these digits, in nodeId order; routers are indices.
     kernel : Kernel
         Of the underlay.
+    begins : sequence of int
+        Where other rings begin, if `ring` is several, one after the other; nodes have entries of
+        their own ring alone.
 
     Returns
     -------
@@ -41,6 +48,7 @@ def nearest_entries(ring: Ring, first_row: int, kernel: Kernel, b: int) -> list[
     """
     n = len(ring)
     shared = ids.shared_digits_np(ring.hi[1:], ring.lo[1:], ring.hi[:-1], ring.lo[:-1], b)
+    shared[np.asarray(begins, dtype=np.int64) - 1] = -1
     rows: list[np.ndarray] = []
     own: list[np.ndarray] = []
     small: list[np.ndarray] = []

@@ -20,7 +20,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Distances, Keys, clockwise, distances, not_above
 from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
 
-__all__ = ["Found", "Met", "Routes", "hop", "route"]
+__all__ = ["Found", "Met", "Routes", "hop", "route", "table_entry"]
 
 _MESSAGES = 2**13  # messages that make a hop together
 
@@ -158,7 +158,7 @@ def _hop_of_some(
     met = [(near[message], dead)]
     # 2. else the routing table's cell for the key
     far = np.flatnonzero(~inside)
-    entry, shared = _entry(states, at[far], keys.take(far))
+    entry, shared = table_entry(states, at[far], keys.take(far))
     usable = is_alive(entry)
     onward[far[usable]] = entry[usable]
     lost = (entry >= 0) & ~usable
@@ -187,7 +187,7 @@ def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
     return inside | alone
 
 
-def _entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
+def table_entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
     """The entry of each node's cell for a key, or :data:`NONE`; and the digits that they share."""
     known, b, rows = states.known, states.b, states.cells.shape[1]
     shared = ids.shared_digits_np(known.hi[at], known.lo[at], keys.hi, keys.lo, b)

@@ -1,0 +1,136 @@
+"""The tables of the buckets as the tables that Bayeux hands over: numbers of nodes, ids of routers.
+
+References
+----------
+docs/rules.md, B6, B9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scribe_spark import multicast
+from scribe_spark.bayeux.joining import BEGUN, EDGES, JOIN, LISTED, SENT, TREE
+from scribe_spark.bayeux.multicast import COPIES, DELIVERED
+from scribe_spark.bayeux.sessions import Sessions
+from scribe_spark.engine import Columns
+from scribe_spark.engine.buckets import read_columns
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.runtime.batches import Batches
+
+__all__ = ["MEMBER_LIST", "TREE_EDGES", "Rows"]
+
+#: The kind of the state that a node keeps.
+MEMBER_LIST = "member list"
+
+TREE_EDGES = "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Makes rows of tables of a bucket; picklable.
+
+    Attributes
+    ----------
+    sessions : Sessions
+    number : ndarray of int64, shape (G,)
+        The groups' numbers, ascending.
+    """
+
+    sessions: Sessions
+    number: np.ndarray
+
+    def begun(self, tables: BucketTables) -> Batches:
+        """Return ``session``: those whose root has got a JOIN."""
+        return self._read(tables, BEGUN, dict, "session bigint")
+
+    def edges(self, tables: BucketTables) -> Batches:
+        """Return :data:`TREE_EDGES`."""
+        return self._read(tables, EDGES, self._edges, TREE_EDGES)
+
+    def copies(self, tables: BucketTables) -> Batches:
+        """Return `multicast.COPIES`."""
+        return self._read(tables, COPIES, self._copies, multicast.COPIES)
+
+    def deliveries(self, tables: BucketTables) -> Batches:
+        """Return `multicast.DELIVERIES`."""
+        return self._read(tables, DELIVERED, self._deliveries, multicast.DELIVERIES)
+
+    def state(self, tables: BucketTables) -> Batches:
+        """Return `multicast.STATE`."""
+        return self._read(tables, LISTED, self._entries, multicast.STATE)
+
+    def control(self, tables: BucketTables) -> Batches:
+        """Return `multicast.CONTROL`."""
+        return Batches.union(
+            self._read(tables, f"{SENT} {kind}", partial(self._messages, kind), multicast.CONTROL)
+            for kind in (JOIN, TREE)
+        )
+
+    @staticmethod
+    def _read(
+        tables: BucketTables, name: str, make: Callable[[Columns], Mapping[str, Any]], schema: str
+    ) -> Batches:
+        return read_columns(tables.rows(name), lambda bucket, start, some: make(some), schema)
+
+    def _edges(self, some: Columns) -> dict[str, Any]:
+        # the column that the flood calls group has sessions
+        return {
+            "group": self._group_of(some["group"]),
+            **self._end("parent", some["node"]),
+            **self._end("child", some["peer"]),
+        }
+
+    def _copies(self, some: Columns) -> dict[str, Any]:
+        return {
+            "group": self.number[some["group"]],
+            **self._end("sender", some["sender"]),
+            **self._end("receiver", some["node"]),
+            "kind": _same(multicast.PAYLOAD, some["node"]),
+            "hop": some["hops"],
+            "sent_us": some["sent_us"],
+            "first": some["first"],
+        }
+
+    def _deliveries(self, some: Columns) -> dict[str, Any]:
+        return {
+            "group": self.number[some["group"]],
+            "node": self.sessions.facts.ring.node[some["node"]],
+            "hops": some["hops"],
+            "delay_us": some["at_us"],
+        }
+
+    def _entries(self, some: Columns) -> dict[str, Any]:
+        return {
+            "group": self._group_of(some["session"]),
+            "node": self.sessions.facts.ring.node[some["node"]],
+            "kind": _same(MEMBER_LIST, some["node"]),
+            "entries": some["entries"],
+        }
+
+    def _messages(self, kind: str, some: Columns) -> dict[str, Any]:
+        return {
+            "group": self._group_of(some["session"]),
+            **self._end("sender", some["sender"]),
+            **self._end("receiver", some["receiver"]),
+            "kind": _same(kind, some["sender"]),
+            "messages": some["messages"],
+        }
+
+    def _group_of(self, session: np.ndarray) -> np.ndarray:
+        return self.number[session // self.sessions.partitions]
+
+    def _end(self, name: str, position: np.ndarray) -> dict[str, np.ndarray]:
+        ring = self.sessions.facts.ring
+        router = self.sessions.kernel.ids(ring.router[position])
+        return {name: ring.node[position], f"{name}_router": router}
+
+
+def _same(kind: str, rows: np.ndarray) -> pa.Array:
+    return pa.repeat(pa.scalar(kind), len(rows))

@@ -1,0 +1,167 @@
+"""What members get of a multicast, and the copies by which it comes, over all partitions.
+
+In each session the copies begin at its root (:mod:`scribe_spark.dissemination`).  What comes before
+that is the same for all nodes of a session: the way from the source to the root of partition 0, and
+the copy from there to the session's root.  So it is added here.
+
+References
+----------
+docs/rules.md, B7 to B9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.bayeux.joining import MEMBERS
+from scribe_spark.bayeux.sessions import Sessions
+from scribe_spark.core.arrays import NONE, distinct, find_sorted, key_of
+from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
+from scribe_spark.engine import Inbox, Outbox, Tables
+from scribe_spark.engine.packing import Columns, concatenate, take
+
+__all__ = ["COPIES", "DELIVERED", "Deliver", "Ways", "flood"]
+
+# tables of a bucket
+COPIES, DELIVERED = "copies of all sessions", "delivered"
+
+_COLUMNS = ("session", "group", "node", "sender", "hops", "at_us")
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How a multicast comes to the root of each session.
+
+    Attributes
+    ----------
+    source : ndarray of int64, shape (G,)
+        Position of each group's source.
+    sender : ndarray of int64, shape (G k,)
+        Who sends it to the root of each session; -1 where the source is that root.
+    hops, delay_us : ndarray of int64, shape (G k,)
+        Hops are -1 where it does not come.
+    """
+
+    source: np.ndarray
+    sender: np.ndarray
+    hops: np.ndarray
+    delay_us: np.ndarray
+
+    @classmethod
+    def of(
+        cls, sessions: Sessions, source: np.ndarray, hops: np.ndarray, delay_us: np.ndarray
+    ) -> Ways:
+        """Return the ways by rule B8.
+
+        Parameters
+        ----------
+        source, hops, delay_us : ndarray of int64, shape (G,)
+            The sources, and their messages' ways to the roots of partition 0; hops are -1 where
+            they do not come there.
+        """
+        roots = sessions.roots
+        main = np.repeat(roots[:, 0], roots.shape[1])
+        session, root = np.arange(roots.size), roots.ravel()
+        group = session // roots.shape[1]
+        is_main = session % roots.shape[1] == 0
+        sender = np.where(is_main, np.where(source == roots[:, 0], NONE, source)[group], main)
+        there = (root >= 0) & (hops[group] >= 0)
+        more_us = sessions.delays(main, root)
+        return cls(
+            source,
+            sender,
+            np.where(there, hops[group] + ~is_main, NONE),
+            delay_us[group] + more_us,
+        )
+
+    def started(self, begun: np.ndarray, partitions: int) -> np.ndarray:
+        """Return the sessions whose copies begin: those of partition 0, and others with members.
+
+        Parameters
+        ----------
+        begun : ndarray of int64
+            Sessions whose root has got a JOIN.
+        """
+        main = np.arange(len(self.source)) * partitions
+        sessions = distinct(np.r_[main, begun])
+        return sessions[self.hops[sessions] >= 0]
+
+
+def flood(sessions: Sessions) -> Dissemination:
+    """Return the program in which nodes send copies to all next hops in their lists: rule B7."""
+    return Dissemination(
+        *(sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us), rule=_to_all
+    )
+
+
+def _to_all(first: Columns, edges: Columns) -> np.ndarray:
+    return np.ones(len(edges["peer"]), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Deliver:
+    """Each node looks at the copies that it has got, whatever sessions they are of."""
+
+    sessions: Sessions
+    ways: Ways
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """See `engine.Program`."""
+        return self.sessions.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write deliveries and copies; nothing is sent."""
+        if ARRIVALS not in tables:
+            return {}
+        size, ways = len(self.sessions.facts.ring), self.ways
+        # 1. each node's first copy in each session, and then of the group
+        came = self._from_source(tables[ARRIVALS])
+        begins = tables[ARRIVALS]["sender"] < 0
+        came["sender"] = np.where(begins, ways.sender[came["session"]], came["sender"])
+        between_roots = begins & (came["session"] % self.sessions.partitions > 0)
+        came["is_copy"] = ~begins | between_roots
+        place = key_of([came["group"], came["node"]], size)
+        order = np.lexsort((came["session"], came["sender"], came["hops"], came["at_us"], place))
+        place = place[order]
+        order = order[np.r_[True, place[1:] != place[:-1]]]
+        first, place = take(came, order), distinct(place)
+        # 2. members have a delivery
+        members = tables[MEMBERS] if MEMBERS in tables else {"group": place[:0], "node": place[:0]}
+        found = find_sorted(place, key_of([members["group"], members["node"]], size))
+        got = take(first, found[found >= 0])
+        got = take(got, got["node"] != ways.source[got["group"]])
+        names = ("group", "node", "hops", "at_us")
+        tables[DELIVERED] = {name: got[name] for name in names}
+        # 3. copies: those of the sessions, and those between roots
+        arrived = [tables[ARRIVED_COPIES]] if ARRIVED_COPIES in tables else []
+        arrived = [self._from_source(one) for one in arrived]
+        copies = concatenate(
+            [*arrived, take({name: came[name] for name in _COLUMNS}, between_roots)]
+        )
+        which = find_sorted(place, key_of([copies["group"], copies["node"]], size))
+        same = (first["session"][which] == copies["session"]) & (
+            first["sender"][which] == copies["sender"]
+        )
+        same &= first["is_copy"][which] & (copies["node"] != ways.source[copies["group"]])
+        delay_us = self.sessions.delays(copies["sender"], copies["node"])
+        tables[COPIES] = {
+            **{name: copies[name] for name in ("group", "node", "sender", "hops")},
+            "sent_us": copies["at_us"] - delay_us,
+            "first": same,
+        }
+        return {}
+
+    def _from_source(self, rows: Columns) -> dict[str, np.ndarray]:
+        """Return arrivals of sessions with the hops and the delay from the source on."""
+        session = rows["group"]
+        return {
+            "session": session,
+            "group": session // self.sessions.partitions,
+            "node": rows["node"],
+            "sender": rows["sender"],
+            "hops": rows["hops"] + self.ways.hops[session],
+            "at_us": rows["at_us"] + self.ways.delay_us[session],
+        }

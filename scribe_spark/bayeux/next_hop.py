@@ -1,0 +1,73 @@
+"""Bayeux's rules of routing: to a node by routing tables alone, and surrogate routing to a key.
+
+References
+----------
+docs/rules.md, B3 and B5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.core import u128 as ids
+from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.routes import hop, table_entry
+from scribe_spark.pastry.arrivals.states import is_node
+from scribe_spark.pastry.bucket_tables import KNOWN, states_of
+
+__all__ = ["SurrogateNextHop", "TableNextHop"]
+
+
+@dataclass(frozen=True)
+class TableNextHop:
+    """To a node that exists, a digit a hop by the routing tables; leaf sets are not used.
+
+    Where the cell is empty, which perfect tables never have, messages take Pastry's next hop.
+    """
+
+    facts: KnowsRing
+
+    def __call__(
+        self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
+    ) -> np.ndarray:
+        """See :class:`~scribe_spark.overlay.next_hop.NextHop`; keys are nodeIds."""
+        states, keys = states_of(self.facts, first, tables[KNOWN]), Keys(key_hi, key_lo)
+        onward, _ = table_entry(states, at, keys)
+        rest = np.flatnonzero(onward < 0)
+        onward[rest] = hop(states, is_node, at[rest], keys.take(rest))[0]
+        return onward
+
+
+@dataclass(frozen=True)
+class SurrogateNextHop:
+    """To a key: in each row the next digit that is filled, from the key's on, cyclically."""
+
+    facts: KnowsRing
+
+    def __call__(
+        self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
+    ) -> np.ndarray:
+        """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
+        ring, cells = self.facts.ring, tables[KNOWN]["cells"]
+        base, b = cells.shape[2], cells.shape[2].bit_length() - 1
+        onward = at.copy()
+        searching = np.arange(len(at))
+        for row in range(cells.shape[1]):
+            here = at[searching]
+            own = ids.digit_np(ring.hi[here], ring.lo[here], row, b)
+            wanted = ids.digit_np(key_hi[searching], key_lo[searching], row, b)
+            entries = cells[here - first, row]
+            # entries of the row from the wanted digit on
+            order = (wanted[:, None] + np.arange(base)) % base
+            filled = np.take_along_axis(entries, order, axis=1) >= 0
+            filled |= order == own[:, None]
+            place = filled.argmax(axis=1)
+            digit = (wanted + place) % base
+            goes = digit != own
+            onward[searching[goes]] = entries[goes, digit[goes]]
+            searching = searching[~goes]
+        return onward

@@ -1,0 +1,91 @@
+"""The roots of a group: the keys of its partitions, and the nodes that are responsible for them.
+
+References
+----------
+docs/rules.md, B1 and B2.  JSAC 2002, Section V: "splitting the root into several replicas and
+partitioning members across them".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import NONE
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals import closeness
+from scribe_spark.pastry.arrivals.closeness import Keys
+
+__all__ = ["PASTRY", "SURROGATE", "find_roots", "partition_keys", "surrogate_roots"]
+
+#: How the root of a key is found.
+PASTRY, SURROGATE = "pastry", "surrogate"
+
+
+def partition_keys(group_ids: Keys, partitions: int) -> Keys:
+    """Return the keys of all partitions: partition i of group g is at g * partitions + i.
+
+    They lie evenly round the ring, the first is the groupId.
+
+    Parameters
+    ----------
+    group_ids : Keys
+        Of G groups.
+    """
+    steps = [i * (2**128 // partitions) for i in range(partitions)]
+    step_hi = np.array([step >> 64 for step in steps], dtype=np.uint64)
+    step_lo = np.array([step % 2**64 for step in steps], dtype=np.uint64)
+    lo = group_ids.lo[:, None] + step_lo
+    hi = group_ids.hi[:, None] + step_hi + (lo < step_lo)
+    return Keys(hi.ravel(), lo.ravel())
+
+
+def find_roots(ring: Ring, keys: Keys, partitions: int, rule: str, b: int) -> np.ndarray:
+    """Return the root of each partition: positions, int64 of shape (G, partitions).
+
+    A partition whose root is already that of one before it does not exist: :data:`NONE`.
+
+    Parameters
+    ----------
+    ring : Ring
+        All nodes, in order; one at least.
+    keys : Keys
+        As of :func:`partition_keys`.
+    rule : str
+        :data:`PASTRY` or :data:`SURROGATE`.
+    """
+    if rule == SURROGATE:
+        found = surrogate_roots(ring, keys, b)
+    else:
+        found = closeness.roots(ring, np.arange(len(ring)), keys)
+    roots = found.reshape(-1, partitions)
+    for i in range(1, partitions):
+        again = (roots[:, :i] == roots[:, i, None]).any(axis=1)
+        roots[again, i] = NONE
+    return roots
+
+
+def surrogate_roots(ring: Ring, keys: Keys, b: int) -> np.ndarray:
+    """Return where surrogate routing ends for each key: positions, int64.
+
+    Digit by digit the nodes that are left are those with the next digit that any of them has, from
+    the key's own digit on, cyclically.
+
+    Parameters
+    ----------
+    ring : Ring
+        All nodes, in order; one at least.
+    """
+    shared = ids.shared_digits_np(ring.hi[1:], ring.lo[1:], ring.hi[:-1], ring.lo[:-1], b)
+    low = np.zeros(len(keys), dtype=np.int64)
+    high = np.full(len(keys), len(ring))
+    for row in range(int(shared.max(initial=-1)) + 1):
+        # nodes that share the first `row` digits are a run; a run and a digit are a number
+        run = np.cumsum(np.r_[True, shared < row]) * 2**b
+        number = run + ids.digit_np(ring.hi, ring.lo, row, b)
+        wanted = run[low] + ids.digit_np(keys.hi, keys.lo, row, b)
+        first = np.searchsorted(number, wanted)
+        first = np.where(first < high, first, low)
+        high = np.searchsorted(number, number[first], side="right")
+        low = first
+    return low

@@ -1,0 +1,24 @@
+"""The section ``flooding``: flooding over Pastry by rows of routing tables."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from scribe_spark.config.section import Flat, Section
+
+__all__ = ["MOST_COPIES", "FloodingConfig"]
+
+#: A message of every group to every node: more copies than this fill a disk.
+MOST_COPIES = 50_000_000
+
+
+class FloodingConfig(Section):
+    """What is flooded; the rule is recalled, see docs/rules.md."""
+
+    over: Annotated[Literal["group", "overlay"], Flat("flooding_over")] = Field(
+        default="group",
+        description="Flooding over Pastry: a ring for each group, of its members and its source "
+        "alone (group), or the overlay of all nodes, every one of which gets every group's message (overlay)",
+    )

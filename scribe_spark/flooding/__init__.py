@@ -1,0 +1,7 @@
+"""Flooding over Pastry: a message goes to all entries of routing tables, row by row.
+
+References
+----------
+M. Castro et al.: An evaluation of scalable application-level multicast built using peer-to-peer
+overlays, INFOCOM 2003 (the rule is recalled).  Rules: docs/rules.md, F1 to F7.
+"""

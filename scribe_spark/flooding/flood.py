@@ -1,0 +1,213 @@
+"""Flooding over an overlay whose nodes have rows of entries: each entry is sent its row.
+
+References
+----------
+docs/rules.md, F2, F3 and F5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import find_sorted, key_of
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.program import AT
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.bucket_tables import KNOWN
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["COPIES", "COPY", "Flood", "starting"]
+
+# kinds of messages; copies are kept in tables of that name too
+COPY, _RANGE = "copy", "range"
+COPIES = "copies"
+
+_COPIES_AT_ONCE = 2**13  # whose senders' tables are looked at together
+
+
+@dataclass(frozen=True)
+class Flood:
+    """Copies go to all entries of rows beyond that by which they have come.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+    facts : KnowsRing
+        The nodes; routers are indices.
+    kernel : Kernel
+    lan_us : int
+    perfect : bool
+        A cell is empty only where no node fits; nothing needs to be passed on then.
+    """
+
+    bounds: np.ndarray
+    facts: KnowsRing
+    kernel: Kernel
+    lan_us: int
+    perfect: bool = False
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Keep the copies that have come, and send on."""
+        if COPY not in inbox:
+            return {}
+        came, first = inbox[COPY], int(self.bounds[bucket])
+        kept = ("group", AT, "sender", "hops", "sent_us", "at_us")
+        tables[f"{COPIES} {superstep}"] = take(
+            {name: came[name] for name in kept}, came["row"] >= 0
+        )
+        carried = inbox.get(_RANGE) or {
+            name: came[AT][:0] for name in ("group", AT, "row", "digit")
+        }
+        sent, ranges = [], []
+        for some, brought in _together(came, carried, len(self.facts.ring)):
+            copies, passed = self._send(tables[KNOWN]["cells"], first, some, brought)
+            sent.append(copies)
+            ranges.append(passed)
+        return {COPY: concatenate(sent), _RANGE: concatenate(ranges)}
+
+    def _send(
+        self, cells: np.ndarray, first: int, came: Columns, brought: Columns
+    ) -> tuple[Columns, Columns]:
+        """Return the copies that receivers of copies send, and the ranges that go along.
+
+        Parameters
+        ----------
+        brought : Columns
+            ``message, row, digit``: ranges that the copies have brought, by the copies' indices.
+        """
+        at = came[AT]
+        own = _with_rows(cells[at - first], 1 + int(brought["row"].max(initial=0)))
+        deeper = np.arange(own.shape[1]) > came["row"][:, None]
+        # 1. ranges with an entry are sent a copy
+        message, row, digit = np.nonzero((own >= 0) & deeper[:, :, None])
+        more = {name: brought[name] for name in ("message", "row", "digit")}
+        entry = own[more["message"], more["row"], more["digit"]]
+        more_sent, missing = take(more, entry >= 0), take(more, entry < 0)
+        message = np.r_[message, more_sent["message"]]
+        row, digit = np.r_[row, more_sent["row"]], np.r_[digit, more_sent["digit"]]
+        to = own[message, row, digit].astype(np.int64)
+        router = self.facts.ring.router
+        delay_us = self.kernel.delays(router[at[message]], router[to]) + 2 * self.lan_us
+        copies = {
+            "group": came["group"][message],
+            AT: to,
+            "row": row,
+            "sender": at[message],
+            "hops": came["hops"][message] + 1,
+            "sent_us": came["at_us"][message],
+            "at_us": came["at_us"][message] + delay_us,
+        }
+        # 2. those without go along with one of these
+        if self.perfect:
+            missed = {name: column[:0] for name, column in more.items()}
+        else:
+            missed = concatenate([missing, self._missing(at, own, deeper)])
+        along = self._along(message, row, digit, missed, own.shape[1:])
+        goes = along >= 0
+        passed = {
+            "group": came["group"][missed["message"][goes]],
+            AT: to[along[goes]],
+            "row": missed["row"][goes],
+            "digit": missed["digit"][goes],
+        }
+        return copies, passed
+
+    def _missing(self, at: np.ndarray, own: np.ndarray, deeper: np.ndarray) -> Columns:
+        """Return the ranges without an entry in which there is a node: no other makes a copy."""
+        ring, b = self.facts.ring, own.shape[2].bit_length() - 1
+        message, row, digit = np.nonzero((own < 0) & deeper[:, :, None])
+        node = at[message]
+        fits = digit != ids.digit_at_np(ring.hi[node], ring.lo[node], row, b)
+        # nobody shares more digits with a node than one of its neighbours on the ring
+        fits &= row <= _most_shared(ring, at, b)[message]
+        message, row, digit = message[fits], row[fits], digit[fits]
+        there = _has_node(ring, at[message], row, digit, b)
+        return {"message": message[there], "row": row[there], "digit": digit[there]}
+
+    @staticmethod
+    def _along(
+        message: np.ndarray,
+        row: np.ndarray,
+        digit: np.ndarray,
+        missed: Columns,
+        shape: tuple[int, ...],
+    ) -> np.ndarray:
+        """Return the copy that each range goes along with, -1 for none: rule F3."""
+        rows, base = shape
+        place = (message * rows + row) * base + digit
+        order = np.argsort(place)
+        wanted = (missed["message"] * rows + missed["row"]) * base
+        found = np.searchsorted(place[order], wanted)
+        found = np.r_[order, -1][found]
+        same = np.r_[message, -1][found] == missed["message"]
+        return np.where(same, found, -1)
+
+
+def starting(group: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the first messages of :class:`Flood`, of kind :data:`COPY`, but for their place."""
+    none, begin = np.full(len(group), -1, dtype=np.int64), np.zeros(len(group), dtype=np.int64)
+    return {
+        "group": group,
+        **{"row": none, "sender": none},
+        **dict.fromkeys(("hops", "sent_us", "at_us"), begin),
+    }
+
+
+def _together(
+    came: Columns, carried: Columns, size: int
+) -> Iterator[tuple[Columns, dict[str, np.ndarray]]]:
+    """Yield some copies at a time, and the ranges that they have brought."""
+    place = key_of([came["group"], came[AT]], size)
+    order = np.argsort(place)
+    message = order[find_sorted(place[order], key_of([carried["group"], carried[AT]], size))]
+    for start in range(0, count_rows(came), _COPIES_AT_ONCE):
+        some = slice(start, start + _COPIES_AT_ONCE)
+        mine = np.flatnonzero((message >= start) & (message < start + _COPIES_AT_ONCE))
+        brought = {name: carried[name][mine] for name in ("row", "digit")}
+        yield take(came, some), {"message": message[mine] - start, **brought}  # type: ignore[arg-type]
+
+
+def _with_rows(cells: np.ndarray, rows: int) -> np.ndarray:
+    """Return routing tables with at least so many rows: other buckets' may have more."""
+    more = max(0, rows - cells.shape[1])
+    return np.pad(cells, ((0, 0), (0, more), (0, 0)), constant_values=-1) if more else cells
+
+
+def _most_shared(ring: Ring, at: np.ndarray, b: int) -> np.ndarray:
+    """Return how many digits each node shares with the neighbour that shares more: int64."""
+    beside = [(at + step) % len(ring) for step in (1, -1)]
+    here = (ring.hi[at], ring.lo[at])
+    shared = [ids.shared_digits_np(*here, ring.hi[one], ring.lo[one], b) for one in beside]
+    return np.maximum(*shared)
+
+
+def _has_node(ring: Ring, at: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int) -> np.ndarray:
+    """Whether any node shares `row` digits with each node and has a digit next: bool."""
+    hi, lo = ring.hi[at], ring.lo[at]
+    first = _with_digit(hi, lo, row, digit, b, False)
+    last = _with_digit(hi, lo, row, digit, b, True)
+    upto = ring.count_upto(*first)
+    before = np.maximum(upto - 1, 0)
+    exact = (upto > 0) & (ring.hi[before] == first[0]) & (ring.lo[before] == first[1])
+    return exact | (ring.count_upto(*last) > upto)
+
+
+def _with_digit(
+    hi: np.ndarray, lo: np.ndarray, row: np.ndarray, digit: np.ndarray, b: int, last: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least or the largest id with the first `row` digits of another and a digit."""
+    per_half, ones = 64 // b, np.uint64(2**64 - 1)
+    in_hi = row < per_half
+    place = (64 - b * (row % per_half + 1)).astype(np.uint64)
+    half = np.where(in_hi, hi, lo)
+    above = np.where(place + np.uint64(b) < 64, ones << (place + np.uint64(b)), np.uint64(0))
+    below = (np.uint64(1) << place) - np.uint64(1) if last else np.zeros_like(half)
+    half = (half & above) | (digit.astype(np.uint64) << place) | below
+    rest = ones if last else np.uint64(0)
+    return np.where(in_hi, half, hi), np.where(in_hi, rest, half)

@@ -1,0 +1,219 @@
+"""Flooding over Pastry in a run: over a ring for each group, or over the overlay of all nodes.
+
+References
+----------
+docs/rules.md, F1 to F7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from scribe_spark.engine import Columns
+from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.on_spark import CONSTANT, ROWS, BucketTables, Layout, pack_row
+from scribe_spark.flooding.flood import COPY, Flood, starting
+from scribe_spark.flooding.group_rings import GroupRings, known_of_places, place_bounds
+from scribe_spark.flooding.handed_over import Rows
+from scribe_spark.multicast import Multicast
+from scribe_spark.pastry.bucket_tables import KNOWN
+from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.progress import Progress
+from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.blocks import materialise, release
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays
+from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.runtime.settings import bucket_count
+
+__all__ = ["SYSTEM", "Flooded", "build", "flood_groups", "flood_overlay"]
+
+SYSTEM = "flooding"
+
+
+def build(stages: Any) -> Multicast:
+    """Return what flooding over Pastry hands over in a run (`System.build`).
+
+    Raises
+    ------
+    TypeError
+        The overlay is no Pastry.
+    """
+    overlay, config, groups = stages.overlay, stages.config, stages.multicast_groups
+    if not isinstance(overlay, PastryOverlay):
+        raise TypeError(f"the flood goes by Pastry's rows; {type(overlay).__name__} has none")
+    if config.flooding.over == "overlay":
+        perfect = config.overlay.kind == "perfect" and config.knowledge is None
+        flooded = stages.own(flood_overlay(overlay, groups, perfect, stages.progress))
+        members = Batches.of(stages.memberships).frame.select("group", "node")
+
+        def deliver() -> DataFrame:
+            return flooded.deliveries().frame.join(members, ["group", "node"], "left_semi")
+
+        return Multicast(SYSTEM, flooded.edges(), deliver, state=flooded.state())
+    flooded = stages.own(flood_groups(overlay, groups, stages.memberships, stages.progress))
+    return Multicast(
+        SYSTEM,
+        flooded.edges(),
+        flooded.deliveries(),
+        state=flooded.state(),
+        control=flooded.announcements(),
+    )
+
+
+@dataclass
+class Flooded:
+    """What a flood leaves.
+
+    Attributes
+    ----------
+    tables : BucketTables
+        The copies, each at its receiver.
+    known : DataFrame
+        What nodes know, the tables `KNOWN`.
+    supersteps : int
+    rows : Rows
+    owned : list of callable
+        Free what is this flood's own.
+    """
+
+    tables: BucketTables
+    known: DataFrame
+    supersteps: int
+    rows: Rows
+    owned: list[Callable[[], None]]
+
+    def edges(self) -> Batches:
+        """Return ``group, parent, child, parent_router, child_router``, a row for each copy."""
+        return self.rows.edges(self.tables, self.supersteps)
+
+    def deliveries(self) -> Batches:
+        """Return `multicast.DELIVERIES` of all nodes that a copy has come to."""
+        return self.rows.deliveries(self.tables, self.supersteps)
+
+    def state(self) -> Batches:
+        """Return `multicast.STATE`: rule F6."""
+        return self.rows.state(self.known)
+
+    def announcements(self) -> Batches:
+        """Return `multicast.CONTROL`: rule F7."""
+        return self.rows.announcements(self.known)
+
+    def release(self) -> None:
+        """Free the memory."""
+        self.tables.release()
+        for free in self.owned:
+            free()
+
+
+def flood_overlay(
+    overlay: PastryOverlay, groups: DataFrame, perfect: bool, progress: Progress | None = None
+) -> Flooded:
+    """Each group's source floods the overlay.
+
+    Parameters
+    ----------
+    groups : DataFrame
+        ``group, source``.
+    perfect : bool
+        See `Flood`.
+    """
+    listed = groups.select("group", "source").toArrow().sort_by("group")
+    number, source = (column.to_numpy() for column in listed.columns)
+    ring, (known,) = overlay.ring, overlay.known
+    rows = Rows(ring.facts, ring.bounds, number, overlay.underlay.kernel)
+    return _flood(overlay, ring, known, source, rows, perfect, progress)
+
+
+def flood_groups(
+    overlay: PastryOverlay, groups: DataFrame, members: Table, progress: Progress | None = None
+) -> Flooded:
+    """Each group's source floods the group's own ring.
+
+    Parameters
+    ----------
+    groups : DataFrame
+        ``group, source``.
+    members : DataFrame or Batches
+        ``group, node``.
+    """
+    listed = groups.select("group", "source").toArrow().sort_by("group")
+    number, source = (column.to_numpy() for column in listed.columns)
+    joined = Batches.of(members, ["group", "node"]).frame.select("group", "node").toArrow()
+    facts, size = overlay.ring.facts, len(overlay.ring)
+    group = np.r_[
+        np.searchsorted(number, joined.column("group").to_numpy()), np.arange(len(number))
+    ]
+    node = np.r_[joined.column("node").to_numpy(), source]
+    rings = GroupRings.of(group, facts.positions(node), len(number), size)
+    ring = _distribute(overlay, rings)
+    known = _known(overlay, ring, rings.begins)
+    start = rings.find(np.arange(len(number)), facts.positions(source), size)
+    places = distribute_arrays(ring.layout.spark, position=rings.position)
+    rows = Rows(
+        *(ring.facts, ring.bounds, number, overlay.underlay.kernel),
+        *(rings.begins, facts, places[0]),
+    )
+    flooded = _flood(overlay, ring, known, start, rows, True, progress)
+    flooded.owned += [partial(release, known), ring.release, partial(discard_arrays, *places)]
+    return flooded
+
+
+def _distribute(overlay: PastryOverlay, rings: GroupRings) -> BucketRing:
+    """Give every executor the places, numbered, as a ring of buckets."""
+    spark = overlay.ring.layout.spark
+    node = overlay.ring.facts.ring.take(rings.position)
+    place = np.arange(len(node))
+    names = distribute_arrays(
+        spark,
+        **{"hi": node.hi, "lo": node.lo, "node": place, "router": node.router},
+        by_number=place.astype(np.int32),
+    )
+    buckets = bucket_count(spark, len(node))
+    layout = Layout(spark, buckets, buckets)
+    return BucketRing(Facts(tuple(names), True), place_bounds(rings.begins, buckets), layout)
+
+
+def _known(overlay: PastryOverlay, ring: BucketRing, begins: np.ndarray) -> DataFrame:
+    """Return the tables `KNOWN` of all places, materialised."""
+    facts, bounds, folder = ring.facts, ring.bounds, ring.layout.folder
+    kernel, b, half = overlay.underlay.kernel, overlay.b, overlay.leaf_set // 2
+
+    def known(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for bucket in batch.column("bucket").to_pylist():
+                first, last = int(bounds[bucket]), int(bounds[bucket + 1])
+                table = known_of_places(facts.ring, begins, first, last, kernel, b, half)
+                yield pack_row(bucket, CONSTANT, True, KNOWN, table, folder)
+
+    return materialise(ring.each_bucket().mapInArrow(known, ROWS))[0]
+
+
+def _flood(
+    overlay: PastryOverlay,
+    ring: BucketRing,
+    known: DataFrame,
+    source: np.ndarray,
+    rows: Rows,
+    perfect: bool,
+    progress: Progress | None,
+) -> Flooded:
+    """Flood a ring; `source` has the number of each group's source in it."""
+
+    def start(facts: Facts, batch: pa.RecordBatch) -> Columns:
+        return starting(batch.column("group").to_numpy())
+
+    spark, underlay = ring.layout.spark, overlay.underlay
+    sources = pa.table({"source": source, "group": np.arange(len(source))})
+    first = ring.messages(local_frame(spark, sources), COPY, "source", start)
+    tables = BucketTables(ring.layout, first, [known])
+    program = Flood(ring.bounds, ring.facts, underlay.kernel, underlay.lan_us, perfect)
+    counts = tables.play(program, "flooding", progress)
+    return Flooded(tables, known, len(counts), rows, [])

@@ -1,0 +1,159 @@
+"""The tables of the buckets as the tables that a flood hands over: numbers, and ids of routers.
+
+References
+----------
+docs/rules.md, F5 to F7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from scribe_spark.engine import Columns
+from scribe_spark.engine.buckets import read_columns
+from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.program import AT
+from scribe_spark.flooding.flood import COPIES
+from scribe_spark.flooding.group_rings import kept_of, told
+from scribe_spark.multicast import CONTROL, DELIVERIES, STATE
+from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.distribute import open_array
+from scribe_spark.underlay.protocol import Kernel
+
+__all__ = ["ANNOUNCEMENT", "Rows"]
+
+#: The kind of message by which a node tells those that it knows of itself.
+ANNOUNCEMENT = "announcement"
+
+_EDGE = "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint"
+_NODES_AT_ONCE = 2**12
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Makes rows of the tables of a ring's buckets; picklable.
+
+    Attributes
+    ----------
+    facts : Facts
+        The nodes of the ring that is flooded.
+    bounds : ndarray of int64, shape (B + 1,)
+    number : ndarray of int64, shape (G,)
+        The groups' numbers, ascending.
+    kernel : Kernel
+    begins : ndarray of int64, shape (G + 1,), optional
+        Where each group's ring begins among the places, if each has one.
+    overlay : Facts, optional
+        The nodes of the overlay, then.
+    position : str, optional
+        The distributed array of the places' positions in the overlay's ring.
+    """
+
+    facts: Facts
+    bounds: np.ndarray
+    number: np.ndarray
+    kernel: Kernel
+    begins: np.ndarray | None = None
+    overlay: Facts | None = None
+    position: str | None = None
+
+    def edges(self, tables: BucketTables, supersteps: int) -> Batches:
+        """Return ``group, parent, child, parent_router, child_router``."""
+        return self._copies(tables, supersteps, self._edges, _EDGE)
+
+    def deliveries(self, tables: BucketTables, supersteps: int) -> Batches:
+        """Return `multicast.DELIVERIES`."""
+        return self._copies(tables, supersteps, self._deliveries, DELIVERIES)
+
+    def state(self, known: DataFrame) -> Batches:
+        """Return `multicast.STATE`."""
+        return self._of_nodes(known, self._state, STATE)
+
+    def announcements(self, known: DataFrame) -> Batches:
+        """Return `multicast.CONTROL`."""
+        return self._of_nodes(known, self._announcements, CONTROL)
+
+    # --- copies
+
+    @staticmethod
+    def _copies(
+        tables: BucketTables,
+        supersteps: int,
+        make: Callable[[Columns], Mapping[str, Any]],
+        schema: str,
+    ) -> Batches:
+        names = [f"{COPIES} {superstep}" for superstep in range(supersteps)]
+        return read_columns(tables.rows(*names), lambda bucket, start, some: make(some), schema)
+
+    def _edges(self, some: Columns) -> dict[str, Any]:
+        return {
+            "group": self.number[some["group"]],
+            **self._end("parent", some["sender"]),
+            **self._end("child", some[AT]),
+        }
+
+    def _deliveries(self, some: Columns) -> dict[str, Any]:
+        return {
+            "group": self.number[some["group"]],
+            "node": self._node(some[AT]),
+            "hops": some["hops"],
+            "delay_us": some["at_us"],
+        }
+
+    # --- what nodes know
+
+    def _of_nodes(
+        self, known: DataFrame, make: Callable[[int, Columns], Mapping[str, Any]], schema: str
+    ) -> Batches:
+        bounds = self.bounds
+        return read_columns(
+            *(known, lambda bucket, start, some: make(int(bounds[bucket]) + start, some), schema),
+            at_once=_NODES_AT_ONCE,
+        )
+
+    def _state(self, first: int, known: Columns) -> dict[str, Any]:
+        kept = kept_of(known)
+        place = np.tile(first + np.arange(len(known["leaves"])), len(kept))
+        kind = np.repeat(list(kept), len(known["leaves"]))
+        entries = np.concatenate(list(kept.values()))
+        there = entries > 0
+        return {
+            "group": self._group(place[there]),
+            "node": self._node(place[there]),
+            "kind": kind[there],
+            "entries": entries[there],
+        }
+
+    def _announcements(self, first: int, known: Columns) -> dict[str, Any]:
+        teller, place = told(known, first)
+        return {
+            "group": self._group(place),
+            **self._end("sender", teller),
+            **self._end("receiver", place),
+            "kind": pa.repeat(pa.scalar(ANNOUNCEMENT), len(place)),
+            "messages": np.ones(len(place), dtype=np.int64),
+        }
+
+    # --- numbers and ids
+
+    def _group(self, place: np.ndarray) -> np.ndarray | pa.Array:
+        """The group whose ring each place is in; NULL where the overlay is flooded."""
+        if self.begins is None:
+            return pa.nulls(len(place), pa.int64())
+        return self.number[np.searchsorted(self.begins, place, side="right") - 1]
+
+    def _node(self, place: np.ndarray) -> np.ndarray:
+        if self.overlay is None or self.position is None:
+            return self.facts.ring.node[place]
+        return self.overlay.ring.node[open_array(self.position)[place]]
+
+    def _end(self, name: str, place: np.ndarray) -> dict[str, np.ndarray]:
+        router = self.kernel.ids(self.facts.ring.router[place])
+        return {name: self._node(place), f"{name}_router": router}

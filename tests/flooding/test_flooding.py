@@ -1,0 +1,71 @@
+"""Flooding over Pastry against its oracle: copies, state and the cost of building, in process."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import flooding_played
+import pytest
+from oracle.flooding.cases import random_flooding
+from oracle.flooding.flood import announcements, flood, state
+
+SLOW = pytest.mark.slow
+
+#: Buckets and cases: one bucket for all nodes, two, and many of few nodes.
+PLAYS = [
+    (7, range(50)),
+    pytest.param(1, range(220), marks=SLOW),
+    pytest.param(2, range(220), marks=SLOW),
+    pytest.param(7, range(50, 220), marks=SLOW),
+]
+
+
+@pytest.mark.parametrize(("buckets", "seeds"), PLAYS)
+def test_copies_state_and_announcements_equal_the_oracle(buckets, seeds):
+    sent = told = 0
+    for seed in seeds:
+        case = random_flooding(seed)
+        overlay, expected = case.overlay(), []
+        rings = {group: case.ring(overlay, group) for group in case.case.keys}
+        for group, ring in rings.items():
+            expected += [
+                (group, c.sender, c.receiver, c.hop, c.sent, c.arrives)
+                for c in flood(ring, case.sources[group])
+            ]
+        if case.over == "overlay":
+            assert flooding_played.flood_overlay(case, buckets) == sorted(expected), seed
+        else:
+            found = flooding_played.flood_groups(case, buckets)
+            assert found.copies == sorted(expected), seed
+            kept, messages = Counter(), Counter()
+            for group, ring in rings.items():
+                kept.update({(group, *key): n for key, n in state(ring).items()})
+                messages.update({(group, *ends[:2]): n for ends, n in announcements(ring).items()})
+            assert found.state == kept, seed
+            assert found.announcements == messages, seed
+            told += messages.total()
+        sent += len(expected)
+    assert sent > 2_000
+    assert told > 2_000
+
+
+def test_on_perfect_tables_each_node_gets_one_copy():
+    nodes = 0
+    for seed in range(60):
+        case = random_flooding(seed)
+        if case.damage is not None:
+            continue
+        if case.over == "overlay":
+            copies = flooding_played.flood_overlay(case, 7)
+            everybody = {group: set(case.case.ids) for group in case.sources}
+        else:
+            copies = flooding_played.flood_groups(case, 7).copies
+            everybody = {group: set(mine) for group, mine in case.case.members.items()}
+        got = sorted((group, receiver) for group, _, receiver, *_ in copies)
+        assert got == sorted(
+            (group, node)
+            for group, mine in everybody.items()
+            for node in mine - {case.sources[group]}
+        )
+        nodes += len(got)
+    assert nodes > 1_000
