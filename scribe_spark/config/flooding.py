@@ -20,5 +20,6 @@ class FloodingConfig(Section):
     over: Annotated[Literal["group", "overlay"], Flat("flooding_over")] = Field(
         default="group",
         description="Flooding over Pastry: a ring for each group, of its members and its source "
-        "alone (group), or the overlay of all nodes, every one of which gets every group's message (overlay)",
+        "alone (group), or the overlay of all nodes, every one of "
+        "which gets every group's message (overlay)",
     )
