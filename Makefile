@@ -93,6 +93,11 @@ reference-tree-results: setup ## Measure that tree, larger degrees, up to 1,000,
 	@$(BIN)/python -m tools.reference_tree_results out/reference-trees
 	@$(BIN)/python -m tools.reference_tree_results out/reference-trees --page docs/reference_tree.md
 
+.PHONY: peers
+peers: setup ## Measure Scribe beside Bayeux, CAN, flooding and GossipSub, and write docs/peers.md (ARGS="--size 10000 150" for a smaller one)
+	@set -f; $(BIN)/python -m tools.peers_results out/peers $(args)
+	@$(BIN)/python -m tools.peers_results out/peers --page docs/peers.md
+
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables
 	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER REMOTE,$(call flag,$(v))) $(args)

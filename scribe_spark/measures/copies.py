@@ -24,6 +24,7 @@ from scribe_spark.measures.measure import (
     Measure,
     Metric,
     RunTables,
+    forwards,
     keeps_children,
 )
 from scribe_spark.measures.stress import EDGE_COLUMNS
@@ -110,10 +111,6 @@ def _collect_duplicates(run: RunTables) -> dict[str, dict[str, float]]:
     return {row["system"]: {n: row[n] for n in ("copies", "duplicates")} for row in rows}
 
 
-def _repeats(system: System) -> bool:
-    return system.family == MESH
-
-
 def _duplicates(found: Found, system: str) -> float | None:
     return found.collected.get("duplicates", {}).get(system, {}).get("duplicates")
 
@@ -135,9 +132,10 @@ DUPLICATES = Measure(
             "duplicates",
             "copies",
             _SECTION,
-            "Copies of a message that reach a node which has it already, over all groups.",
+            "Copies of a message that reach a node which has it already, over all groups; told of "
+            "systems that hand over copies, not edges of trees.",
             _duplicates,
-            _repeats,
+            forwards,
         ),
         Metric(
             "duplicates.mean",
@@ -145,7 +143,7 @@ DUPLICATES = Measure(
             _SECTION,
             "Duplicates / first copies.",
             _duplicates_per_delivery,
-            _repeats,
+            forwards,
         ),
     ),
 )

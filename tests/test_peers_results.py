@@ -1,0 +1,187 @@
+"""The experiments of tools/peers_results.py, and the page that it writes of what they leave."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from scribe_spark.cli import main
+from tools import peers_results
+from tools.peers_claims import CLAIMS, DIRECTIONS, Case, verdict
+from tools.peers_tables import LENGTHS, Peer, edge_lengths, tree_shape
+
+#: Of each system, so that one is more than the other by a factor.
+NUMBERS = {
+    "rad.median": 1.5, "rmd.median": 1.4, "rdp.mean": 1.6, "children_entries.mean": 6.0,
+    "children_entries.max": 300, "link_stress.mean_existing": 8.0, "link_stress.max": 2000,
+    "messages": 2_000_000, "join_messages.max": 300, "join_messages.mean": 6.0, "state.max": 300,
+    "state.mean": 6.0, "control_packets": 2_000_000,
+}  # fmt: skip
+
+
+def write_run(out: Path, name: str, factors: dict[str, float], **tables: pd.DataFrame) -> None:
+    """A run's folder: its metrics are `NUMBERS` times a factor for each system."""
+    metrics = [
+        {"name": f"{system}.{metric}", "value": value * factor, "clock": "time"}
+        for system, factor in factors.items()
+        for metric, value in NUMBERS.items()
+    ]
+    of_run = {"groups.size.sum": 4000, "groups.size.max": 10_000, "pastry.hops.mean": 2.5,
+              "pastry.table_entries.mean": 30}  # fmt: skip
+    metrics += [{"name": n, "value": value, "clock": None} for n, value in of_run.items()]
+    folder = out / name
+    for table, frame in tables.items():
+        (folder / "tables" / table).mkdir(parents=True)
+        frame.to_parquet(folder / "tables" / table / "part.parquet")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    resolved = {"nodes": 1000, "groups": 40, "seed": 1, "b": 4, "limit": 64,
+                "bayeux_partitions": 4, "can_dimensions": 6}  # fmt: skip
+    phases = [{"name": "trees", "seconds": 10.0 * sum(factors.values())}]
+    (folder / "manifest.json").write_text(json.dumps({"resolved": resolved, "phases": phases}))
+
+
+def frame(columns: str, *rows: tuple) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=columns.split())
+
+
+#: One group of members 1 to 4 and root 0: of Scribe 0 -> 9 -> 1, 2; 1 -> 3; 0 -> 4.
+GROUPS = frame("group root size", (1, 0, 4))
+MEMBERS = frame("group node", *((1, node) for node in (1, 2, 3, 4)))
+EDGES = frame(
+    "system group parent child",
+    *(("scribe", 1, 0, 9), ("scribe", 1, 9, 1), ("scribe", 1, 9, 2), ("scribe", 1, 1, 3)),
+    ("scribe", 1, 0, 4),
+)
+
+
+def rows_of(page: str, heading: str) -> list[list[str]]:
+    section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in rows]
+
+
+def page_of(out: Path) -> str:
+    file = out / "page.md"
+    peers_results.main([str(out), "--page", str(file)])
+    return file.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", [*peers_results.PEERS, *peers_results.WORLDS])
+def test_commands_are_understood(name, monkeypatch, capsys):
+    monkeypatch.chdir(Path(__file__).parents[1])  # their configs are the checkout's
+    if not peers_results.is_landed(name):
+        pytest.skip("the package does not have it")
+    for size in (None, ["600", "9"]):
+        with pytest.raises(SystemExit) as end:
+            main([*peers_results.command(name, size), "--dry-run"])
+        assert not end.value.code, capsys.readouterr().err
+
+
+def test_the_needs_of_claims_are_experiments():
+    known = {*peers_results.PEERS, *peers_results.WORLDS}
+    for claim in (*CLAIMS, *DIRECTIONS):
+        assert {*claim.needs} <= known, claim.words
+
+
+def test_a_verdict_is_true_false_or_depends():
+    yes, no = Case(True, ""), Case(False, "")
+    assert [verdict(c) for c in ([yes, yes], [no], [no, yes], [])] == [
+        *("true", "false", "depends", "not measured"),
+    ]
+
+
+def test_a_page_of_scribe_alone(tmp_path):
+    write_run(tmp_path, "scribe", {"scribe": 1, "naive_unicast": 2, "ip_multicast": 0.4},
+              groups=GROUPS, members=MEMBERS, tree_edges=EDGES)  # fmt: skip
+    page = page_of(tmp_path)
+    assert "1,000 nodes, 40 groups, seed 1" in page
+    (scribe,) = (line for line in page.splitlines() if line.startswith("| Scribe |"))
+    assert scribe == (
+        "| Scribe | 1.5 | 1.4 | 1.6 | 6 | 300 | 8 | 2,000 | 2,000,000 | 0 | 300 | 300 | 6 | 34 |"
+    )
+    told = {row[1]: row for row in rows_of(page, "What the papers say")}
+    local = told["group join and leave requests are handled locally"]
+    # two of four JOINs end at the root
+    assert local[2:] == ["groups of 2 to 99: 50 % of JOINs end below the root", "*false*"]
+    assert not any("Bayeux" in claim for claim in told)
+
+
+@pytest.fixture
+def bayeux(tmp_path) -> dict[str, list[str]]:
+    """Claim -> its row; Bayeux has three times Scribe's numbers, but its delays."""
+    lists = frame("system group node kind entries", ("bayeux", 1, 0, "member list", 4),
+                  ("bayeux", 1, 9, "member list", 3), ("scribe", 1, 0, "children", 2))  # fmt: skip
+    control = frame(
+        "system group receiver kind messages",
+        *(("bayeux", 1, 0, "JOIN", 4), ("bayeux", 1, 9, "JOIN", 2), ("bayeux", 1, 9, "TREE", 3)),
+    )
+    tables: dict[str, Any] = {"groups": GROUPS, "members": MEMBERS, "tree_edges": EDGES,
+                              "system_state": lists, "control": control}  # fmt: skip
+    write_run(tmp_path, "scribe", {"scribe": 1}, **tables)
+    write_run(tmp_path, "bayeux", {"scribe": 1, "bayeux": 3}, **tables)
+    write_run(tmp_path, "bayeux_leaf_set", {"scribe": 1, "bayeux": 0.5}, **tables)
+    write_run(tmp_path, "bayeux_partitions", {"scribe": 1, "bayeux": 1}, **tables)
+    lengths = {"bayeux": {"first": 9.0, "last": 40.0}, "scribe": {"first": 30.0, "last": 35.0}}
+    (tmp_path / "bayeux" / LENGTHS).write_text(json.dumps(lengths))
+    page = page_of(tmp_path)
+    assert "(bayeux-partitions 4) |" in page
+    return {row[1]: row[2:] for row in rows_of(page, "What the papers say")}
+
+
+def test_verdicts_are_of_what_was_measured(bayeux):
+    def of(words: str) -> str:
+        (found,) = (row[-1] for claim, row in bayeux.items() if words in claim)
+        return found.strip("*")
+
+    assert of("more group membership information") == "true"
+    assert of("the root keeps a list of all") == "true"
+    assert of("more traffic when handling") == "true"
+    assert of("must go through the root") == "true"
+    assert of("a small constant factor") == "true"  # 3 at most, of 4
+    assert of("similar delay characteristics") == "false"
+    assert of("a higher link stress") == "depends"  # not with leaf sets
+    assert of("many long links near the leaves") == "depends"  # Scribe's are not longer at roots
+    assert "4 of" not in bayeux["all group management traffic must go through the root"][0]
+
+
+def test_the_shape_of_trees_and_how_long_edges_are():
+    edges = EDGES.drop(columns="system")
+    shape = tree_shape(edges)
+    assert shape.depth.tolist() == [1, 2, 2, 3, 1]
+    assert shape.is_inner.tolist() == [True, True, False, False, False]
+    # a leaf under the root is at neither end
+    ms = edge_lengths(edges, np.array([8000, 4000, 2000, 6000, 99_000]))
+    assert ms == {"first": 8.0, "last": 4.0}
+
+
+def test_worlds_are_told_side_by_side(tmp_path):
+    write_run(tmp_path, "scribe", {"scribe": 1}, groups=GROUPS, members=MEMBERS, tree_edges=EDGES)
+    world = tmp_path / "churn_20_reliable" / "tables"
+    told = frame(
+        "round group system expected in_time late lost duplicates",
+        *((0, 1, "scribe", 10, 9, 1, 0, 0), (0, 1, "gossipsub", 10, 10, 0, 0, 30)),
+    )
+    measures = frame("round system measure value", (0, "scribe", "scribe.control", 2.0),
+                     (0, "gossipsub", "gossipsub.link_stress.payload.max", 7.0))  # fmt: skip
+    for name, table in (("publications", told), ("rounds", measures)):
+        (world / name).mkdir(parents=True)
+        table.to_parquet(world / name / "part.parquet")
+    rows = rows_of(page_of(tmp_path), "In worlds")
+    words = "churn, lifetime 20 rounds, Scribe reliable"
+    assert rows == [
+        [words, "scribe", "90 %", "10 %", "0 %", "0", "2", "0"],
+        [words, "gossipsub", "100 %", "0 %", "0 %", "3", "0", "7"],
+    ]
+
+
+def test_what_was_run_halfway_is_not_on_the_page(tmp_path):
+    write_run(tmp_path, "scribe", {"scribe": 1}, groups=GROUPS, members=MEMBERS, tree_edges=EDGES)
+    (tmp_path / "can").mkdir()
+    assert not Peer(tmp_path / "can", "can").is_there
+    assert "CAN" not in page_of(tmp_path).partition("## What")[0].partition("| system")[2]

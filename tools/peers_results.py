@@ -1,0 +1,337 @@
+"""Measure Scribe among its peers, and write the page of it.
+
+``python -m tools.peers_results OUT`` runs the experiments that are not complete; ``--size N G``
+with so many nodes and groups.  ``--page FILE`` writes ``docs/peers.md`` of those that are there.
+
+Each system is run beside Scribe, and all begin with the same overlay and groups: what a run takes
+longer than that of Scribe alone is what the system takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scribe_spark.cli.sessions import open_session
+from scribe_spark.config import Execution, OverlayConfig, RunConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import Simulation
+from scribe_spark.pastry.registry import check_overlay
+from scribe_spark.systems import TREE, find_system
+from tools.groups_tables import number, of, publications, rounds, total
+from tools.pages import table
+from tools.peers_claims import CLAIMS, DIRECTIONS, rows_of
+from tools.peers_tables import LENGTHS, Peer, edge_lengths, share
+
+__all__ = ["PEERS", "WORLDS", "main", "page"]
+
+_RUN = ["run", "--config", "data/peers.toml"]
+_FLOODS = ("scribe", "flooding", "can")
+
+#: Run -> its systems beside Scribe, and flags; it is about the first of them.
+PEERS: dict[str, tuple[tuple[str, ...], list[str]]] = {
+    "scribe": (("scribe", "naive_unicast"), []),
+    "scribe_bottleneck": (("scribe_bottleneck",), []),
+    "bayeux": (("bayeux",), []),
+    "bayeux_leaf_set": (("bayeux",), ["--bayeux-hops", "leaf_set"]),
+    "bayeux_partitions": (("bayeux",), ["--bayeux-partitions", "4"]),
+    "flooding": (("flooding",), []),
+    "can": (("can",), []),
+    "can_corner": (("can",), ["--can-flooding", "corner"]),
+    "can_optimal": (("can",), ["--can-flooding", "optimal"]),
+    "can_2": (("can",), ["--can-dimensions", "2"]),
+    "can_landmarks": (("can",), ["--can-landmarks", "4"]),
+    "gossipsub": (("gossipsub",), []),
+    "gossipsub_ethereum": (("gossipsub",), ["--gossipsub-preset", "ethereum"]),
+    # flooding and trees, over Pastry and over CAN
+    "all_pastry": (("flooding", "can"), ["--groups", "1"]),
+    "all_can": (("scribe",), ["--groups", "1", "--overlay", "can"]),
+    "groups_pastry": (("flooding", "can"), []),
+    "groups_can": (("scribe",), ["--overlay", "can"]),
+}
+
+#: The nodes of the comparison of flooding and trees.
+_GRID_NODES = 80_000
+_GRID = ("all_pastry", "all_can", "groups_pastry", "groups_can")
+
+_CHURN = [
+    *("world", "--systems", "gossipsub", "--nodes", "12000", "--initial", "10000"),
+    *("--groups", "150", "--rounds", "200", "--lookups", "0", "--deadline", "10"),
+    *("--generator", "churn+publications", "--publish-rate", "1"),
+]
+_FAILURES = [
+    *("world", "--systems", "gossipsub", "--nodes", "100000", "--groups", "1500"),
+    *("--rounds", "12", "--lookups", "0", "--deadline", "5", "--link-stress-period", "3"),
+    *("--generator", "mass-failure+publications", "--share", "0.25", "--event-round", "4"),
+    *("--publish-rate", "1"),
+]
+
+#: World -> what it is called on the page; Scribe is in it best effort, or reliable.
+WORLDS: dict[str, tuple[str, list[str]]] = {
+    **{
+        f"failures_{delivery}": (f"25 % fail, Scribe {delivery}", [*_FAILURES, "--delivery",
+                                                                   delivery])
+        for delivery in ("best-effort", "reliable")
+    },
+    **{
+        f"churn_{lifetime}_{delivery}": (
+            f"churn, lifetime {lifetime} rounds, Scribe {delivery}",
+            [*_CHURN, "--lifetime", str(lifetime), "--delivery", delivery],
+        )
+        for lifetime in (20, 60, 200)
+        for delivery in ("best-effort", "reliable")
+    },
+    "bayeux_roots": (
+        "the roots of 10 groups fail, best effort",
+        [
+            *("world", "--systems", "bayeux", "--nodes", "5000", "--groups", "100"),
+            *("--rounds", "12", "--lookups", "0", "--deadline", "1", "--roots", "10"),
+            *("--generator", "root-failure+publications", "--publish-rate", "1"),
+        ],
+    ),
+}  # fmt: skip
+
+
+# --- running
+
+
+def is_landed(name: str) -> bool:
+    """Whether the package has the systems and the overlay of an experiment."""
+    if name in WORLDS:
+        (system,) = (n for n in ("gossipsub", "bayeux") if n in WORLDS[name][1])
+        found = find_system(system)
+        return found is not None and found.world is not None
+    systems, flags = PEERS[name]
+    if "--overlay" in flags:
+        try:
+            check_overlay(OverlayConfig(kind=flags[flags.index("--overlay") + 1]))
+        except InputError:
+            return False
+    return all(find_system(system) is not None for system in systems)
+
+
+def command(name: str, size: Sequence[str] | None) -> list[str]:
+    """Return the command of an experiment, perhaps with other numbers of nodes and groups."""
+    if name in WORLDS:
+        return [*WORLDS[name][1], *_sized(size, world=True)]
+    systems, flags = PEERS[name]
+    named = dict.fromkeys(("scribe", *systems))
+    if name in _GRID and size is None:
+        flags = ["--nodes", str(_GRID_NODES), *flags]
+    return [*_RUN, "--systems", ",".join(named), *_sized(size), *flags]
+
+
+def _sized(size: Sequence[str] | None, world: bool = False) -> list[str]:
+    if size is None:
+        return []
+    nodes, groups = size
+    flags = ["--nodes", nodes, "--groups", groups]
+    return [*flags, "--initial", str(int(nodes) * 5 // 6)] if world else flags
+
+
+def run(out: Path, names: Iterable[str], size: Sequence[str] | None) -> None:
+    """Run the experiments that are not complete, of the systems that there are."""
+    for name in names:
+        if not is_landed(name):
+            print(f"{name}: left out, the package does not have it", file=sys.stderr)
+            continue
+        folder = out / name
+        flags = [*command(name, size), "--out", str(folder), "--resume"]
+        subprocess.run([sys.executable, "-m", "scribe_spark.cli", *flags], check=True)
+        if name == "bayeux" and not (folder / LENGTHS).exists():
+            _write_lengths(Peer(folder, "bayeux"))
+
+
+def _write_lengths(peer: Peer) -> None:
+    """Write how long the edges of the trees of Bayeux and of Scribe are."""
+    config, found = RunConfig(**_given(peer.manifest["resolved"])), {}
+    execution = Execution(out=str(peer.folder))
+    with (
+        open_session(execution, config.overlay.nodes, config.estimated_work) as spark,
+        Simulation(spark, config) as simulation,
+    ):
+        kernel, lan_us = simulation.underlay.kernel, simulation.underlay.lan_us
+        ends = ("parent_router", "child_router")
+        for system in ("scribe", "bayeux"):
+            edges = peer.table("tree_edges", ["group", "parent", "child", *ends], system)
+            above, below = (kernel.index(edges[end].to_numpy()) for end in ends)
+            found[system] = edge_lengths(edges, kernel.delays(above, below) + 2 * lan_us)
+    (peer.folder / LENGTHS).write_text(json.dumps(found))
+
+
+def _given(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in resolved.items() if value is not None}
+
+
+# --- the page
+
+#: Metric -> head of its column.
+_COLUMNS = {
+    "rad.median": "RAD, median",
+    "rmd.median": "RMD, median",
+    "rdp.mean": "RDP, rank 1",
+    "children_entries.mean": "node stress, mean",
+    "children_entries.max": "max",
+    "link_stress.mean_existing": "link stress, mean",
+    "link_stress.max": "max",
+    "messages": "packets",
+    "duplicates.mean": "duplicates a member",
+    "join_messages.max": "messages, busiest",
+    "state.max": "state, busiest",
+    "state.mean": "state, mean",
+}
+
+#: Systems whose own numbers the runs of Scribe have.
+_IN_SCRIBES = ("scribe", "ip_multicast", "naive_unicast")
+
+_ABOUT = """\
+# Scribe among its peers
+
+Scribe beside the systems that its authors compare it with in words, and beside the one that is picked today, in the same measures, on the same nodes, network and groups ({nodes:,} nodes, {groups:,} groups, seed {seed}, perfect routing tables). This page is written by `make peers` (`tools/peers_results.py`). The rules of each system are in [rules.md](rules.md); what of them is recalled, not read, is said there.
+
+One message goes to each group. Copies arrive by the clock of {clock}. *Node stress* is of the copies that a node sends, over all groups; *state* is what it keeps (children, member lists, neighbours, meshes and connections); *messages* are those of control that it takes while members join; *duplicates* are the copies that reach who has the message already. *Seconds* are those of a run with the system and Scribe, and in brackets how much longer that is than a run of Scribe beside the two baselines.
+"""
+
+
+def page(out: Path) -> str:
+    """``docs/peers.md``, of the experiments that are there."""
+    peers = {name: Peer(out / name, systems[0]) for name, (systems, _) in PEERS.items()}
+    peers |= {name: Peer(out / name, "scribe") for name in WORLDS}
+    there = {
+        name: peer for name, peer in peers.items()
+        if peer.is_there or (peer.folder / "tables" / "rounds").exists()
+    }  # fmt: skip
+    lines = [_about(there["scribe"]), *_table(there)]
+    claims = rows_of(CLAIMS, _Complete(there))
+    if claims:
+        lines += ["", "## What the papers say", "", _VERDICTS, ""]
+        lines += table(["where", "claim", "measured", "verdict"], claims)
+    directions = rows_of(DIRECTIONS, _Complete(there))
+    if directions:
+        lines += ["", "## Flooding and trees, over CAN and over Pastry", "", _GRID_WORDS, ""]
+        lines += table(["where", "direction", "measured", "verdict"], directions)
+    lines += _worlds(out)
+    return "\n".join(lines) + "\n"
+
+
+_VERDICTS = (
+    "A claim is *true* where all that is measured of it says so, *false* where nothing does, else "
+    "it *depends*. Numbers are similar that differ by at most 20 %, and significantly higher that "
+    "exceed another by more."
+)
+_GRID_WORDS = (
+    "The authors' comparison of 2003 (INFOCOM): flooding or trees, over CAN or over Pastry. Its "
+    "text could not be had: the directions are those of its abstract, or recalled, and no number "
+    f"of it is quoted. {_GRID_NODES:,} nodes, one group of all nodes, and 1,500 groups."
+)
+
+
+class _Complete(dict):
+    """Runs by name, and worlds among them: they are there where their tables are."""
+
+    def __init__(self, peers: Mapping[str, Peer]) -> None:
+        super().__init__(
+            {n: _World(p.folder, p.system) if n in WORLDS else p for n, p in peers.items()}
+        )
+
+
+class _World(Peer):
+    @property
+    def is_there(self) -> bool:
+        return (self.folder / "tables" / "publications").exists()
+
+
+def _about(scribe: Peer) -> str:
+    config = scribe.manifest["resolved"]
+    numbers = {name: int(config[name]) for name in ("nodes", "groups", "seed")}
+    return _ABOUT.format(**numbers, clock="time, if it is not said that a row is by hops")
+
+
+def _table(peers: Mapping[str, Peer]) -> list[str]:
+    """The table of all systems: a row for each run."""
+    rows = [_row(peers["scribe"], system, "") for system in _IN_SCRIBES]
+    alone = peers["scribe"].seconds
+    for name, (systems, _) in PEERS.items():
+        if name in peers and name not in _GRID and systems[0] not in _IN_SCRIBES:
+            took = peers[name].seconds
+            seconds = f"{took:.0f} ({took - alone:+.0f})".replace("-", "\N{MINUS SIGN}")
+            rows.append(_row(peers[name], systems[0], seconds, name))
+    rows[0][-1] = f"{alone:.0f}"
+    return table(["system", *_COLUMNS.values(), "seconds"], rows)
+
+
+def _row(peer: Peer, system: str, seconds: str, name: str = "") -> list[str]:
+    values = [peer.value(metric, system) for metric in _COLUMNS]
+    known = find_system(system)
+    label = system if known is None else known.label
+    flags = " ".join(PEERS[name][1]).replace("--", "") if name else ""
+    told = [label, f"({flags})" if flags else "", "by hops" if peer.clock == "hops" else ""]
+    cells = ["-" if value is None else number(value) for value in values]
+    if known is not None and known.family == TREE:  # that hands over its edges
+        cells = [
+            "0" if metric == "duplicates.mean" and cell == "-" else cell
+            for metric, cell in zip(_COLUMNS, cells, strict=True)
+        ]
+    return [" ".join(filter(None, told)), *cells, seconds]
+
+
+def _worlds(out: Path) -> list[str]:
+    """The systems that live in worlds, side by side under the same events."""
+    rows = []
+    for name, (words, flags) in WORLDS.items():
+        if not (out / name / "tables" / "publications").exists():
+            continue
+        told, by_round = publications(out / name), rounds(out / name)
+        beside = flags[flags.index("--systems") + 1]
+        for system in ("scribe", beside):
+            due = told[told["system"] == system]
+            sums = {column: due[column].sum() for column in ("expected", "in_time", "late", "lost")}
+            again = due["duplicates"].sum() / max(1, sums["expected"])
+            stress = "link_stress" if system == "scribe" else f"{system}.link_stress"
+            rows.append([
+                words, system,
+                share(sums["in_time"], sums["expected"]),
+                share(sums["late"], sums["expected"]),
+                share(sums["lost"], sums["expected"]),
+                number(float(again)),
+                number(total(by_round, f"{system}.control") / len(by_round)),
+                number(float(of(by_round, f"{stress}.payload.max").max())),
+            ])  # fmt: skip
+    if not rows:
+        return []
+    heads = [
+        "in time",
+        "late",
+        "lost",
+        "duplicates a delivery",
+        "control messages a node and round",
+    ]
+    return [
+        *("", "## In worlds", ""),
+        "The same failures, joins and publications for Scribe and the other system.",
+        "",
+        *table(["world", "system", *heads, "link stress of payload, max"], rows),
+    ]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run experiments, or write the page of them."""
+    parser = argparse.ArgumentParser(description="Measure Scribe among its peers.")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", nargs="+", choices=[*PEERS, *WORLDS], default=[*PEERS, *WORLDS])
+    parser.add_argument("--size", nargs=2, metavar=("NODES", "GROUPS"), help="instead of the full")
+    parser.add_argument("--page", type=Path, help="write this page of what is there; run nothing")
+    given = parser.parse_args(arguments)
+    if given.page is None:
+        run(given.out, given.only, given.size)
+    else:
+        given.page.write_text(page(given.out), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
