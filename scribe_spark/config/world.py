@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import model_validator
 
+from scribe_spark.config import run
 from scribe_spark.config.drawn_groups import refuse_misfits, refuse_missing_roots
 from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.network import NetworkConfig
@@ -32,6 +33,29 @@ _NOT_IN_WORLDS = {
 }
 
 
+#: The sections of a world, in order.
+SECTIONS: dict[str, type[Section]] = {
+    "world": RoundsConfig,
+    "reference_tree": LiveTreeConfig,
+    "scribe": ScribeConfig,
+    "trees": LiveTreesConfig,
+    "overlay": OverlayConfig,
+    "topology": TopologyConfig,
+}
+
+
+def _of_runs() -> dict[str, str]:
+    """The fields of systems that live in no world, and why worlds have none of them."""
+    own = {flat for section in SECTIONS.values() for flat in section.flat_names().values()}
+    return {
+        flat: f"is of runs: {name} lives in no world"
+        for name, section in run.SECTIONS.items()
+        if name not in SECTIONS
+        for flat in section.flat_names().values()
+        if flat not in own
+    }
+
+
 class WorldConfig(NetworkConfig):
     """An overlay and the rounds that it lives through.
 
@@ -49,16 +73,10 @@ class WorldConfig(NetworkConfig):
     (0.1, 1, 9)
     """
 
-    sections: ClassVar[dict[str, type[Section]]] = {
-        "world": RoundsConfig,
-        "reference_tree": LiveTreeConfig,
-        "scribe": ScribeConfig,
-        "trees": LiveTreesConfig,
-        "overlay": OverlayConfig,
-        "topology": TopologyConfig,
-    }
+    sections: ClassVar[dict[str, type[Section]]] = SECTIONS
 
     elsewhere: ClassVar[dict[str, str]] = {
+        **_of_runs(),
         "source": "is of runs: publish_source says who publishes in a world, and what is measured "
         "of its multicasts begins at the root",
         **dict.fromkeys(

@@ -19,6 +19,7 @@ from importlib import resources
 
 from scribe_spark import config as configs
 from scribe_spark.config import RunConfig
+from scribe_spark.systems import all_systems
 
 __all__ = ["Published", "check_range", "main_figures", "published", "replaced_figures"]
 
@@ -88,6 +89,13 @@ class _Section:
     figures_where: list[str] = field(default_factory=list)
 
 
+def _of_systems() -> set[str]:
+    """The fields of systems that the paper does not have."""
+    own = {system.section for system in all_systems()}
+    sections = (section for name, section in RunConfig.sections.items() if name in own)
+    return {flat for section in sections for flat in section.flat_names().values()}
+
+
 @functools.cache
 def _sections() -> tuple[_Section, ...]:
     text = resources.files(__package__).joinpath("published.toml").read_text("utf-8")
@@ -107,7 +115,8 @@ def published(config: RunConfig) -> dict[str, Published]:
     """
     found: dict[str, Published] = {}
     for section in _sections():
-        ignored = _IGNORED | _OF_ARRIVALS | (set() if section.trees else _OF_TREES)
+        ignored = _IGNORED | _OF_ARRIVALS | _of_systems()
+        ignored |= set() if section.trees else _OF_TREES
         if any(_is_experiment(config, name, ignored) for name in section.configs):
             found |= section.values
     if config.overlay.kind == _PERFECT:

@@ -136,7 +136,12 @@ def test_a_run_that_is_no_experiment_has_no_published_numbers(changes):
 
 def test_what_changes_no_number_does_not_matter():
     main = papers(EXPERIMENTS["main"].config)
-    for changes in ({"seed": 7}, {"variants": "plain"}, {"write_routing_table": True}):
+    for changes in (
+        {"seed": 7},
+        {"variants": "plain"},
+        {"write_routing_table": True},
+        {"systems": "scribe,can", "can_dimensions": 3},
+    ):
         assert papers(EXPERIMENTS["main"].config.replace(**changes)) == main
     # the limit matters to the remover's trees, not to Scribe's
     limited = papers(EXPERIMENTS["main"].config.replace(limit=32))
