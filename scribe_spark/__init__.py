@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from scribe_spark.measures.metrics import register_measure
     from scribe_spark.multicast import Multicast
     from scribe_spark.overlay import Application, Overlay, Routed, Step
-    from scribe_spark.pastry import OverlayKind, PastryOverlay, register_overlay
+    from scribe_spark.overlays import OverlayKind, register_overlay
+    from scribe_spark.pastry import PastryOverlay
     from scribe_spark.progress import Progress
     from scribe_spark.runtime.session import session
     from scribe_spark.scribe import Variant
@@ -85,9 +86,9 @@ _HOMES = {
     "Measure": "measures.measure",
     "Metric": "measures.measure",
     "register_measure": "measures.metrics",
-    "OverlayKind": "pastry",
+    "OverlayKind": "overlays",
     "PastryOverlay": "pastry",
-    "register_overlay": "pastry",
+    "register_overlay": "overlays",
     "TopologyKind": "topology",
     "register_topology": "topology",
     "session": "runtime.session",

@@ -19,7 +19,7 @@ from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.measures.metrics import unregister_measure
-from scribe_spark.pastry import unregister_overlay
+from scribe_spark.overlays import unregister_overlay
 from scribe_spark.systems import unregister_system
 
 NODES = 20

@@ -7,16 +7,21 @@ JSAC 2002, Section V; docs/rules.md, C6, C13 to C15.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from scribe_spark.can.flooding import may_cross
 from scribe_spark.can.greedy import next_zones
 from scribe_spark.can.neighbours import across_faces, opposite
 from scribe_spark.can.zones import KnowsZones, Zones
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.exchange import add_rows
+from scribe_spark.engine.on_spark import ROWS, pack_row
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 
@@ -38,6 +43,18 @@ CONTACT, JOIN, UPDATE = range(3)
 KINDS = ("CONTACT", "JOIN", "UPDATE")
 
 _BEGIN, _FOUND, _ROUTED = "begin", "found", "routed"
+
+
+def start_buckets(ring: BucketRing) -> DataFrame:
+    """Return a message for each bucket, by which all are played in superstep 0: `ROWS`."""
+    bounds = ring.bounds
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for bucket in batch.column("bucket").to_pylist():
+                yield pack_row(bucket, bucket, False, _BEGIN, {AT: bounds[bucket : bucket + 1]})
+
+    return ring.each_bucket().mapInArrow(run, ROWS)
 
 
 @dataclass(frozen=True)

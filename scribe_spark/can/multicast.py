@@ -13,31 +13,28 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from scribe_spark.can.cans import Placement, zones_of_groups
 from scribe_spark.can.flooding import goes_on
 from scribe_spark.can.joining import CONTROL as TAKEN
-from scribe_spark.can.joining import KINDS, NEIGHBOURS, UPDATE, Joining
+from scribe_spark.can.joining import KINDS, NEIGHBOURS, UPDATE, Joining, start_buckets
 from scribe_spark.can.points import Landmarks
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import KnowsZones, SharedZones
 from scribe_spark.config.can import CanConfig
 from scribe_spark.dissemination import START, Dissemination, read_copies, read_deliveries
 from scribe_spark.engine import Columns
-from scribe_spark.engine.buckets import BucketRing, read_typed
+from scribe_spark.engine.buckets import read_typed
 from scribe_spark.engine.exchange import add_rows, gather
 from scribe_spark.engine.facts import Facts
-from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row
+from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import concatenate
-from scribe_spark.engine.program import AT
-from scribe_spark.errors import InputError
 from scribe_spark.multicast import CONTROL, STATE, Multicast
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["SYSTEM", "check_landmarks", "multicast", "placement_of", "start_buckets"]
+__all__ = ["SYSTEM", "multicast", "placement_of"]
 
 SYSTEM = "can"
 
@@ -54,33 +51,9 @@ def placement_of(config: CanConfig, seed: int, routers: int) -> Placement:
     """
     landmarks = None
     if config.landmarks:
-        check_landmarks(config, routers)
+        config.refuse_routers(routers)
         landmarks = Landmarks.drawn(seed, config.landmarks, routers)
     return Placement(Space(config.dimensions, config.halvings), seed, landmarks)
-
-
-def check_landmarks(config: CanConfig, routers: int) -> None:
-    """Refuse more landmarks than a network has routers.
-
-    Raises
-    ------
-    InputError
-    """
-    if config.landmarks > routers:
-        remedy = f"must be at most the {routers} routers of the network"
-        raise InputError("can_landmarks", config.landmarks, remedy)
-
-
-def start_buckets(ring: BucketRing) -> DataFrame:
-    """Return a message for each bucket, by which all are played in superstep 0: `ROWS`."""
-    bounds = ring.bounds
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for bucket in batch.column("bucket").to_pylist():
-                yield pack_row(bucket, bucket, False, "begin", {AT: bounds[bucket : bucket + 1]})
-
-    return ring.each_bucket().mapInArrow(run, ROWS)
 
 
 def multicast(stages: Any) -> Multicast:

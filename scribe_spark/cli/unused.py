@@ -89,6 +89,11 @@ _TRANSIT_STUB = [
 _OF_NETWORKS = (
     _Use(_TRANSIT_STUB, _drawn("transit-stub"), "is of --topology transit-stub; leave it out"),
     _Use(_POWER_LAW, _drawn("power-law"), "is of power-law; give --topology power-law, too"),
+    _Use(
+        ("overlay_dimensions",),
+        lambda config: config.overlay.kind not in ("perfect", "arrivals"),
+        "is of CAN as the overlay; give --overlay can, too",
+    ),
 )
 
 
@@ -96,7 +101,7 @@ _OF_NETWORKS = (
 
 _ARRIVALS = _Use(
     ("growth", "contact", "rows", "announce", "introduce", "maintenance"),
-    lambda config: config.overlay.kind != "perfect",
+    lambda config: config.overlay.kind not in ("perfect", "can"),
     "is of nodes that arrive; give --overlay arrivals, too",
 )
 

@@ -88,3 +88,14 @@ class CanConfig(Section):
         if nodes > 2**self.halvings:
             remedy = f"gives 2^{self.halvings} zones at most, to {nodes:,} nodes; must be more"
             raise InputError("can_bits", self.halvings, remedy)
+
+    def refuse_routers(self, routers: int) -> None:
+        """Refuse more landmarks than a network has routers.
+
+        Raises
+        ------
+        InputError
+        """
+        if self.landmarks > routers:
+            remedy = f"must be at most the {routers} routers of the network"
+            raise InputError("can_landmarks", self.landmarks, remedy)

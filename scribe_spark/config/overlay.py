@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from scribe_spark.config.can import MOST_DIMENSIONS
 from scribe_spark.config.section import Flat, Section, Text, Whole
 
 __all__ = ["MOST_NODES", "OverlayConfig"]
@@ -20,7 +21,8 @@ class OverlayConfig(Section):
     kind: Annotated[Text, Flat("overlay")] = Field(
         default="perfect",
         description="How the nodes' tables are filled: perfect (every entry is the nearest node), "
-        "arrivals (nodes arrive by the papers' protocol), or the name of a registered overlay",
+        "arrivals (nodes arrive by the papers' protocol); can (no Pastry: the nodes' zones of a "
+        "torus); or the name of a registered overlay",
     )
     nodes: int = Field(default=100_000, ge=1, le=MOST_NODES, description="Overlay nodes, N")
     b: Annotated[Literal[1, 2, 4, 8], Whole] = Field(
@@ -69,4 +71,7 @@ class OverlayConfig(Section):
         ge=0,
         le=100,
         description="Arrivals: how often routing tables are maintained after each wave, m",
+    )
+    dimensions: Annotated[int, Flat("overlay_dimensions")] = Field(
+        default=6, ge=1, le=MOST_DIMENSIONS, description="CAN as the overlay: dimensions, d"
     )

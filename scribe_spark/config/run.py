@@ -115,9 +115,13 @@ class RunConfig(NetworkConfig):
         nodes, groups = self.overlay.nodes, self.groups
         memberships = groups.memberships(nodes)
         refuse_misfits(groups.count, groups.size, memberships, nodes, MOST_MEMBERSHIPS)
-        if "can" in {*self.trees.systems, *self.trees.variants}:
+        if self.has_system("can"):
             self.can.refuse_nodes(nodes)
         return self
+
+    def has_system(self, name: str) -> bool:
+        """Whether the run asks for a system by its name."""
+        return name in {*self.trees.systems, *self.trees.variants}
 
     @property
     def estimated_work(self) -> int:

@@ -10,7 +10,7 @@ from scribe_spark.experiments.lock import LOCK, refuse_locked
 from scribe_spark.experiments.previous import previous_run_manifest
 from scribe_spark.experiments.saved_knowledge import check_saved_knowledge
 from scribe_spark.inputs import is_local, local_path
-from scribe_spark.pastry.registry import check_overlay
+from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, check_members
 from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import check_routable, load, needs_spark
@@ -32,7 +32,10 @@ def check(config: RunConfig, execution: Execution) -> None:
     _check_trees(config)
     _check_knowledge(config)
     if not needs_spark(config.topology.kind):
-        check_routable(load(config), config.topology.tie)
+        graph = load(config)
+        check_routable(graph, config.topology.tie)
+        if config.has_system("can"):
+            config.can.refuse_routers(len(graph.vertices))
     members, capacities = config.groups.members, config.trees.capacities
     if members is not None and is_local(members):
         check_members(members, config.overlay.nodes)

@@ -36,7 +36,7 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import network_of
 from scribe_spark.inputs import is_local
 from scribe_spark.measures.reference_tree import reference_tree_metrics
-from scribe_spark.pastry.registry import check_overlay
+from scribe_spark.overlays import check_overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report.reference_tree import render_reference_tree
 from scribe_spark.runtime.settings import default_partitions, tuned
@@ -62,7 +62,11 @@ def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> N
         refuse_local_lock(execution.out)
         probe_local(execution.out)
     if config.reference_tree.dht == "routed":
-        check_overlay(config.overlay)
+        if not check_overlay(config.overlay).randomised:
+            remedy = (
+                "has other roots of keys than Pastry; with dht = routed give perfect or arrivals"
+            )
+            raise InputError("overlay", config.overlay.kind, remedy)
         if not needs_spark(config.topology.kind):
             check_routable(load(network_of(config)), config.topology.tie)
 

@@ -18,6 +18,7 @@ from scribe_spark.experiments.scope import R, Scope, stage
 from scribe_spark.experiments.tree_graph import TreeGraph
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
+from scribe_spark.overlays import build_overlay
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
@@ -170,11 +171,11 @@ class Simulation:
 
     @stage
     def overlay(self) -> Overlay:
-        """The Pastry network, or another overlay that the config names."""
+        """The overlay that the config names."""
         overlay, seed = self.config.overlay, self.config.seed
         if self.config.knowledge is not None:
             return self._memory.own(saved_overlay(self.spark, self.config, self.underlay))
-        built = pastry.build_overlay(self.nodes, self.underlay, overlay, seed, self.progress)
+        built = build_overlay(self.nodes, self.underlay, overlay, seed, self.progress)
         return self._memory.own(built)
 
     # --- systems

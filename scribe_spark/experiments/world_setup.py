@@ -24,7 +24,7 @@ from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.previous import previous_manifest, refuse_other_inputs
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.inputs import is_local, local_path
-from scribe_spark.pastry.registry import arrival_rules, check_overlay
+from scribe_spark.overlays import arrival_rules, check_overlay
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe import check_capacities, read_capacities
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules

@@ -1,4 +1,4 @@
-"""The kinds of overlay, by name: ways to fill what Pastry's nodes know, or other ways to route.
+"""The registry of overlays: Pastry, by ways to fill what its nodes know, and other ways to route.
 
 A new kind is a module with an :class:`OverlayKind`, and one line below; from outside of the
 package, a call of :func:`register_overlay`.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
+from scribe_spark.can.overlay import CanOverlay
 from scribe_spark.core.registry import Registry
 from scribe_spark.errors import named
 from scribe_spark.overlay import Overlay
@@ -72,6 +73,16 @@ def _arrivals(
     return arrivals(nodes, underlay, arrival_rules(config, seed), progress)
 
 
+def _can(
+    nodes: DataFrame,
+    underlay: Underlay,
+    config: OverlayConfig,
+    seed: int,
+    progress: Progress | None,
+) -> CanOverlay:
+    return CanOverlay.built(nodes, underlay, config.dimensions, seed, progress)
+
+
 def arrival_rules(config: OverlayConfig, seed: int) -> ArrivalRules:
     """The rules by which nodes arrive."""
     return ArrivalRules(
@@ -91,6 +102,7 @@ _KINDS: Registry[OverlayKind] = Registry(
     "kind of overlay",
     OverlayKind("perfect", _perfect, randomised=True),
     OverlayKind("arrivals", _arrivals, randomised=True, drawn=True),
+    OverlayKind("can", _can, drawn=True),
 )
 
 

@@ -1,0 +1,126 @@
+"""CAN as the overlay: messages go greedily to the zone that holds the point of their key.
+
+References
+----------
+docs/rules.md, C12 and C17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from scribe_spark import schemas
+from scribe_spark.can.cans import Placement, zones_of_all
+from scribe_spark.can.greedy import next_zones
+from scribe_spark.can.joining import NEIGHBOURS, FindNeighbours, start_buckets
+from scribe_spark.can.space import Space
+from scribe_spark.can.zones import KnowsZones, SharedZones
+from scribe_spark.config.can import most_bits
+from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.buckets import typed
+from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.overlay import Overlay
+from scribe_spark.progress import Progress
+from scribe_spark.underlay.protocol import Underlay
+
+__all__ = ["CanNextHop", "CanOverlay"]
+
+
+@dataclass(frozen=True)
+class CanNextHop:
+    """CAN's rule of routing: to the neighbour whose zone is nearest to the point of the key.
+
+    Attributes
+    ----------
+    known : KnowsZones
+        Of one CAN, that of all nodes.
+    """
+
+    known: KnowsZones
+
+    def __call__(
+        self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
+    ) -> np.ndarray:
+        """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
+        zones, pairs = self.known.zones, tables[NEIGHBOURS]
+        zone = zones.of_node(np.zeros(len(at), dtype=np.int64), at)
+        point = (key_hi >> np.uint64(64 - zones.space.bits)).astype(np.int64)
+        onward = next_zones(zones, pairs["zone"], pairs["neighbour"], zone, point)
+        return zones.node[onward]
+
+
+class CanOverlay(Overlay):
+    """A CAN of all nodes.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        `schemas.NODES`.
+    underlay : Underlay
+    dimensions, seed : int
+    """
+
+    def __init__(self, nodes: DataFrame, underlay: Underlay, dimensions: int, seed: int) -> None:
+        super().__init__(nodes, underlay)
+        space = Space(dimensions, most_bits(dimensions))
+        zones = zones_of_all(Placement(space, seed), self.ring.facts.ring, underlay.kernel)
+        self.zones = SharedZones.distribute(nodes.sparkSession, zones)
+
+    @classmethod
+    def built(
+        cls,
+        nodes: DataFrame,
+        underlay: Underlay,
+        dimensions: int,
+        seed: int,
+        progress: Progress | None = None,
+    ) -> CanOverlay:
+        """Return a CAN whose nodes know their neighbours, to be freed by `release`.
+
+        Raises
+        ------
+        InputError
+            See `zones.split_zones`.
+        """
+        made = cls(nodes, underlay, dimensions, seed)
+        tables = BucketTables(made.ring.layout, start_buckets(made.ring))
+        tables.play(FindNeighbours(made.ring.bounds, made.zones), "CAN", progress)
+        made.known = [tables.constant(NEIGHBOURS)]
+        return made
+
+    @property
+    def rule(self) -> CanNextHop:
+        """See :attr:`Overlay.rule`."""
+        return CanNextHop(self.zones)
+
+    def routing_table(self) -> DataFrame:
+        """See :meth:`Overlay.routing_table`: a row for each neighbour.
+
+        ``row`` is the dimension, ``col`` 0 across the lower face and 1 across the upper one.
+        """
+        facts, known = self.ring.facts, self.zones
+        wanted = to_arrow_schema(schemas.ROUTING_TABLE)
+
+        def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
+            zones, number = known.zones, facts.ring.node
+            columns = {
+                "node": number[zones.node[table["zone"]]],
+                "row": table["face"] >> 1,
+                "col": table["face"] & 1,
+                "entry": number[zones.node[table["neighbour"]]],
+            }
+            arrays = [pa.array(columns[field.name], field.type) for field in wanted]
+            yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+        return typed(self.known[0], rows, schemas.ROUTING_TABLE)
+
+    def release(self) -> None:
+        """See :meth:`Overlay.release`."""
+        super().release()
+        self.zones.release()

@@ -1,0 +1,84 @@
+"""CAN as the overlay, and Scribe's trees over it, beside the oracle."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from scribe_spark.can.cans import Placement, zones_of_all
+from scribe_spark.can.joining import NEIGHBOURS, FindNeighbours
+from scribe_spark.can.overlay import CanNextHop
+from scribe_spark.can.zones import ZonesInMemory
+from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.in_process import play
+from scribe_spark.engine.program import AT, Tables
+from scribe_spark.overlay.route import MESSAGE, Route
+from scribe_spark.scribe.trees import Create, Join, Run
+from tests.can.played import LAN_US, Played, draw_of
+from tests.oracle.can.cases import random_can
+from tests.oracle.scribe import Scribe
+from tests.seeds import seeds
+
+
+@pytest.mark.parametrize("seed", seeds(range(200), 20))
+@pytest.mark.parametrize("buckets", [1, 7])
+def test_routes_and_trees_are_the_oracles(seed, buckets):
+    given = random_can(seed)
+    case, played = given.case, Played(given, buckets)
+    oracle = given.overlay(played.routes, draw_of(case.seed))
+    ring, bounds = played.ring, played.bounds
+    known = ZonesInMemory(zones_of_all(Placement(played.space, case.seed), ring, played.kernel))
+    tables = [Tables() for _ in bounds[1:]]
+    play(FindNeighbours(bounds, known), tables)
+
+    # 1. whom a node knows
+    zones, found = known.zones, {node: set() for node in case.ids}
+    for one in tables:
+        for zone, neighbour, face in zip(*one.get(NEIGHBOURS, {}).values(), strict=True):
+            x, y = (int(ring.node[zones.node[which]]) for which in (zone, neighbour))
+            found[x].add((int(face >> 1), int(face & 1), y))
+    assert found == {node: oracle.routing_table(node) for node in case.ids}
+
+    # 2. where messages go next
+    rng, rule = random.Random(seed), CanNextHop(known)
+    keys = [*case.keys.values(), *(rng.randrange(2**128) for _ in range(5))]
+    for bucket, one in enumerate(tables):
+        at = np.arange(bounds[bucket], bounds[bucket + 1])
+        for key in keys if len(at) else []:
+            hi, lo = (np.full(len(at), half, np.uint64) for half in (key >> 64, key & (2**64 - 1)))
+            onward = ring.node[rule(int(bounds[bucket]), one, at, hi, lo)].tolist()
+            nodes = ring.node[at].tolist()
+            hops = [oracle.next_hop(node, key) for node in nodes]
+            assert onward == [n if h is None else h for n, h in zip(nodes, hops, strict=True)]
+
+    # 3. Scribe's trees
+    number = played.number
+    hi, lo = (
+        np.array([case.keys[g] >> shift & (2**64 - 1) for g in number.tolist()], np.uint64)
+        for shift in (64, 0)
+    )
+    facts = RingInMemory(ring)
+    run = Run(bounds, facts, rule, number, hi, lo, played.kernel, LAN_US)
+    creator = np.arange(len(number)) % len(ring)
+    zero = np.zeros(len(number), dtype=np.int64)
+    creates = {"group": np.arange(len(number)), AT: creator, "start": ring.node[creator]}
+    creates |= {"key_hi": hi.view(np.int64), "key_lo": lo.view(np.int64)}
+    creates |= {"hops": zero, "delay_us": zero}
+    ways = (rule, played.kernel, LAN_US)
+    play(Route(bounds, facts, Create(run), ("group",), None, *ways), tables, {MESSAGE: creates})
+    joins = np.array(case.joins(), dtype=np.int64).reshape(-1, 2)
+    member = {"group": np.searchsorted(number, joins[:, 0]), AT: ring.positions(joins[:, 1])}
+    play(Join(run), tables, {"member": member})
+    edges = set()
+    for one in tables:
+        place, child = np.divmod(
+            one["children"]["key"] if "children" in one else zero[:0], len(ring)
+        )
+        group, parent = np.divmod(place, len(ring))
+        rows = zip(number[group], ring.node[parent], ring.node[child], strict=True)
+        edges |= {tuple(map(int, row)) for row in rows}
+    scribe = Scribe(oracle, case.keys)
+    scribe.join_all(case.joins())
+    assert edges == scribe.edges()
