@@ -21,7 +21,7 @@ from scribe_spark.cli.sessions import open_session
 from scribe_spark.config import Execution, OverlayConfig, RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
-from scribe_spark.pastry.registry import check_overlay
+from scribe_spark.overlays import check_overlay
 from scribe_spark.systems import TREE, find_system
 from tools.groups_tables import number, of, publications, rounds, total
 from tools.pages import table
