@@ -15,7 +15,13 @@ from scribe_spark.report.style import RC, STYLES, curve_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
-from scribe_spark.report.world_panels import GROUP_PANELS, PANELS, TREE_PANELS, Panel
+from scribe_spark.report.world_panels import (
+    GROUP_PANELS,
+    PANELS,
+    TREE_PANELS,
+    Panel,
+    system_panels,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,6 +63,7 @@ def render_world(
     figures: dict[str, str] = {}
     for title, panels in (
         ("Round by round", (*PANELS, _messages_panel(table))),
+        ("Systems side by side", system_panels(table.columns)),
         ("Trees", GROUP_PANELS),
         ("The reference tree", TREE_PANELS),
     ):

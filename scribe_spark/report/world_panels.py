@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-__all__ = ["GROUP_PANELS", "PANELS", "TREE_PANELS", "Panel"]
+from scribe_spark.systems import LIVES, find_system
+
+__all__ = ["GROUP_PANELS", "PANELS", "TREE_PANELS", "Panel", "system_panels"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,54 @@ PANELS = (
     Panel("hops", "Hops of delivered lookups", "mean", {"lookups.hops": "hops"}),
     Panel("lost", "Lost transmissions", "per lookup", {"lookups.lost": "lost"}),
 )
+
+#: What is drawn of every system that lives in a world -> title and unit.
+_OF_SYSTEMS = {
+    "publications.in_time": ("Delivered in time", "deliveries"),
+    "publications.late": ("Delivered late", "deliveries"),
+    "publications.lost": ("Lost", "deliveries"),
+    "publications.duplicates": ("Duplicates", "deliveries"),
+    "control": ("Control messages", "per live node"),
+    "link_stress.payload.max": (
+        "Link stress of payload, maximum",
+        "messages on a directed link, in rounds in which it is measured",
+    ),
+}
+
+
+def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
+    """The panels of several systems side by side; none where Scribe lives alone.
+
+    Parameters
+    ----------
+    measures : collection of str
+        Those of the rounds.
+    """
+    systems = sorted(
+        name.removesuffix(".control") for name in measures if name.endswith(".control")
+    )
+    if len(systems) < 2:
+        return ()
+
+    def measure(system: str, name: str) -> str:
+        of_all = name.startswith("link_stress") and system == LIVES
+        return name if of_all else f"{system}.{name}"
+
+    def label(system: str) -> str:
+        known = find_system(system)
+        return system if known is None else known.label
+
+    return tuple(
+        Panel(
+            f"systems-{name.replace('.', '-').replace('_', '-')}",
+            title,
+            unit,
+            {measure(system, name): label(system) for system in systems},
+            every_round=False,
+        )
+        for name, (title, unit) in _OF_SYSTEMS.items()
+    )
+
 
 #: Of a world with groups.
 GROUP_PANELS = (

@@ -124,6 +124,17 @@ def test_its_messages_are_counted_by_kind_and_per_node(world):
     assert (rounds[rounds["measure"] == "direct.link_stress.payload.max"]["value"] > 0).all()
 
 
+def test_the_page_draws_the_systems_side_by_side(world):
+    from scribe_spark.report.world import render_world
+
+    page = render_world(world["rounds"], {"resolved": {}, "config": {}})
+    assert "Systems side by side" in page.html
+    assert "Direct" in page.figures["round-systems-publications-in-time"]
+    alone = world["rounds"][world["rounds"]["system"] != "direct"]
+    alone = alone[alone["measure"] != "scribe.control"]
+    assert "Systems side by side" not in render_world(alone, {"resolved": {}, "config": {}}).html
+
+
 def test_scribe_is_what_it_is_alone(spark, tmp_path, world):
     alone = play(spark, tmp_path / "alone", systems=())
     beside = world["rounds"]
