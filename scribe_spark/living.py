@@ -50,6 +50,8 @@ class LivingRound:
         when the others died.
     events : Events
         Of nodes: ``fail`` (silent), ``leave``, ``recover``, ``arrive``.
+    group : ndarray of int64, shape (G,)
+        The numbers of the groups, by which draws are keyed.
     key_hi, key_lo : ndarray of uint64, shape (G,)
         The groupIds.
     join, quit, publish : Pairs
@@ -71,6 +73,7 @@ class LivingRound:
     ring: Ring
     overlay: OverlayState
     events: Events
+    group: np.ndarray
     key_hi: np.ndarray
     key_lo: np.ndarray
     join: Pairs

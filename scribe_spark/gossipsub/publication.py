@@ -89,6 +89,11 @@ class Messages:
         Who lives; without it all do.
     stamp : tuple of ndarray of int64, shape (M,)
         More numbers that the draw of a loss is keyed by.
+    fanout : (ndarray of int64, ndarray of int64)
+        Messages of sources that do not subscribe, and a peer that each is sent to.
+    living : bool
+        Whether the lazy heartbeats are rounds of a world: times begin anew in each, nothing of
+        earlier ones holds copies back, and all that nodes hold is told of.
     """
 
     topic: np.ndarray
@@ -96,6 +101,8 @@ class Messages:
     clock: str = TIME
     alive: np.ndarray | None = None
     stamp: tuple[np.ndarray, ...] = ()
+    fanout: tuple[np.ndarray, np.ndarray] = (whole_numbers(), whole_numbers())
+    living: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,47 +173,76 @@ class _PublicationProgram(TopicsProgram):
         sent = (peer != but[of]) & (peer != self.messages.source[message[of]])
         return of[sent], peer[sent]
 
-    def from_source(self, bucket: int, tables: Tables) -> tuple[np.ndarray, np.ndarray]:
-        """Return to whom the sources of a bucket send: keys of messages and sources, peers."""
+    def sends(
+        self, tables: Tables, arrivals: Arrivals, row: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return to whom nodes send that have just got their first copies, or publish.
+
+        Parameters
+        ----------
+        row : ndarray of int64
+            Of `arrivals`.
+
+        Returns
+        -------
+        row, peer : ndarray of int64
+        """
+        at_source = arrivals.hops[row] == 0
+        sources, others = row[at_source], row[~at_source]
+        mesh = read_table(Links, tables, MESH)
+        of, peer = self.links(mesh, arrivals.key[others], arrivals.sender[others])
+        if not len(sources):
+            return others[of], peer
+        sent_by, to = self.from_sources(tables, arrivals.key[sources])
+        return np.concatenate([sources[sent_by], others[of]]), np.concatenate([to, peer])
+
+    def sources(self, bucket: int, new: np.ndarray) -> np.ndarray:
+        """Return the keys of messages and their sources, those of a bucket's nodes."""
         first, last = self.bounds[bucket : bucket + 2]
-        source = self.messages.source
-        message = np.flatnonzero((source >= first) & (source < last))
-        key = message * self._size + source[message]
+        source = self.messages.source[new]
+        mine = (source >= first) & (source < last)
+        return new[mine] * self._size + source[mine]
+
+    def from_sources(self, tables: Tables, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return to whom sources send: the index of the key, and the peer."""
         name = CONNECTIONS if self.topics.rules.flood_publish else MESH
-        table = read_table(Links, tables, name)
-        of, peer = self.links(table, key, np.full(len(key), NONE))
-        return key[of], peer
+        of, peer = self.links(read_table(Links, tables, name), key, np.full(len(key), NONE))
+        message, to = self.messages.fanout
+        sends = np.flatnonzero(np.isin(message, key // self._size))
+        by_message = np.argsort(key // self._size)
+        guest = np.searchsorted(key[by_message] // self._size, message[sends])
+        return np.concatenate([of, by_message[guest]]), np.concatenate([peer, to[sends]])
 
 
 @dataclass(frozen=True)
 class Spread(_PublicationProgram):
-    """The first copy of each node: sources publish, or answers to IWANTs are sent on."""
+    """The first copy of each node: sources publish, and answers to IWANTs are sent on.
+
+    Attributes
+    ----------
+    new : ndarray of int64
+        The messages that are published now.
+    """
+
+    new: np.ndarray
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Take what is offered; who gets it earlier than it knew offers it to its mesh."""
+        if superstep and _OFFER not in inbox:
+            return {}
         arrivals = read_table(Arrivals, tables, ARRIVALS)
-        if _OFFER in inbox:
+        if superstep:
             came = inbox[_OFFER]
             key = came["message"] * self._size + came[AT]
             changed = self._take(arrivals, key, came["time"], came["hops"], came["sender"])
-        elif superstep:
-            return {}
-        elif self.heartbeat:
-            changed = self._take_answers(arrivals, tables)
         else:
-            changed = self._publish(arrivals, bucket)
+            changed = self._take_answers(arrivals, tables)
+            published = self.sources(bucket, self.new)
+            arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat)
+            changed = np.concatenate([changed, published])
         if len(changed):
             tables[ARRIVALS] = columns_of(arrivals)
-        return {_OFFER: self._offers(bucket, tables, arrivals, changed)}
-
-    def _publish(self, arrivals: Arrivals, bucket: int) -> np.ndarray:
-        """Sources have what they publish."""
-        first, last = self.bounds[bucket : bucket + 2]
-        source = self.messages.source
-        message = np.flatnonzero((source >= first) & (source < last))
-        key = message * self._size + source[message]
-        arrivals.insert(key, at=0, hops=0, sender=NONE, heartbeat=0)
-        return key
+        return {_OFFER: self._offers(tables, arrivals, changed)}
 
     def _take_answers(self, arrivals: Arrivals, tables: Tables) -> np.ndarray:
         name = f"{ANSWERS} {self.heartbeat}"
@@ -252,23 +288,15 @@ class Spread(_PublicationProgram):
         )
         return key[anew]
 
-    def _offers(
-        self, bucket: int, tables: Tables, arrivals: Arrivals, key: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """What nodes offer to their meshes, a source to all that it sends to."""
-        row = arrivals.find(key)
-        hops, at = arrivals.hops[row], arrivals.at[row]
-        if len(key) and not hops[0]:  # sources publish all at once
-            sent_by, peer = self.from_source(bucket, tables)
-            of = np.searchsorted(key, sent_by)
-        else:
-            mesh = read_table(Links, tables, MESH)
-            of, peer = self.links(mesh, key, arrivals.sender[row])
-        message, node = np.divmod(key[of], self._size)
+    def _offers(self, tables: Tables, arrivals: Arrivals, key: np.ndarray) -> dict[str, np.ndarray]:
+        """What nodes offer to their meshes, sources to all that they send to."""
+        row, peer = self.sends(tables, arrivals, arrivals.find(key))
+        message, node = np.divmod(arrivals.key[row], self._size)
         here = ~self.lost(message, node, peer)
-        of, peer, message, node = of[here], peer[here], message[here], node[here]
-        time = at[of] + self.waits(hops[of]) + self.delay(node, peer)
-        return {AT: peer, "message": message, "time": time, "hops": hops[of] + 1, "sender": node}
+        row, peer, message, node = row[here], peer[here], message[here], node[here]
+        hops = arrivals.hops[row]
+        time = arrivals.at[row] + self.waits(hops) + self.delay(node, peer)
+        return {AT: peer, "message": message, "time": time, "hops": hops + 1, "sender": node}
 
 
 @dataclass(frozen=True)
@@ -283,16 +311,10 @@ class Copies(_PublicationProgram):
             return {}
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         self._mark_answers(arrivals, tables)
-        mine = np.flatnonzero((arrivals.heartbeat == self.heartbeat) & (arrivals.hops > 0))
-        mesh = read_table(Links, tables, MESH)
+        mine = np.flatnonzero(arrivals.heartbeat == self.heartbeat)
         if self.topics.rules.idontwant:
-            self._note_idontwant(arrivals, mesh, mine, tables)
-        of, peer = self.links(mesh, arrivals.key[mine], arrivals.sender[mine])
-        row = mine[of]
-        if not self.heartbeat:
-            sent_by, to = self.from_source(bucket, tables)
-            row = np.concatenate([arrivals.find(sent_by), row])
-            peer = np.concatenate([to, peer])
+            self._note_idontwant(arrivals, mine[arrivals.hops[mine] > 0], tables)
+        row, peer = self.sends(tables, arrivals, mine)
         message, node = np.divmod(arrivals.key[row], self._size)
         hops = arrivals.hops[row]
         return {
@@ -319,10 +341,9 @@ class Copies(_PublicationProgram):
             )
             tables[name] = {**came, "first": first}
 
-    def _note_idontwant(
-        self, arrivals: Arrivals, mesh: Links, mine: np.ndarray, tables: Tables
-    ) -> None:
+    def _note_idontwant(self, arrivals: Arrivals, mine: np.ndarray, tables: Tables) -> None:
         """Nodes tell all in their meshes but who has sent the first copy; rule G11."""
+        mesh = read_table(Links, tables, MESH)
         message, node = np.divmod(arrivals.key[mine], self._size)
         place = self.messages.topic[message] * self._size + node
         of, row = expand(*self.topics.space.rows(mesh, place))
@@ -372,6 +393,8 @@ class Copies(_PublicationProgram):
             copy &= ~self._lost_back(arrivals.heartbeat[row], came["message"], receiver, sender)
         if self.topics.rules.idontwant:
             copy |= (hops > 0) & (at + back < came["sent"])
+        if self.messages.living:
+            copy &= arrivals.heartbeat[row] == self.heartbeat
         return copy
 
     def _lost_back(
@@ -381,7 +404,7 @@ class Copies(_PublicationProgram):
         lost = np.zeros(len(message), dtype=bool)
         for one in np.unique(heartbeat).tolist():
             some = heartbeat == one
-            then = type(self)(self.topics, self.messages, one)
+            then = _PublicationProgram(self.topics, self.messages, one)
             lost[some] = then.lost(message[some], sender[some], receiver[some])
         return lost
 
@@ -461,23 +484,29 @@ class Gossip(Lacking):
         """IHAVEs of those who have got a lacking message in the last heartbeats."""
         rules, space, names = self.topics.rules, self.topics.space, self.topics.names
         arrivals = read_table(Arrivals, tables, ARRIVALS)
-        message = arrivals.key // self._size
-        told = (self.heartbeat - arrivals.heartbeat <= rules.mcache_gossip) & np.isin(
-            message, tables[_LACKING]["message"] if _LACKING in tables else whole_numbers()
-        )
-        message, node = np.divmod(arrivals.key[told], self._size)
-        topic = self.messages.topic[message]
+        held = self.heartbeat - arrivals.heartbeat <= rules.mcache_gossip
+        message, node = np.divmod(arrivals.key[held], self._size)
+        if not self.messages.living:
+            lacking = tables[_LACKING]["message"] if _LACKING in tables else whole_numbers()
+            wanted = np.isin(message, lacking)
+            message, node = message[wanted], node[wanted]
+        place = self.messages.topic[message] * self._size + node
+        order = np.argsort(place, kind="stable")
+        places, first, count = np.unique(place[order], return_index=True, return_counts=True)
+        # peers are drawn once for all that a node holds of a topic
+        topic, node = np.divmod(places, self._size)
         connections = read_table(Links, tables, CONNECTIONS)
-        of, row = expand(*space.rows(connections, topic * self._size + node))
+        of, row = expand(*space.rows(connections, places))
         outside = ~read_table(Links, tables, MESH).has(connections.key[row])
         of, row = of[outside], row[outside]
         peer = connections.key[row] % self._size
-        others = np.bincount(of, minlength=len(node))
-        wanted = np.maximum(rules.d_lazy, (rules.gossip_factor * others).astype(np.int64))
+        others = np.bincount(of, minlength=len(places))
+        most = np.maximum(rules.d_lazy, (rules.gossip_factor * others).astype(np.int64))
         bits = names.bits_of_peers("gossipsub ihave", self.heartbeat, topic, node, of, peer)
-        chosen = least(of, bits, wanted)
+        chosen = least(of, bits, most)
         of, peer = of[chosen], peer[chosen]
-        return {AT: peer, "message": message[of], "sender": node[of]}
+        told, nth = expand(first[of], first[of] + count[of])
+        return {AT: peer[told], "message": message[order[nth]], "sender": node[of[told]]}
 
     def _ask(self, bucket: int, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
         """IWANTs of those who lack what they are told of, to one of those who tell them."""
@@ -500,7 +529,8 @@ class Gossip(Lacking):
         hops = arrivals.hops[arrivals.find(message * self._size + node)]
         sent = np.zeros(len(node), dtype=np.int64)
         if self.messages.clock == TIME:
-            sent += self.heartbeat * self.topics.rules.heartbeat_us
+            if not self.messages.living:
+                sent += self.heartbeat * self.topics.rules.heartbeat_us
             sent += self.delay(node, asker) + self.delay(asker, node)
         return {
             AT: asker,
@@ -525,7 +555,8 @@ def publish(
     play : callable
         ``play(program, name)`` plays a program and returns how much was sent in each superstep.
     """
-    play(Spread(topics, messages, 0), "PUBLISH")
+    everything, nothing = np.arange(len(messages.topic)), whole_numbers()
+    play(Spread(topics, messages, 0, everything), "PUBLISH")
     play(Copies(topics, messages, 0), "copies")
     heartbeat = answered = 0
     while heartbeat - answered < topics.rules.mcache_gossip:
@@ -535,7 +566,7 @@ def publish(
         heartbeat += 1
         sent = play(Gossip(topics, messages, heartbeat), f"gossip {heartbeat}")
         if len(sent) > 2 and sent[2]:
-            play(Spread(topics, messages, heartbeat), "IWANT")
+            play(Spread(topics, messages, heartbeat, nothing), "IWANT")
             play(Copies(topics, messages, heartbeat), "copies")
             answered = heartbeat
     return heartbeat

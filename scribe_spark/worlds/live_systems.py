@@ -131,6 +131,7 @@ class LiveSystems:
                 ring=overlay.states.known,
                 overlay=overlay,
                 events=events,
+                group=groups.number,
                 key_hi=groups.keys.hi,
                 key_lo=groups.keys.lo,
                 join=joins,

@@ -1,0 +1,150 @@
+"""GossipSub in worlds beside its oracle: state, messages, first copies, what became of all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import keyed
+import numpy as np
+import pytest
+from oracle.gossipsub.live_cases import LiveCase, random_live
+from oracle.gossipsub.world import publications
+
+from scribe_spark.engine import Tables
+from scribe_spark.engine.ring import Ring
+from scribe_spark.gossipsub.round import LiveGossipSub
+from scribe_spark.gossipsub.rules import GossipRules
+from scribe_spark.living import LivingRound
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.lives import Lives
+
+from .played import config_of
+
+SEEDS = range(200)
+
+
+@dataclass(frozen=True)
+class Delays:
+    """The oracle's plane as a kernel of routers that are nodes."""
+
+    of: np.ndarray
+
+    def delays(self, a, b):
+        return self.of[a, b]
+
+
+@dataclass
+class Sent:
+    """All messages of a round, lost ones apart."""
+
+    ring: Ring
+    messages: Counter = field(default_factory=Counter)
+    lost: Counter = field(default_factory=Counter)
+
+    def send(self, kind, arrives, sender, to):
+        """See `pastry.tally.Tally`."""
+        node = self.ring.node
+        rows = list(zip(node[sender].tolist(), node[to].tolist(), [kind] * len(to), strict=True))
+        self.messages.update(rows)
+        self.lost.update(row for row, here in zip(rows, arrives.tolist(), strict=True) if not here)
+
+
+def ring_of(case: LiveCase) -> Ring:
+    nodes = np.array(sorted(range(case.count), key=case.idents.get), dtype=np.int64)
+    ids = [case.idents[node] for node in nodes.tolist()]
+    hi = np.array([i >> 64 & (2**64 - 1) for i in ids], dtype=np.uint64)
+    lo = np.array([i & (2**64 - 1) for i in ids], dtype=np.uint64)
+    return Ring(hi, lo, nodes, np.arange(case.count))
+
+
+def check(seed: int) -> None:
+    """Play a world, and compare every round."""
+    case = random_live(seed)
+
+    def draw(purpose, *numbers):
+        return keyed.bits(case.seed, purpose, *numbers) % 2**64
+
+    oracle, ring, settings = case.begin(draw), ring_of(case), case.settings
+    size, numbers = case.count, np.array(sorted(case.keys), dtype=np.int64)
+    at = {int(node): place for place, node in enumerate(ring.node)}
+    plane = case.delay()
+    between = np.array([[plane(a, b) for b in ring.node] for a in ring.node]) - 2000
+    lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
+    system = LiveGossipSub(GossipRules.of(config_of(settings), 0), settings.clock)
+    tables, outcomes = Tables.of({}), Counter()
+    for number in range(case.rounds):
+        today = [event for event in case.events if event[0] == number]
+        events = Events(
+            **{
+                kind: np.array(sorted(at[e[1]] for e in today if e[2] == kind), dtype=np.int64)
+                for kind in ("fail", "leave", "recover", "arrive")
+            }
+        )
+        lives.exit(events.fail, number, settings.detection)
+        lives.exit(events.leave, number, 0)
+        lives.enter(events.entering)
+
+        def pairs(kind, today=today):
+            found = sorted(
+                (int(np.searchsorted(numbers, e[3])), at[e[1]]) for e in today if e[2] == kind
+            )
+            return tuple(np.array([p[i] for p in found], dtype=np.int64) for i in (0, 1))
+
+        sent = Sent(ring)
+        now = LivingRound(
+            *(number, case.rounds, ring, lives, events, numbers, numbers, numbers),
+            *(pairs("join"), pairs("quit"), pairs("publish")),
+            *(Delays(between), 1000, case.seed, settings.deadline, sent),
+        )
+        result = system.play(tables, now)
+        wanted = oracle.step(number, case.events)
+        compare(wanted, tables, sent, ring, numbers, number)
+        node = ring.node
+        due = zip(*(c.tolist() for c in result.publications.columns().values()), strict=True)
+        outcomes.update((r, int(numbers[g]), *rest) for r, g, *rest in due)
+        assert node is ring.node
+    told = Counter(
+        (*one.publication[:2], one.expected, one.in_time, one.late, one.lost, one.duplicates)
+        for topic, snapshots in oracle.seen.items()
+        for one in publications(oracle.topics[topic], snapshots)
+    )
+    assert outcomes == told
+
+
+def compare(wanted, tables, sent, ring, numbers, number) -> None:
+    """Compare state and messages after a round."""
+    size, node = len(ring), ring.node
+
+    def rows(name, *more):
+        place, peer = np.divmod(tables[name]["key"], size)
+        topic, own = np.divmod(place, size)
+        columns = (numbers[topic], node[own], node[peer], *(tables[name][one] for one in more))
+        return set(zip(*(c.tolist() for c in columns), strict=True))
+
+    def all_of(what):
+        return {(group, *row) for group, seen in wanted.items() for row in what(seen)}
+
+    members = np.divmod(tables["members"]["key"], size)
+    mine = set(zip(numbers[members[0]].tolist(), node[members[1]].tolist(), strict=True))
+    assert mine == {(g, x) for g, seen in wanted.items() for x in seen.members}
+    found = {(g, x, y, bool(way & 1)) for g, x, y, way in rows("connections", "way")}
+    assert found == all_of(lambda seen: seen.connections), number
+    assert rows("mesh") == all_of(lambda seen: seen.mesh), number
+    assert rows("back-off", "until") == all_of(lambda seen: seen.backoffs), number
+    messages = sum((seen.messages for seen in wanted.values()), Counter())
+    assert sent.messages == messages, number
+    assert sent.lost == sum((seen.lost for seen in wanted.values()), Counter()), number
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 8))
+def test_worlds_equal_the_oracle(seed):
+    """Some of the worlds."""
+    check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_worlds_equal_the_oracle(seed):
+    """All worlds."""
+    check(seed)
