@@ -249,6 +249,12 @@ def _gossipsub(stages: Any) -> Multicast:
     return multicast(stages)
 
 
+def _live_gossipsub(config: Any) -> LiveSystem:
+    from scribe_spark.gossipsub.round import live_gossipsub
+
+    return live_gossipsub(config.gossipsub)
+
+
 def _clock_of_gossipsub(config: Any) -> str:
     return _TIME if config is None else config.gossipsub.clock
 
@@ -368,6 +374,12 @@ _SYSTEMS: Registry[System] = Registry(
         section="gossipsub",
         clock=_clock_of_gossipsub,
         control=True,
+        world=_live_gossipsub,
+        world_measures={
+            "mesh": "links per membership",
+            "connections": "links per membership",
+            "by_iwant": "deliveries",
+        },
     ),
     System("ip_multicast", "IP multicast", IP, _ip_multicast, ("10", "14")),
     System("naive_unicast", "Naive unicast", UNICAST, _naive_unicast, ("10", "14")),

@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from scribe_spark.config import run
 from scribe_spark.config.drawn_groups import refuse_misfits, refuse_missing_roots
+from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
@@ -41,6 +42,7 @@ SECTIONS: dict[str, type[Section]] = {
     "trees": LiveTreesConfig,
     "overlay": OverlayConfig,
     "topology": TopologyConfig,
+    "gossipsub": GossipSubConfig,
 }
 
 
@@ -90,6 +92,7 @@ class WorldConfig(NetworkConfig):
     reference_tree: LiveTreeConfig = LiveTreeConfig()
     scribe: ScribeConfig = ScribeConfig()
     trees: LiveTreesConfig = LiveTreesConfig()
+    gossipsub: GossipSubConfig = GossipSubConfig()
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
         super().__init__(**given)

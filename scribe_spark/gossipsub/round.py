@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
@@ -24,6 +25,7 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import Tables
+from scribe_spark.errors import InputError
 from scribe_spark.gossipsub.choosing import Names, least, sample_others
 from scribe_spark.gossipsub.links import (
     DIALLED,
@@ -54,7 +56,7 @@ from scribe_spark.gossipsub.subscribers import Directory, dialled
 from scribe_spark.living import LivingRound, Publications, SystemRound
 from scribe_spark.multicast import TIME
 
-__all__ = ["LiveGossipSub"]
+__all__ = ["LiveGossipSub", "live_gossipsub"]
 
 # tables between two rounds, besides those of the router
 _MEMBERS, _PUBLISHED, _HELD = "members", "published", "held"
@@ -135,6 +137,20 @@ class LiveGossipSub:
             },
             due,
         )
+
+
+def live_gossipsub(config: GossipSubConfig) -> LiveGossipSub:
+    """Return the system that lives in a world of this config.
+
+    Raises
+    ------
+    InputError
+        A discovery that does not follow who comes and goes.
+    """
+    if config.discovery != "dial":
+        remedy = "does not follow who comes and goes in a world; dial does"
+        raise InputError("gossipsub_discovery", config.discovery, remedy)
+    return LiveGossipSub(GossipRules.of(config, seed=0), config.clock)
 
 
 @dataclass
