@@ -57,20 +57,26 @@ def _directed(
     source: np.ndarray,
 ) -> np.ndarray:
     """Rule 3, and rule 5 where it holds."""
-    places, low = zones.space.places, zones.low
-    dimension, upper = face >> 1, face & 1 == 1
-    begin = _middle(zones, source)[np.arange(len(zone)), dimension]
-    at = low[zone, dimension] + np.where(
-        upper, zones.side(zone)[np.arange(len(zone)), dimension], 0
-    )
-    gone = np.where(upper, at - begin, begin - at) % places
+    places, dimension, upper = zones.space.places, face >> 1, face & 1 == 1
+    begin = _along(zones.low, dimension, source) + _side(zones, dimension, source) // 2
+    at = _along(zones.low, dimension, zone) + _side(zones, dimension, zone) * upper
+    gone = np.where(upper, at - begin, begin - at) & (places - 1)
     kept = gone < places // 2
     kept &= ~upper | (gone > 0)
     if flooding == CORNER:
         first = np.flatnonzero(kept & (dimension == 0))
-        holds = _holds(zones, zone[first], low[neighbour[first]])
-        kept[first] = holds[:, 1:].all(axis=1)
+        holds = _holds(zones, zone[first], zones.low[:, neighbour[first]])
+        kept[first] = holds[1:].all(axis=0)
     return kept
+
+
+def _along(of: np.ndarray, dimension: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Return values of an array (dimensions, n), each along one dimension: int64."""
+    return of.ravel()[dimension * of.shape[1] + index].astype(np.int64)
+
+
+def _side(zones: Zones, dimension: np.ndarray, zone: np.ndarray) -> np.ndarray:
+    return _along(zones.space.sides, dimension, zones.depth[zone])
 
 
 def _optimal(
@@ -84,32 +90,27 @@ def _optimal(
     """Whether the zone is the parent of its neighbour."""
     places, low = zones.space.places, zones.low
     dimension, upper = face >> 1, face & 1 == 1
-    begin, theirs = _middle(zones, source), low[neighbour]
-    mine = np.arange(len(zone)), dimension
+    begin, theirs = zones.middle(source), low[:, neighbour]
+    mine = dimension, np.arange(len(zone))
     # 1. the least dimension in which the neighbour does not hold the middle of the source's
-    kept = np.argmin(_holds(zones, neighbour, begin), axis=1) == dimension
+    kept = np.argmin(_holds(zones, neighbour, begin), axis=0) == dimension
     kept &= neighbour != source
     # 2. it is nearer that way; of two zones of half the dimension each, any
-    upwards = (theirs[mine] - begin[mine]) % places
-    upwards = (upwards > 0) & (upwards < places // 2)
+    away = (theirs[mine] - begin[mine]) & (places - 1)
+    upwards = (away > 0) & (away < places // 2)
     halves = zones.side(neighbour)[mine] == places // 2
     halves &= zones.side(zone)[mine] == places // 2
     kept &= halves | (upwards == upper)
-    # 3. the zone holds the corner below that dimension, the neighbour's own above it
-    asked = np.where(np.arange(zones.space.dimensions) < dimension[:, None], begin, theirs)
+    # 3. the zone holds that middle below the dimension, the neighbour's own corner above it
+    asked = np.where(np.arange(zones.space.dimensions)[:, None] < dimension, begin, theirs)
     holds = _holds(zones, zone, asked)
     holds[mine] = True
-    return kept & holds.all(axis=1)
-
-
-def _middle(zones: Zones, zone: np.ndarray) -> np.ndarray:
-    """The place in the middle of each zone: int64, shape (n, dimensions)."""
-    return zones.low[zone] + zones.side(zone) // 2
+    return kept & holds.all(axis=0)
 
 
 def _holds(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Whether each zone holds a place, dimension by dimension: bool, shape (n, dimensions)."""
-    inside = place - zones.low[zone]
+    """Whether each zone holds a place, dimension by dimension: bool, shape (dimensions, n)."""
+    inside = place - zones.low[:, zone]
     return (inside >= 0) & (inside < zones.side(zone))
 
 

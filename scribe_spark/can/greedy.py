@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.can.zones import Zones
-from scribe_spark.core.arrays import expand
+from scribe_spark.core.arrays import expand, offsets_of
+from scribe_spark.engine import Columns
 
 __all__ = ["distance", "next_zones"]
 
@@ -13,48 +14,55 @@ _MESSAGES_AT_ONCE = 2**12  # their neighbours stay in the cache of a core
 
 
 def distance(zones: Zones, zone: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return the squared distance of zones from places, 0 where they hold them: int64, shape (n,).
+    """Return the squared distance of zones from places, 0 where they hold them.
 
     Parameters
     ----------
-    place : ndarray of int64, shape (n, dimensions)
+    zone : ndarray of int, shape (n,)
+    place : ndarray of `Space.dtype`, shape (dimensions, n)
         Coordinates.
+
+    Returns
+    -------
+    ndarray of `Space.dtype`, shape (n,)
     """
-    places, side = zones.space.places, zones.side(zone)
-    ahead = (place - zones.low[zone]) & (places - 1)
-    away = np.minimum(places - ahead, ahead - side + 1)
-    away[ahead < side] = 0
-    return (away * away).sum(axis=1)
+    space, depth = zones.space, zones.depth[zone]
+    far, total = space.dtype(space.places - 1), np.zeros(len(zone), dtype=space.dtype)
+    for mine, low, side in zip(place, zones.low, space.sides, strict=True):
+        ahead = (mine - low[zone]) & far
+        # 0 or less where the zone holds the place, from either end
+        away = np.minimum(far - ahead, ahead - side[depth]) + 1
+        np.maximum(away, 0, out=away)
+        total += away * away
+    return total
 
 
-def next_zones(
-    zones: Zones, owner: np.ndarray, neighbour: np.ndarray, zone: np.ndarray, point: np.ndarray
-) -> np.ndarray:
+def next_zones(zones: Zones, pairs: Columns, zone: np.ndarray, point: np.ndarray) -> np.ndarray:
     """Return the zones that messages go to next, the zone itself where it holds the point: int64.
 
     Parameters
     ----------
-    owner, neighbour : ndarray of int64, shape (P,)
-        Pairs of neighbours, in the order of `owner`.
+    pairs : Columns
+        ``zone, neighbour`` in the order of zones: the neighbours of zones of a bucket.
     zone : ndarray of int64, shape (m,)
         Where the messages are.
     point : ndarray of int64, shape (m,)
         Where they go.
     """
     onward = zone.copy()
-    place = zones.space.coordinates(point)
-    moving = np.flatnonzero(distance(zones, zone, place) > 0)
-    first = np.searchsorted(owner, zone[moving])
-    last = np.searchsorted(owner, zone[moving], side="right")
+    rest = zones.space.bits - zones.depth[zone].astype(np.int64)
+    moving = np.flatnonzero((zones.corner[zone] ^ point) >> rest != 0)
+    offsets = offsets_of(np.bincount(pairs["zone"], minlength=len(zones)))
     for start in range(0, len(moving), _MESSAGES_AT_ONCE):
-        part = slice(start, start + _MESSAGES_AT_ONCE)
-        message, pair = expand(first[part], last[part])
-        asked = neighbour[pair]
-        away = distance(zones, asked, place[moving[part]][message])
-        begins = np.cumsum(last[part] - first[part]) - (last[part] - first[part])
-        nearest = np.repeat(np.minimum.reduceat(away, begins), last[part] - first[part])
+        message = moving[start : start + _MESSAGES_AT_ONCE]
+        first, last = offsets[zone[message]], offsets[zone[message] + 1]
+        of, pair = expand(first, last)
+        asked = pairs["neighbour"][pair]
+        place = zones.space.coordinates(point[message])
+        away = distance(zones, asked, place[:, of])
+        begins, many = np.cumsum(last - first) - (last - first), last - first
+        nearest = np.repeat(np.minimum.reduceat(away, begins), many)
         node = np.where(away == nearest, zones.node[asked], zones.size)
-        least = np.minimum.reduceat(node, begins)
-        chosen = np.flatnonzero(node == least[message])
-        onward[moving[part]] = asked[chosen]
+        least = np.repeat(np.minimum.reduceat(node, begins), many)
+        onward[message] = asked[node == least]
     return onward

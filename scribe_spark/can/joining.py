@@ -84,7 +84,7 @@ class FindNeighbours:
         if first == last:
             return {}
         zone, neighbour, face = across_faces(zones, zones.of_bucket(first, last))
-        tables[NEIGHBOURS] = {"zone": zone, "neighbour": neighbour, "face": face}
+        tables[NEIGHBOURS] = _small(zone, neighbour, face)
         told = zones.depth[neighbour] < zones.depth[zone]
         zone, neighbour, face = zone[told], neighbour[told], face[told]
         seen = {"zone": neighbour, "neighbour": zone, "face": opposite(zones, zone, face)}
@@ -95,9 +95,15 @@ class FindNeighbours:
     def _write(self, tables: Tables, inbox: Inbox) -> None:
         known = [tables[NEIGHBOURS]]
         if _FOUND in inbox:
-            known.append({name: inbox[_FOUND][name] for name in known[0]})
+            known.append(_small(*(inbox[_FOUND][name] for name in known[0])))
         both = concatenate(known)
-        tables[NEIGHBOURS] = take(both, np.lexsort((both["neighbour"], both["zone"])))
+        tables[NEIGHBOURS] = take(both, np.argsort(both["zone"], kind="stable"))
+
+
+def _small(zone: np.ndarray, neighbour: np.ndarray, face: np.ndarray) -> dict[str, np.ndarray]:
+    """Return pairs of neighbours in types that the engine maps into memory as they are."""
+    zones = {"zone": zone.astype(np.int32), "neighbour": neighbour.astype(np.int32)}
+    return {**zones, "face": face.astype(np.int8)}
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,8 @@ class Joining(FindNeighbours):
         can = can[can < groups]
         first_zone = zones.of_node(np.arange(groups), self.first_node)
         source = first_zone[can]
-        pair = (own["zone"], own["neighbour"], own["face"])
+        own["face"] = own["face"].astype(np.int64)
+        pair = own["zone"], own["neighbour"], own["face"]
         crossed = may_cross(zones, self.flooding, *pair, source)
         tables[EDGES] = {
             "group": can[crossed],
@@ -192,7 +199,7 @@ class Joining(FindNeighbours):
         """Return the messages that go on, where they are then."""
         zones, known = self.known.zones, tables[NEIGHBOURS]
         zone = messages["zone"]
-        onward = next_zones(zones, known["zone"], known["neighbour"], zone, messages["point"])
+        onward = next_zones(zones, known, zone, messages["point"])
         node = zones.node[onward]
         goes = (onward != zone) & (node != messages["ends_before"])
         moved = take(messages, goes) | {"zone": onward[goes]}

@@ -51,7 +51,7 @@ class CanNextHop:
         zones, pairs = self.known.zones, tables[NEIGHBOURS]
         zone = zones.of_node(np.zeros(len(at), dtype=np.int64), at)
         point = (key_hi >> np.uint64(64 - zones.space.bits)).astype(np.int64)
-        onward = next_zones(zones, pairs["zone"], pairs["neighbour"], zone, point)
+        onward = next_zones(zones, pairs, zone, point)
         return zones.node[onward]
 
 

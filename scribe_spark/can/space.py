@@ -38,21 +38,29 @@ class Space:
         """How many places each dimension has, U; a power of two."""
         return 1 << -(-self.bits // self.dimensions)
 
+    @property
+    def dtype(self) -> type[np.signedinteger]:
+        """The smallest type of numbers for coordinates, and for squared distances."""
+        most = self.dimensions * max(self.places // 2, 2) ** 2
+        kinds = (np.int16, np.int32, np.int64)
+        return next(kind for kind in kinds if most <= np.iinfo(kind).max)
+
     def coordinates(self, point: np.ndarray) -> np.ndarray:
-        """Return the coordinates of points: int64, shape (n, dimensions)."""
-        found = np.zeros((len(point), self.dimensions), dtype=np.int64)
+        """Return the coordinates of points: `dtype`, shape (dimensions, n)."""
+        found = np.zeros((self.dimensions, len(point)), dtype=self.dtype)
         highest = self.places.bit_length() - 2
         for k in range(self.bits):
             turn, dimension = divmod(k, self.dimensions)
-            found[:, dimension] |= ((point >> (self.bits - 1 - k)) & 1) << (highest - turn)
+            bit = (point >> (self.bits - 1 - k)) & 1
+            found[dimension] |= bit.astype(self.dtype) << (highest - turn)
         return found
 
     @functools.cached_property
     def sides(self) -> np.ndarray:
-        """The sides of a zone of each depth: int64, shape (bits + 1, dimensions)."""
-        depth, dimension = np.ogrid[: self.bits + 1, : self.dimensions]
+        """The sides of a zone of each depth: `dtype`, shape (dimensions, bits + 1)."""
+        dimension, depth = np.ogrid[: self.dimensions, : self.bits + 1]
         halvings = (depth - dimension + self.dimensions - 1) // self.dimensions
-        return self.places >> halvings.clip(0)
+        return (self.places >> halvings.clip(0)).astype(self.dtype)
 
     def beyond_face(
         self, corner: np.ndarray, depth: np.ndarray, dimension: int, upwards: bool

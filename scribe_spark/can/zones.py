@@ -104,12 +104,16 @@ class Zones:
 
     @functools.cached_property
     def low(self) -> np.ndarray:
-        """The lower corner of each zone by dimension: int64, shape (Z, dimensions)."""
+        """The lower corner of each zone by dimension: `Space.dtype`, shape (dimensions, Z)."""
         return self.space.coordinates(self.corner)
 
     def side(self, zone: np.ndarray) -> np.ndarray:
-        """Return the sides of some zones: int64, shape (n, dimensions)."""
-        return self.space.sides[self.depth[zone]]
+        """Return the sides of some zones: `Space.dtype`, shape (dimensions, n)."""
+        return self.space.sides[:, self.depth[zone]]
+
+    def middle(self, zone: np.ndarray) -> np.ndarray:
+        """Return the place in the middle of some zones: `Space.dtype`, shape (dimensions, n)."""
+        return self.low[:, zone] + self.side(zone) // 2
 
     def of_point(self, can: np.ndarray, point: np.ndarray) -> np.ndarray:
         """Return the zone of a CAN that each point is in: int64."""

@@ -55,8 +55,8 @@ def test_neighbours_are_those_of_all_pairs(seed, dimensions):
         for k, bits in zip(zones.depth, zones.corner, strict=True)
     ]
     for zone, intervals in enumerate(boxes):
-        assert zones.low[zone].tolist() == [low for low, _ in intervals]
-        side = zones.side(np.array([zone]))[0].tolist()
+        assert zones.low[:, zone].tolist() == [low for low, _ in intervals]
+        side = zones.side(np.array([zone]))[:, 0].tolist()
         assert side == [high - low for low, high in intervals]
     expected = set()
     for number in range(len(sizes)):
