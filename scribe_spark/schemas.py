@@ -112,6 +112,7 @@ WORLD_STATE = _schema(
     alive=BooleanType(),
     died=_LONG,
     wait=_LONG,
+    entered=_LONG,
     leaves=BinaryType(),
     cells=BinaryType(),
     entries=BinaryType(),

@@ -216,7 +216,9 @@ def state_of(case: World) -> OverlayState:
         states.leaves[at, half : half + len(one.smaller)] = [place[leaf] for leaf in one.smaller]
         for row, column, entry in one.cells():
             states.cells[at, row, column] = place[entry]
-    return OverlayState.of(states, np.array([place[node] for node in overlay.live]))
+    live = list(overlay.live)
+    entered = np.array([overlay.entered[node] for node in live])
+    return OverlayState.of(states, np.array([place[node] for node in live]), entered)
 
 
 def as_snapshot(state: OverlayState, result: RoundResult) -> Snapshot:

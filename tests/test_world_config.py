@@ -102,7 +102,6 @@ def test_every_field_of_the_section_has_a_refusal_above():
 
 
 TOGETHER = [
-    ({"contact": "latest"}, "contact = 'latest': is of runs: a world does not remember when its n"),
     ({"groups": 3, "leaf_set": 8}, "replicas = 5: must be at most 4, half of leaf_set"),
     ({"groups": 3, "group_size": 10, "nodes": 9}, "group_size = 10: a group cannot have more mem"),
     ({"groups": 1_000, "group_size": 90_000}, "groups = 1000: makes 90,000,000 members over all"),

@@ -48,7 +48,7 @@ class OverlayConfig(Section):
     contact: Literal["nearest", "latest", "random", "discovered"] = Field(
         default="nearest",
         description="Arrivals: whom an arriving node asks first: the nearest node, of equally near "
-        "ones that with the smallest nodeId, or the latest to arrive (in runs); any node; or the "
+        "ones that with the smallest nodeId, or the latest to arrive; any node; or the "
         "one that nearby-node search from any node ends with, its probes counted",
     )
     rows: Literal["route", "all"] = Field(

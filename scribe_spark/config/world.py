@@ -105,13 +105,6 @@ class WorldConfig(NetworkConfig):
         return self
 
     @model_validator(mode="after")
-    def _contacts_can_be_found(self) -> WorldConfig:
-        if self.overlay.contact == "latest":
-            remedy = "is of runs: a world does not remember when its nodes arrived; give nearest"
-            raise InputError("contact", "latest", remedy)
-        return self
-
-    @model_validator(mode="after")
     def _variants_can_be(self) -> WorldConfig:
         for name in self.trees.variants:
             if name not in _IN_WORLDS:

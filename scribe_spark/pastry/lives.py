@@ -30,11 +30,15 @@ class KnowsLives:
         The round of death, or :data:`NEVER`.
     wait : ndarray of int64, shape (K,)
         After how many rounds the members of a dead node's leaf set know: 0 if it said goodbye.
+    entered : ndarray of int64, shape (K,)
+        The place of each node in the order in which nodes entered, from 1; 0 if it was there from
+        the start with perfect tables, or has never been there.
     """
 
     alive: np.ndarray
     died: np.ndarray
     wait: np.ndarray
+    entered: np.ndarray
 
     def live(self) -> np.ndarray:
         """Positions of the live nodes, ascending, and so in the order of nodeIds."""
@@ -54,9 +58,10 @@ class KnowsLives:
         self.died[nodes], self.wait[nodes] = number, wait
 
     def enter(self, nodes: np.ndarray) -> None:
-        """Nodes are alive from now on."""
+        """Nodes are alive from now on; they enter in the order in which they are given."""
         self.alive[nodes] = True
         self.died[nodes], self.wait[nodes] = NEVER, 0
+        self.entered[nodes] = self.entered.max(initial=0) + 1 + np.arange(len(nodes))
 
 
 @dataclass
@@ -66,9 +71,10 @@ class Lives(KnowsLives):
     alive: np.ndarray
     died: np.ndarray
     wait: np.ndarray
+    entered: np.ndarray
 
     @classmethod
-    def of(cls, nodes: int, live: np.ndarray) -> Lives:
+    def of(cls, nodes: int, live: np.ndarray, entered: np.ndarray | int = 0) -> Lives:
         """Return the lives of nodes of which nobody has died yet.
 
         Parameters
@@ -77,7 +83,11 @@ class Lives(KnowsLives):
             K.
         live : ndarray of int64
             Positions of the live nodes.
+        entered : ndarray of int64 or int
+            Their places in the order in which they entered.
         """
         alive = np.zeros(nodes, dtype=bool)
         alive[live] = True
-        return cls(alive, np.full(nodes, NEVER), np.zeros(nodes, dtype=np.int64))
+        order = np.zeros(nodes, dtype=np.int64)
+        order[live] = entered
+        return cls(alive, np.full(nodes, NEVER), np.zeros(nodes, dtype=np.int64), order)

@@ -29,7 +29,7 @@ class NodeRows:
     node, router : ndarray of int64, shape (n,)
         Numbers of the nodes, without large gaps; indices of their routers.
     alive : ndarray of bool, shape (n,)
-    died, wait : ndarray of int64, shape (n,)
+    died, wait, entered : ndarray of int64, shape (n,)
         See :class:`OverlayState`.
     leaves : ndarray of int32, shape (n, l)
         Numbers of nodes as in `States.leaves`.
@@ -46,6 +46,7 @@ class NodeRows:
     alive: np.ndarray
     died: np.ndarray
     wait: np.ndarray
+    entered: np.ndarray
     leaves: np.ndarray
     offsets: np.ndarray
     cell: np.ndarray
@@ -62,6 +63,7 @@ class NodeRows:
             nodes.router,
             np.zeros(n, dtype=bool),
             np.full(n, NEVER, dtype=np.int64),
+            np.zeros(n, dtype=np.int64),
             np.zeros(n, dtype=np.int64),
             np.full((n, leaf_set), NONE, dtype=np.int32),
             np.zeros(n + 1, dtype=np.int64),
@@ -95,6 +97,7 @@ def to_rows(state: OverlayState) -> NodeRows:
         state.alive.copy(),
         state.died.copy(),
         state.wait.copy(),
+        state.entered.copy(),
         number[states.leaves],
         offsets_of(np.bincount(node, minlength=len(known))),
         cell.astype(np.int32),
@@ -121,4 +124,5 @@ def from_rows(rows: NodeRows, b: int) -> OverlayState:
     states.leaves[:] = np.where(leaves >= 0, place[leaves], NONE)
     tables = states.cells.reshape(len(known), -1)
     tables[place[rows.node[row_numbers(rows.offsets)]], rows.cell] = place[rows.entry]
-    return OverlayState(states, rows.alive[order], rows.died[order], rows.wait[order])
+    kept = (rows.alive, rows.died, rows.wait, rows.entered)
+    return OverlayState(states, *[column[order] for column in kept])

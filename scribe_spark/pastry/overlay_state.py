@@ -21,7 +21,7 @@ class OverlayState(KnowsLives):
     states : States
         Of all known nodes: ``own`` is every position, so that an index is a position.  A dead node
         keeps what it knew, because it may recover; one that has not arrived yet knows nobody.
-    alive, died, wait
+    alive, died, wait, entered
         See `KnowsLives`.
     """
 
@@ -29,20 +29,25 @@ class OverlayState(KnowsLives):
     alive: np.ndarray
     died: np.ndarray
     wait: np.ndarray
+    entered: np.ndarray
 
     @classmethod
-    def of(cls, states: States, live: np.ndarray) -> OverlayState:
+    def of(
+        cls, states: States, live: np.ndarray, entered: np.ndarray | int = 0
+    ) -> OverlayState:
         """An overlay in which nobody has died yet.
 
         Parameters
         ----------
         live : ndarray of int64
             Positions of the live nodes.
+        entered : ndarray of int64 or int
+            Their places in the order in which they entered.
         """
-        lives = Lives.of(len(states.known), live)
-        return cls(states, lives.alive, lives.died, lives.wait)
+        lives = Lives.of(len(states.known), live, entered)
+        return cls(states, lives.alive, lives.died, lives.wait, lives.entered)
 
     @property
     def lives(self) -> Lives:
         """Who is alive; the same arrays."""
-        return Lives(self.alive, self.died, self.wait)
+        return Lives(self.alive, self.died, self.wait, self.entered)

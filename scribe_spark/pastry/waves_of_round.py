@@ -86,5 +86,8 @@ class WaveOfRound:
         if rules.contact == "nearest":
             # (positions ascend with nodeIds: of equally near ones the smallest)
             return nearest_nodes(known, live, known.router[self.arriving], given.kernel)
+        if rules.contact == "latest":
+            last = live[np.argsort(-given.in_round.entered[live], kind="stable")]
+            return nearest_nodes(known, last, known.router[self.arriving], given.kernel)
         bits = draws.stream_at(rules.seed, "contact", self.number, known.node[self.arriving])
         return live[(bits % np.uint64(len(live))).astype(np.int64)]

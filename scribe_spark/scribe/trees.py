@@ -132,7 +132,9 @@ class Run:
         if COPIES in tables:
             state.copies = Copies(**tables[COPIES])
         return Scribe(
-            OverlayState(states, constant["alive"], constant["died"], constant["wait"]),
+            OverlayState(
+                *(states, constant["alive"], constant["died"], constant["wait"], constant["wait"])
+            ),
             WorldRules(b=4, leaf_set=16),  # not read: nothing is repaired
             self.kernel,
             groups,

@@ -62,8 +62,9 @@ def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Ker
         known, _ = ring_of(rows, kernel)
         is_first = known.node < initial
         first = known.take(is_first)
-        *_, done = grow(first, Plan.of(first, rules, kernel), rules, kernel)
-        there = to_rows(OverlayState.of(done.states, done.states.own))
+        plan = Plan.of(first, rules, kernel)
+        *_, done = grow(first, plan, rules, kernel)
+        there = to_rows(OverlayState.of(done.states, done.states.own, plan.rank + 1))
         both = NodeRows.join(there, NodeRows.of_new(known.take(~is_first), rules.leaf_set))
         yield from pack({NODES: state_table(both, kernel)}).to_batches()
 

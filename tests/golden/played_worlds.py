@@ -282,7 +282,7 @@ def _of_nodes(state: pa.Table) -> dict[str, pa.Table]:
         return pa.table(rows)
 
     return {
-        "stepped_state": state.drop_columns(["leaves", "cells", "entries"]),
+        "stepped_state": state.drop_columns(["entered", "leaves", "cells", "entries"]),
         "stepped_leaf_sets": of_each("leaves"),
         "stepped_cells": of_each("cells", "entries").drop_columns("place"),
     }

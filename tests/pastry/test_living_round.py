@@ -47,6 +47,12 @@ def test_states_and_messages_are_the_oracles_after_every_round(seed: int) -> Non
     assert compared(case, 6, BUCKETS[seed % 3]) == []
 
 
+@pytest.mark.parametrize("seed", [*range(40), *slow(range(40, 200))])
+def test_the_latest_of_the_nearest_nodes_is_the_oracles(seed: int) -> None:
+    given = {"introduce": bool(seed % 2), "growth": [None, 1.1, 1.5, 2][seed % 4]}
+    assert compared(world(seed, rounds=6, busy=0.2, contact="latest", **given), 6) == []
+
+
 @pytest.mark.parametrize("seed", [*range(24), *slow(range(24, 48))])
 def test_nodes_that_arrive_in_a_round_are_introduced_as_by_the_oracle(seed: int) -> None:
     case = world(seed, rounds=6, most=60, busy=0.2, introduce=True, growth=[1.5, 2, 4][seed % 3])

@@ -30,8 +30,14 @@ def nearest_live(overlay: Overlay, node: int) -> int:
 
 def latest_of_nearest(overlay: Overlay, node: int) -> int:
     """Of the live nodes with the least delay the one that entered last (rule P30)."""
-    entered = {other: place for place, other in enumerate(overlay.states)}
-    return min(overlay.live, key=lambda other: (overlay.delay(node, other), -entered[other]))
+    return min(
+        overlay.live,
+        key=lambda other: (
+            overlay.delay(node, other),
+            -overlay.entered[other],
+            overlay.idents[other],
+        ),
+    )
 
 
 def discover(overlay: Overlay, node: int, start: int) -> int:

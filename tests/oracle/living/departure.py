@@ -165,7 +165,7 @@ def recover(overlay: Overlay, nodes: Sequence[int]) -> int:
             back.append(state)
         else:
             alone.append(node)
-    for state in back:
+    for state in sorted(back, key=lambda state: state.ident):
         overlay.enter(state)
     changed = tell_leaf_set(overlay, back)
     rounds = exchange(overlay, changed | {state.node for state in back})

@@ -50,6 +50,9 @@ class Overlay:
         Node -> its state; a dead node keeps the one that it had (it may recover).
     died
         Dead node -> (round of death, rounds until its leaf set knows).
+    entered
+        Node -> its place in the order in which nodes entered, from 1; 0 for nodes that were there
+        from the start with perfect tables (rule P30).
     counts
         Messages by kind, and `lost <kind>` for those of them that met a dead node.
     sent
@@ -63,6 +66,7 @@ class Overlay:
     states: dict[int, NodeState] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
     died: dict[int, tuple[int, int]] = field(default_factory=dict)
+    entered: dict[int, int] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     sent: list[tuple[str, int, int]] | None = None
     waves: int = 0
@@ -81,6 +85,7 @@ class Overlay:
         self.states[node] = state
         self.live.add(node)
         self.died.pop(node, None)
+        self.entered[node] = max(self.entered.values(), default=0) + 1
         insort(self._in_ring_order, (state.ident, node))
 
     def exit(self, node: int, detection: int) -> None:

@@ -15,6 +15,7 @@ def enter_perfect(overlay: Overlay, nodes: Iterable[int]) -> None:
     """Nodes of an empty overlay are alive with perfect state, without any message."""
     for node in nodes:
         overlay.enter(overlay.new_state(node))
+        overlay.entered[node] = 0
     bits = overlay.rules.b
     rows, groups = prefix_groups(overlay)
     leaf_sets = SortedRing(overlay.idents, overlay.live).leaf_sets(overlay.rules.l // 2)
