@@ -128,8 +128,9 @@ def _world(case: Case, run: Run) -> World:
         deadline=settings.deadline,
         reliable=case.buffer is not None,
         buffer=case.buffer or 1,
-        remover=remover_of(settings),
+        remover=remover_of(settings) if settings.remover else None,
         collapse=settings.collapse,
+        lazy=remover_of(settings) if settings.lazy else None,
     )
     state = ScribeState.empty(len(known), len(groups))
     application = None if case.buffer is None else Reliable(case.buffer, len(known))

@@ -58,6 +58,7 @@ UNUSED = [
     ("run", "--no-introduce", "--overlay arrivals"),
     ("run", "--limit 5", "--variants bottleneck"),
     ("run", "--capacities x.csv", "--variants bottleneck"),
+    ("run", "--limit 5", "--variants lazy"),
     ("run", "--shed-child random", "--variants lazy,bottleneck"),
     ("run", "--reference-children 3", "--variants reference_tree"),
     ("run", "--power-law-links 200000", "--topology power-law"),

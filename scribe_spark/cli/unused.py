@@ -106,12 +106,12 @@ _ARRIVALS = _Use(
 )
 
 
-def _has_variant(name: str) -> Callable[[Any], bool]:
-    """Whether trees are built by a variant, or by one that was registered and may do as it does."""
+def _has_variant(*names: str) -> Callable[[Any], bool]:
+    """Whether trees are built by one of some variants, or one was registered and may do as they."""
 
     def is_used(config: Any) -> bool:
         asked = {*config.trees.variants, *getattr(config.trees, "systems", ())}
-        own = [s for s in all_systems() if is_built_in(s) and s.variant != name]
+        own = [s for s in all_systems() if is_built_in(s) and s.variant not in names]
         return bool(asked - {n for s in own for n in (s.name, s.variant)})
 
     return is_used
@@ -140,14 +140,20 @@ def _of_systems(kind: type[Sectioned]) -> Iterator[_Use]:
         yield _Use([*fields], _has_section(section), remedy)
 
 
+_LIMITS = _Use(
+    ("limit", "capacities"),
+    _has_variant("bottleneck", "lazy"),
+    "is of the bottleneck remover and of lazy growth; give --variants bottleneck or lazy, too",
+)
 _REMOVER = _Use(
-    ("limit", "capacities", "shed_group", "shed_child", "shed_table"),
+    ("shed_group", "shed_child", "shed_table"),
     _has_variant("bottleneck"),
     "is of the bottleneck remover; give --variants bottleneck, too",
 )
 
 _OF_RUNS = (
     _ARRIVALS,
+    _LIMITS,
     _REMOVER,
     _Use(
         ("reference_children", "reference_assignment"),
@@ -186,6 +192,7 @@ def _generates(names: Collection[str]) -> Callable[[WorldConfig], bool]:
 
 
 _OF_WORLDS = (
+    _LIMITS,
     _REMOVER,
     *(
         _Use(fields, _generates(names), f"is of --generator {' or '.join(names)}; give it, too")

@@ -33,7 +33,7 @@ class LiveTreesConfig(Section):
     variants: Names = Field(
         default=(),
         description="Worlds: what is done to Scribe's trees in each round, separated by commas: "
-        "bottleneck (Section IV.E), collapse (Section IV.F); none, or plain, by default",
+        "bottleneck (Section IV.E), collapse, lazy (Section IV.F); none, or plain, by default",
     )
     limit: int = Field(
         default=64,

@@ -26,10 +26,8 @@ MOST_WORLD_MEMBERSHIPS = 50_000_000
 
 
 #: The variants that worlds have, and why they have none of the others that runs have.
-_IN_WORLDS = ("bottleneck", "collapse")
+_IN_WORLDS = ("bottleneck", "collapse", "lazy")
 _NOT_IN_WORLDS = {
-    "lazy": "is of runs: it orders the JOINs of trees that are made at once, and members of a "
-    "world come when they come",
     "reference_tree": "is of runs; give --reference-tree, which keeps it over the live nodes",
 }
 

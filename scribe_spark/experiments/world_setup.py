@@ -155,6 +155,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     keys = group_keys(simulation.nodes, groups, config, extent).select("group", "key_hi", "key_lo")
     rows = keys.toArrow().sort_by("group")
     number, hi, lo = (rows.column(name).to_numpy() for name in rows.column_names)
+    limits = _limits_of(simulation, config)
     rules = ScribeRules(
         k=scribe.replicas,
         parent_timeout=scribe.parent_timeout,
@@ -163,8 +164,9 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
         deadline=scribe.deadline,
         reliable=scribe.delivery == "reliable",
         buffer=scribe.buffer,
-        remover=_remover_of(simulation, config),
+        remover=limits if "bottleneck" in config.trees.variants else None,
         collapse="collapse" in config.trees.variants,
+        lazy=limits if "lazy" in config.trees.variants else None,
     )
     lists = {
         right: (
@@ -206,11 +208,9 @@ def live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems:
     )
 
 
-def _remover_of(simulation: Simulation, config: WorldConfig) -> RemoverRules | None:
-    """The rules of the bottleneck remover; None where nodes have no limits."""
+def _limits_of(simulation: Simulation, config: WorldConfig) -> RemoverRules:
+    """The limits of the nodes, and what those above them drop."""
     trees, limits = config.trees, None
-    if "bottleneck" not in trees.variants:
-        return None
     if trees.capacities is not None:
         given = read_capacities(simulation.spark, trees.capacities, config.overlay.nodes)
         rows = given.toArrow().sort_by("node")

@@ -32,9 +32,7 @@ class OverlayState(KnowsLives):
     entered: np.ndarray
 
     @classmethod
-    def of(
-        cls, states: States, live: np.ndarray, entered: np.ndarray | int = 0
-    ) -> OverlayState:
+    def of(cls, states: States, live: np.ndarray, entered: np.ndarray | int = 0) -> OverlayState:
         """An overlay in which nobody has died yet.
 
         Parameters

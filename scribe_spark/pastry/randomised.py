@@ -14,33 +14,87 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import Facts
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.arrivals.closeness import Keys, distances
+from scribe_spark.pastry.arrivals.routes import Met, first_alive, hop
+from scribe_spark.pastry.arrivals.states import IsAlive, States, is_node
 from scribe_spark.pastry.bucket_tables import KNOWN, states_of
-from scribe_spark.pastry.overlay import PastryNextHop, PastryOverlay
+from scribe_spark.pastry.overlay import PastryOverlay
 
-__all__ = ["RandomisedNextHop", "randomised"]
+__all__ = ["RandomisedNextHop", "randomised", "randomised_hop"]
+
+
+def randomised_hop(
+    states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys, seed: int, *drawn_by: np.ndarray
+) -> tuple[np.ndarray, Met]:
+    """Return where messages go next if each node draws among all that bring a message on.
+
+    Those are the nodes in leaf set and routing table that share a prefix with the key at least as
+    long as the node's own and are numerically closer to the key.  The node takes the first of them
+    that is alive.  Where there is none, it is the root, or the root is a leaf with a shorter
+    prefix: the usual next hop.
+
+    Parameters
+    ----------
+    states, is_alive, at, keys
+        As of :func:`~scribe_spark.pastry.arrivals.routes.hop`.
+    *drawn_by : ndarray of int64, shape (m,)
+        Key the draws, with the numbers of node and candidate.
+
+    Returns
+    -------
+    onward : ndarray of int64, shape (m,)
+    met : Met
+    """
+    number, size = states.known.node, len(states.known)
+    message, candidate = _candidates(states, at, keys)
+    here, there = number[at[message]], number[candidate]
+    by = [column[message] for column in drawn_by]
+    draw = draws.bits_np(seed, "randomised hop", *by, here, there).view(np.int64)
+    order = np.lexsort((there, draw, message))
+    onward, message, dead = first_alive(is_alive, message[order], candidate[order], len(at))
+    rest = np.flatnonzero(onward < 0)
+    onward[rest], met = hop(states, is_alive, at[rest], keys.take(rest))
+    pairs = np.r_[message * size + dead, rest[met.message] * size + met.dead]
+    return onward, Met(*np.divmod(distinct(pairs), size))
+
+
+def _candidates(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes that each message may be brought on to: message, position."""
+    ring, b = states.known, states.b
+    leaves = states.leaves[at - states.first]
+    cells = states.cells[at - states.first].reshape(len(at), -1)
+    known = np.concatenate([leaves, cells], axis=1).astype(np.int64)
+    known.sort(axis=1)
+    known[:, 1:][known[:, 1:] == known[:, :-1]] = -1
+    message, column = np.nonzero(known >= 0)
+    candidate, here, keys = known[message, column], at[message], keys.take(message)
+    theirs = ids.shared_digits_np(ring.hi[candidate], ring.lo[candidate], keys.hi, keys.lo, b)
+    mine = ids.shared_digits_np(ring.hi[here], ring.lo[here], keys.hi, keys.lo, b)
+    away = distances(ring, keys, np.stack([candidate, here], axis=1))
+    closer = away.column(np.zeros(len(here), dtype=np.int64)).closer_than(
+        away.column(np.ones(len(here), dtype=np.int64))
+    )[:, 0]
+    fits = closer & (theirs >= mine)
+    return message[fits], candidate[fits]
 
 
 @dataclass(frozen=True)
 class RandomisedNextHop:
-    """Nodes draw each next hop among all that bring a message on.
-
-    Those are the nodes in leaf set and routing table that share a prefix with the key at least as
-    long as the node's own and are numerically closer to the key.  Where there is none, the root is
-    a leaf with a shorter prefix, and the usual next hop.
+    """:func:`randomised_hop` as a rule of routing, where no node is dead.
 
     Attributes
     ----------
-    usual : PastryNextHop
-    b, seed : int
+    facts : Facts
+    seed : int
     drawn_by : tuple of str
-        Payload columns that key the draw, with the node and the candidate.
+        Payload columns that key the draws.
     """
 
-    usual: PastryNextHop
-    b: int
+    facts: Facts
     seed: int
     drawn_by: tuple[str, ...]
 
@@ -54,42 +108,8 @@ class RandomisedNextHop:
         *drawn_by: np.ndarray,
     ) -> np.ndarray:
         """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
-        onward = self.usual(first, tables, at, key_hi, key_lo)
-        message, candidate = self._candidates(first, tables, at, Keys(key_hi, key_lo))
-        fits = onward[message] != at[message]  # none where it is at its root
-        message, candidate = message[fits], candidate[fits]
-        number = self.usual.facts.ring.node
-        here, there = number[at[message]], number[candidate]
-        by = [column[message] for column in drawn_by]
-        draw = draws.bits_np(self.seed, "randomised hop", *by, here, there).view(np.int64)
-        order = np.lexsort((there, draw, message))
-        drawn, least = np.unique(message[order], return_index=True)
-        onward[drawn] = candidate[order[least]]
-        return onward
-
-    def _candidates(
-        self, first: int, tables: Tables, at: np.ndarray, keys: Keys
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the nodes that each message may go to: message, position."""
-        facts = self.usual.facts
-        states, ring = states_of(facts, first, tables[KNOWN]), facts.ring
-        leaves = states.leaves[at - first]
-        cells = states.cells[at - first].reshape(len(at), -1)
-        known = np.concatenate([leaves, cells], axis=1).astype(np.int64)
-        known.sort(axis=1)
-        known[:, 1:][known[:, 1:] == known[:, :-1]] = -1
-        message, column = np.nonzero(known >= 0)
-        candidate, here, keys = known[message, column], at[message], keys.take(message)
-        theirs = ids.shared_digits_np(
-            ring.hi[candidate], ring.lo[candidate], keys.hi, keys.lo, self.b
-        )
-        mine = ids.shared_digits_np(ring.hi[here], ring.lo[here], keys.hi, keys.lo, self.b)
-        away = distances(ring, keys, np.stack([candidate, here], axis=1))
-        closer = away.column(np.zeros(len(here), dtype=np.int64)).closer_than(
-            away.column(np.ones(len(here), dtype=np.int64))
-        )[:, 0]
-        fits = closer & (theirs >= mine)
-        return message[fits], candidate[fits]
+        states = states_of(self.facts, first, tables[KNOWN])
+        return randomised_hop(states, is_node, at, Keys(key_hi, key_lo), self.seed, *drawn_by)[0]
 
 
 def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> RandomisedNextHop:
@@ -102,4 +122,4 @@ def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> RandomisedNextHop
     """
     if not isinstance(overlay, PastryOverlay):
         raise TypeError(f"randomised routing is Pastry's; {type(overlay).__name__} has none")
-    return RandomisedNextHop(overlay.rule, overlay.b, seed, drawn_by)
+    return RandomisedNextHop(overlay.rule.facts, seed, drawn_by)

@@ -18,12 +18,15 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.core.arrays import offsets_of, row_numbers
-from scribe_spark.scribe.join import Requests, forwarded, note_joins, receive_joins
+from scribe_spark.scribe.join import Requests, note_joins, receive_joins
 from scribe_spark.scribe.leave import lose_parent
+from scribe_spark.scribe.paths_to_root import on_chain, tops
+from scribe_spark.scribe.rejoin import rejoin
 from scribe_spark.scribe.rules import RemoverRules
-from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.scribe import Joins, Scribe
 
 __all__ = [
+    "MOST_DROPS",
     "Drops",
     "ancestors",
     "choose_drops",
@@ -34,6 +37,10 @@ __all__ = [
     "remove_bottlenecks",
     "tables_of",
 ]
+
+
+#: So often a node drops a child in a round of a world; if it comes back then, it stays.
+MOST_DROPS = 8
 
 
 # --- what is dropped, and whom it joins
@@ -223,7 +230,7 @@ def overloaded(scribe: Scribe) -> np.ndarray:
 def remove_bottlenecks(scribe: Scribe) -> None:
     """After the round's JOINs: drop children of overloaded nodes, until none can drop any more.
 
-    A child that comes back to the node that dropped it is not dropped again in this round.
+    A child that comes back when it was dropped :data:`MOST_DROPS` times stays in this round.
     """
     remover = scribe.rules.remover
     if remover is None:
@@ -234,10 +241,11 @@ def remove_bottlenecks(scribe: Scribe) -> None:
         drops = choose_drops(columns, remover)
         if not len(drops):
             return
-        before = np.union1d(before, edge[drops.child])
-        moving = _drop(scribe, edge, columns["delay_us"], drops)
+        before = np.concatenate([before, edge[drops.child]])
+        moving, refused, top = _drop(scribe, edge, columns["delay_us"], drops)
         while len(moving.at):
             moving = receive_joins(scribe, moving)
+        rejoin(scribe, refused, top)
 
 
 def tables_of(
@@ -248,7 +256,7 @@ def tables_of(
     Parameters
     ----------
     before : ndarray of int64
-        Edges that were dropped in this round already.
+        Edges that were dropped in this round already, as often as they were.
     """
     remover = scribe.rules.remover
     assert remover is not None
@@ -261,28 +269,40 @@ def tables_of(
     edge, group, parent, child = edge[mine], group[mine], parent[mine], child[mine]
     number = scribe.overlay.states.known.node
     names = scribe.groups.number[group], number[parent], number[child]
+    again, times = np.unique(before, return_counts=True)
+    often = again[times == MOST_DROPS]
     draw = draws.bits_np(scribe.world.seed, "shed", *names).view(np.int64)
     return edge, {
         **dict(zip(("group", "parent", "child"), names, strict=True)),
         "delay_us": scribe.delay(parent, child),
         "limit": remover.limits(number[parent]),
         "draw": draw,
-        "stays": np.isin(edge, before),
+        "stays": np.isin(edge, often),
     }
 
 
-def _drop(scribe: Scribe, edge: np.ndarray, delay_us: np.ndarray, drops: Drops) -> Requests:
-    """The parents drop children; return the JOINs that these send.
+def _drop(
+    scribe: Scribe, edge: np.ndarray, delay_us: np.ndarray, drops: Drops
+) -> tuple[Requests, Joins, np.ndarray]:
+    """The parents drop children, which send JOINs.
 
     Parameters
     ----------
     edge, delay_us : ndarray of int64
         The children that `drops` speaks of, and their delays to the parents.
+
+    Returns
+    -------
+    Requests
+        The JOINs that siblings do not refuse.
+    Joins, ndarray of int64
+        Those that are refused, and the ends of the paths that their sources know.
     """
     entries = scribe.state.entries
     place, child = scribe.split(edge)
     group, parent = scribe.split(place)
     scribe.state.children.drop(scribe.state.children.find(edge[drops.child]))
+    top = tops(scribe, scribe.entry(group, parent))
     # 1. dropped children that are alive, and have no other parent, hear of it
     dropped = drops.child
     told = scribe.send("shed", parent[dropped], child[dropped])
@@ -297,8 +317,11 @@ def _drop(scribe: Scribe, edge: np.ndarray, delay_us: np.ndarray, drops: Drops) 
     # who has found none waits
     source, to = choose_parents(scribe, child, dropped, asking, sibling, delay_us)
     joins = note_joins(scribe, scribe.entry(group[source], child[source]))
-    refused = refusals(source, to)
     scribe.send("JOIN", child[source], child[to])
+    # 3. who is on the way from a sibling to the root is refused
+    on_way = np.zeros(len(to), dtype=bool)
+    on_way[on_chain(scribe, scribe.entry(group[to], child[to]), child[source])] = True
+    refused = on_way.copy()
+    refused[~on_way] = refusals(source[~on_way], to[~on_way])
     sent = Requests.sent_to(joins, child[to])
-    # what is refused goes on from there
-    return Requests.join(sent.take(~refused), forwarded(scribe, sent.take(refused)))
+    return sent.take(~refused), joins.take(refused), top[source[refused]]

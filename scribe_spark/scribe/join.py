@@ -26,9 +26,11 @@ from scribe_spark.scribe.state import FAILED, cause
 __all__ = [
     "Requests",
     "first_joins",
-    "forwarded",
     "note_joins",
+    "onward",
+    "own_joins",
     "receive_joins",
+    "remember",
     "send_joins",
 ]
 
@@ -101,7 +103,7 @@ def first_joins(scribe: Scribe) -> Requests:
     # all JOINs take a hop; some are delivered where they began
     repairs = np.isin(joins.cause, FAILED)
     scribe.repairing.append(joins.source[repairs])
-    moving, delivered = _onward(scribe, Requests.of(scribe, joins, repairs))
+    moving, delivered = onward(scribe, Requests.of(scribe, joins, repairs))
     place = scribe.key(joins.group[delivered], joins.source[delivered])
     knows = scribe.state.copies.has(place)
     scribe.refused["no group"] += int((~knows).sum())
@@ -120,11 +122,27 @@ def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
     extra = joins.extra.copy()
     extra[tried] = call_fault_handler(scribe, joins.take(tried)).extra
     joins = joins.with_extra(extra)
-    _note(scribe, joins)
+    remember(scribe, joins)
     return joins
 
 
-def _note(scribe: Scribe, joins: Joins) -> None:
+def own_joins(scribe: Scribe, place: np.ndarray, which: np.ndarray, received: Joins) -> Joins:
+    """Return the JOINs that nodes send when they enter trees, because others' have come to them.
+
+    Parameters
+    ----------
+    place : ndarray of int64
+        (group, node), ascending.
+    which : ndarray of int64
+        The index in `place` of where each of `received` has come.
+    """
+    own = Joins.of(*scribe.split(place), scribe.number, cause("forwarder"))
+    if scribe.application is None:
+        return own
+    return own.with_extra(scribe.application.common_extra(which, received.extra, len(place)))
+
+
+def remember(scribe: Scribe, joins: Joins) -> None:
     """Nodes remember the JOINs that they send."""
     entries = scribe.state.entries
     row = scribe.entry(joins.group, joins.source)
@@ -133,7 +151,7 @@ def _note(scribe: Scribe, joins: Joins) -> None:
         scribe.joins.append(joins)
 
 
-def _onward(scribe: Scribe, routed: Requests) -> tuple[Requests, np.ndarray]:
+def onward(scribe: Scribe, routed: Requests) -> tuple[Requests, np.ndarray]:
     """One hop; what ends without an answer is forgotten.
 
     Returns
@@ -155,11 +173,6 @@ def _onward(scribe: Scribe, routed: Requests) -> tuple[Requests, np.ndarray]:
     return Requests(went.joins, onward[index], path, went.repairs), delivered
 
 
-def forwarded(scribe: Scribe, moving: Requests) -> Requests:
-    """JOINs that are not answered where they are take a hop; return those that go on."""
-    return _onward(scribe, moving)[0]
-
-
 def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     """All JOINs under way arrive; return those that go on.
 
@@ -171,23 +184,20 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     row = scribe.state.entries.find(place)
     # 1. those of nodes on the receiver's own path to the root go on
     circular = row[:0] if scribe.settled else on_chain(scribe, row, joins.source)
-    parts = [_onward(scribe, moving.take(circular))[0]]
+    parts = [onward(scribe, moving.take(circular))[0]]
     # 2. nodes that are not in the tree yet send JOINs of their own for those that they got, unless
     #    Pastry delivers there
     stranger = np.flatnonzero(row < 0)
     new, which = np.unique(place[stranger], return_inverse=True)
-    own = Joins.of(*scribe.split(new), scribe.number, cause("forwarder"))
-    if scribe.application is not None:
-        extra = scribe.application.common_extra(which, joins.extra[stranger], len(new))
-        own = own.with_extra(extra)
+    own = own_joins(scribe, new, which, joins.take(stranger))
     repairs = np.zeros(len(new), dtype=bool)
     repairs[which[moving.repairs[stranger]]] = True
-    own_moving, delivered = _onward(scribe, Requests.of(scribe, own, repairs))
+    own_moving, delivered = onward(scribe, Requests.of(scribe, own, repairs))
     ends = np.zeros(len(at), dtype=bool)
     ends[stranger] = delivered[which]
 
     def route(entered: np.ndarray) -> None:
-        _note(scribe, own.take(np.searchsorted(new, entered)))
+        remember(scribe, own.take(np.searchsorted(new, entered)))
         parts.append(own_moving)
 
     answered = ~ends

@@ -14,7 +14,7 @@ from scribe_spark.scribe.nearness import nearness_order
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 
-__all__ = ["break_cycles", "on_chain", "under_root"]
+__all__ = ["break_cycles", "on_chain", "tops", "under_root"]
 
 
 def on_chain(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -37,6 +37,22 @@ def on_chain(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray
         if (steps := steps + 1) == limit:
             anchor, limit = at, 2 * limit
     return np.sort(np.concatenate(found)) if found else which
+
+
+def tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
+    """Return the last node on the way from nodes (rows of `Entries`) up; NONE if it is a cycle."""
+    entries, top = scribe.state.entries, np.full(len(rows), NONE, dtype=np.int64)
+    which, at = np.arange(len(rows)), rows
+    anchor, steps, limit = at, 0, 1
+    while len(which):
+        up = _parents(scribe, at)
+        ends = up < 0
+        top[which[ends]] = entries.key[at[ends]] % scribe.state.size
+        on = ~ends & (up != anchor)
+        which, at, anchor = which[on], up[on], anchor[on]
+        if (steps := steps + 1) == limit:
+            anchor, limit = at, 2 * limit
+    return top
 
 
 def under_root(scribe: Scribe, rows: np.ndarray, orphans: np.ndarray) -> np.ndarray:

@@ -36,6 +36,7 @@ from scribe_spark.scribe.emitting import disseminate_with_upcalls, settle
 from scribe_spark.scribe.events import GroupEvents, play_group_events
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.handlers import keep_used_values
+from scribe_spark.scribe.lazy import send_lazily
 from scribe_spark.scribe.multicast import Payloads, disseminate
 from scribe_spark.scribe.order import out_of_order
 from scribe_spark.scribe.outcomes import (
@@ -212,7 +213,10 @@ def _maintain(
     heartbeat.suspect(scribe)
     leave.leave_up(scribe)
     made = create.create_groups(scribe, *creates)
-    join.send_joins(scribe)
+    if scribe.rules.lazy is None:
+        join.send_joins(scribe)
+    else:
+        send_lazily(scribe)
     remove_bottlenecks(scribe)
     collapse(scribe)
     paths_to_root.break_cycles(scribe)

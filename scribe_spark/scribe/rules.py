@@ -61,6 +61,8 @@ class ScribeRules:
         Of the bottleneck remover, where nodes have limits of children.
     collapse : bool
         Whether paths without branches are cut short.
+    lazy : RemoverRules, optional
+        Trees grow lazily: nodes take children in up to these limits.
     """
 
     k: int = 5
@@ -72,3 +74,4 @@ class ScribeRules:
     buffer: int = 64
     remover: RemoverRules | None = None
     collapse: bool = False
+    lazy: RemoverRules | None = None

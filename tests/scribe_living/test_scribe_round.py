@@ -16,6 +16,7 @@ from living_groups import (
 )
 from oracle.bottleneck import SHED_CHILD, SHED_GROUP, SHED_TABLE
 from oracle.living.compare import differences as overlay_differences
+from oracle.scribe_living import bottleneck
 from oracle.scribe_living.cases import World as Case
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import PARTS, differences
@@ -99,6 +100,16 @@ def test_collapse_is_the_oracles_after_every_round(seed: int) -> None:
     check(world)
 
 
+@pytest.mark.parametrize(
+    "seed", [*range(8), 20, 32, *[pytest.param(n, marks=pytest.mark.slow) for n in range(8, 200)]]
+)
+def test_lazy_growth_is_the_oracles_after_every_round(seed: int) -> None:
+    """Every third with reliable delivery; others with the remover or collapse, too."""
+    case = with_limit(seed)
+    settings = replace(case.settings, lazy=True, remover=seed % 4 == 0, collapse=seed % 5 == 0)
+    check(world_of(replace(case, settings=settings)))
+
+
 def test_in_the_worlds_that_collapse_some_ask_the_dead() -> None:
     counts: Counter[str] = Counter()
     for seed in range(6):
@@ -120,6 +131,34 @@ def with_limit(seed: int) -> Case:
         own = tuple(pick.randint(1, 5) for _ in range(case.count))
         limited = replace(limited, capacities=own)
     return replace(case, settings=limited, buffer=None if seed % 3 else case.buffer)
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(6), *[pytest.param(n, marks=pytest.mark.slow) for n in range(6, 200)]]
+)
+def test_joins_that_are_refused_are_routed_with_randomisation_as_by_the_oracle(seed: int) -> None:
+    check(world_of(whole_tables(seed)))
+
+
+def whole_tables(seed: int) -> Case:
+    """A world in which dropped children may choose each other."""
+    case = with_limit(seed)
+    return replace(case, settings=replace(case.settings, shed=(*case.settings.shed[:2], "whole")))
+
+
+def test_randomised_joins_are_accepted_or_refused_again(monkeypatch) -> None:
+    rejoins, seen = bottleneck.rejoins, Counter[str]()
+
+    def noted(scribe, joins, join, attempt) -> bool:
+        accepted = rejoins(scribe, joins, join, attempt)
+        seen[f"taken {attempt > 0}" if accepted else "refused"] += 1
+        seen["too often"] += attempt == bottleneck.ATTEMPTS - 1 and not accepted
+        return accepted
+
+    monkeypatch.setattr(bottleneck, "rejoins", noted)
+    for seed in range(16):
+        whole_tables(seed).play()
+    assert all(seen[kind] for kind in ("refused", "taken False", "taken True", "too often"))
 
 
 def test_the_worlds_with_limits_have_all_that_can_happen_to_a_dropped_child() -> None:

@@ -20,7 +20,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Distances, Keys, clockwise, distances, not_above
 from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
 
-__all__ = ["Found", "Met", "Routes", "hop", "route", "table_entry"]
+__all__ = ["Found", "Met", "Routes", "first_alive", "hop", "route", "table_entry"]
 
 _MESSAGES = 2**13  # messages that make a hop together
 
@@ -232,6 +232,25 @@ def _rare_case(
     order = np.lexsort((candidate, lo, hi, message))
     message, candidate = message[order], candidate[order]
     # 3. the first of them that is alive
+    return first_alive(is_alive, message, candidate, m)
+
+
+def first_alive(
+    is_alive: IsAlive, message: np.ndarray, candidate: np.ndarray, m: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the first live candidate of each message, and the dead ones tried before it.
+
+    Parameters
+    ----------
+    message, candidate : ndarray of int64
+        Of `m` messages, in the order in which each tries its candidates.
+
+    Returns
+    -------
+    onward : ndarray of int64, shape (m,)
+        :data:`NONE` if there is none.
+    message, dead : ndarray of int64
+    """
     alive = is_alive(candidate)
     usable = np.flatnonzero(alive)[::-1]
     first = np.full(m, len(candidate))

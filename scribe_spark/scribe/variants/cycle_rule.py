@@ -25,16 +25,13 @@ from scribe_spark.pastry.randomised import randomised
 from scribe_spark.pastry.trace import Tracing
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.bottleneck import ancestors
+from scribe_spark.scribe.rejoin import ATTEMPTS
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.trees import CHILDREN, JOIN, Run, RunProgram
 from scribe_spark.scribe.variants.context import VariantContext
 from scribe_spark.scribe.variants.planted import add_children, append, write_children
 
-__all__ = ["ATTEMPTS", "JOINS", "REFUSED", "CycleRule", "rejoin", "take_joins"]
-
-#: All nodes that a child can route by may be descendants of the child.  After this many randomised
-#: routes it sends its JOIN to the root, which it knows from the path that it has received.
-ATTEMPTS = 8
+__all__ = ["JOINS", "REFUSED", "CycleRule", "rejoin", "take_joins"]
 
 #: Tables of a bucket: JOINs that have come, ``group, at, child, probes``; and ``group, child`` of
 #: those that were refused in this round.

@@ -23,6 +23,7 @@ from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 from scribe_spark.overlay import Application, Step
 from scribe_spark.runtime.blocks import materialise, release
+from scribe_spark.scribe.lazy import place_in_line
 from scribe_spark.scribe.trees import MEMBER, Run, group_index
 from scribe_spark.scribe.variants.context import Variant, VariantContext
 from scribe_spark.scribe.variants.planted import (
@@ -166,10 +167,7 @@ class TakeIn(LimitedProgram):
         rules = scribe.rules.remover
         assert rules is not None
         room = rules.limits(ring.node[at]) - load[at]
-        order = np.lexsort((asked["member"], asked["group"], at))
-        start = np.flatnonzero(np.r_[True, np.diff(at[order]) != 0])
-        turn = np.empty(len(at), dtype=np.int64)
-        turn[order] = np.arange(len(at)) - np.repeat(start, np.diff(np.r_[start, len(at)]))
+        turn = place_in_line(at, asked["group"], asked["member"])
         taken = (turn < room) | (asked["previous"] == asked["member"])
         # 2. a child more for each, or the node before it on the route, once for whomever
         member, previous = (facts.positions(asked[name]) for name in ("member", "previous"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .node_state import NodeState
@@ -53,20 +53,40 @@ def candidates(overlay: Overlay, state: NodeState, key: int) -> Iterator[int]:
     entry = state.cell(*state.cell_of(key))
     if entry is not None:
         yield entry
+    yield from sorted(closer(overlay, state, key) - {entry}, key=close)
+
+
+def closer(overlay: Overlay, state: NodeState, key: int) -> set[int]:
+    """Whom a node knows that shares a prefix at least as long with the key, and is closer to it."""
+    idents = overlay.idents
     digits = shared_digits(state.ident, key, state.bits)
     own = closeness(key, state.ident)
-    rare = [
+    return {
         node
-        for node in (state.leaves() | state.entries()) - {entry, state.node}
-        if shared_digits(idents[node], key, state.bits) >= digits and close(node) < own
-    ]
-    yield from sorted(rare, key=close)
+        for node in (state.leaves() | state.entries()) - {state.node}
+        if shared_digits(idents[node], key, state.bits) >= digits
+        and closeness(key, idents[node]) < own
+    }
 
 
-def hop(overlay: Overlay, message: Message, kind: str) -> None:
+def drawn_candidates(
+    overlay: Overlay, state: NodeState, key: int, drawn: Callable[[int], int]
+) -> Iterator[int]:
+    """The next hops of routing with randomisation, in the order of trying (rule P32).
+
+    Who is closer to the key comes in the order of a draw of each; then those of `candidates`.
+    """
+    first = sorted(closer(overlay, state, key), key=lambda node: (drawn(node), node))
+    yield from first
+    yield from (node for node in candidates(overlay, state, key) if node not in first)
+
+
+def hop(overlay: Overlay, message: Message, kind: str, order: Iterator[int] | None = None) -> None:
     """One step of a message: to the first live candidate, or delivered, or undeliverable."""
     sender = message.at
-    for node in candidates(overlay, overlay.states[sender], message.key):
+    if order is None:
+        order = candidates(overlay, overlay.states[sender], message.key)
+    for node in order:
         if node == sender:
             message.status = DELIVERED
             return

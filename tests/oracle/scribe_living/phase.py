@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..living.overlay import Overlay
@@ -18,10 +19,10 @@ class Phase:
     overlay: Overlay
     found: Found = field(default_factory=set)
 
-    def hop(self, message: Message, kind: str) -> str:
-        """One hop of a message; its status after it."""
+    def hop(self, message: Message, kind: str, order: Iterator[int] | None = None) -> str:
+        """One hop of a message, by another order of candidates than Pastry's if there is one."""
         before = len(message.met_dead)
-        hop(self.overlay, message, kind)
+        hop(self.overlay, message, kind, order)
         self.found.update(message.met_dead[before:])
         return message.status
 

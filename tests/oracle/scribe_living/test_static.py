@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from ..bottleneck import remove_bottlenecks
+from ..bottleneck import SHED_TABLE, Reroute, randomised_route, remove_bottlenecks
 from ..living.draws import keyed_draw
 from ..living.overlay import Overlay, Rules
 from ..living.perfect import enter_perfect
 from ..random_cases import Case, random_case
 from ..scribe import Scribe as StaticScribe
-from ..variants import collapse
+from ..variants import collapse, grow_lazily, in_waves
+from .bottleneck import ATTEMPTS
 from .groups import Group, Settings
 from .state import Scribe
 from .world import Event, Run
@@ -38,8 +39,6 @@ def edges(run: Run) -> set[tuple[int, int, int]]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_trees_are_the_static_runs(seed: int) -> None:
     case = random_case(seed)
-    if len(case.ids) - 1 == case.leaf_set_size:
-        pytest.skip("the two oracles define the span of such leaf sets differently (rule P2)")
     static = StaticScribe(case.overlay(case.routes()), case.keys)
     static.join_all(case.joins())
     run = living(case)
@@ -52,20 +51,23 @@ def test_trees_are_the_static_runs(seed: int) -> None:
         assert seen.children != [] or static.edges() == set()
 
 
-def test_the_bottleneck_remover_makes_the_trees_of_a_run() -> None:
+@pytest.mark.parametrize("table", SHED_TABLE)
+def test_the_bottleneck_remover_makes_the_trees_of_a_run(table: str) -> None:
     """Where nobody comes or goes, once is enough: later rounds drop nobody."""
-    dropped = 0
+    dropped, rejoined = 0, 0
     for seed in SEEDS[::3]:
         case = random_case(seed)
-        if len(case.ids) - 1 == case.leaf_set_size:
-            continue
         static = StaticScribe(case.overlay(case.routes()), case.keys)
         static.join_all(case.joins())
         limit = 2 + seed % 3
+        run = living(case, limit=limit, shed=("largest", "farthest", table))
         removal = remove_bottlenecks(
-            static.edges(), static.overlay.proximity, dict.fromkeys(case.ids, limit)
+            static.edges(),
+            static.overlay.proximity,
+            dict.fromkeys(case.ids, limit),
+            shed_table=table,
+            rejoin=rerouted(static, run),
         )
-        run = living(case, limit=limit)
         events: list[Event] = [(0, min(case.ids), "create", group) for group in case.keys]
         events += [(0, member, "join", group) for group, member in case.joins()]
         first, second = run.play(events, 2)
@@ -75,7 +77,22 @@ def test_the_bottleneck_remover_makes_the_trees_of_a_run() -> None:
         assert first.counts.get("delay probe", 0) == sum(join.probes for join in removal.joins)
         assert not second.counts.get("shed")
         dropped += len(removal.joins)
+        rejoined += len(removal.rejoins)
     assert dropped > 50
+    assert (rejoined > 20) == (table == "whole")
+
+
+def rerouted(static: StaticScribe, run: Run) -> Reroute:
+    """The randomised routes of a run, with the draws of a world's round 0."""
+
+    def draws(purpose: str, *ids: int) -> int:
+        return run.scribe.overlay.draw({"rejoin": "randomised hop"}[purpose], *ids)
+
+    def reroute(child: int, group: int, attempt: int) -> list[int]:
+        key = static.keys[group]
+        return randomised_route(static.overlay, key, group, child, attempt, draws, ATTEMPTS)
+
+    return reroute
 
 
 def test_collapse_makes_the_trees_of_a_run() -> None:
@@ -83,8 +100,6 @@ def test_collapse_makes_the_trees_of_a_run() -> None:
     cut = 0
     for seed in SEEDS[::3]:
         case = random_case(seed)
-        if len(case.ids) - 1 == case.leaf_set_size:
-            continue
         static = StaticScribe(case.overlay(case.routes()), case.keys)
         static.join_all(case.joins())
         run = living(case, collapse=True)
@@ -96,6 +111,32 @@ def test_collapse_makes_the_trees_of_a_run() -> None:
         assert second.joins == []
         cut += len(static.edges()) - len(edges(run))
     assert cut > 10
+
+
+def test_lazy_growth_makes_the_trees_of_a_run() -> None:
+    """Where nobody comes or goes, and all join in one round."""
+    adopted = 0
+    for seed in SEEDS[::2]:
+        case = random_case(seed)
+        static = case.overlay(case.routes())
+        limit = 1 + seed % 4
+        run = living(case, limit=limit, remover=False, lazy=True)
+        draw = run.scribe.overlay.draw
+        routes = {
+            (group, node): static.route(node, case.keys[group])[1:]
+            for group, its in case.members.items()
+            for node in its
+        }
+        roots = {group: static.root(key) for group, key in case.keys.items()}
+        of_group = in_waves(case.members, lambda _, *ids, draw=draw: draw("arrival", *ids))
+        expected = grow_lazily(routes, of_group, roots, dict.fromkeys(case.ids, limit))
+        events: list[Event] = [(0, min(case.ids), "create", group) for group in case.keys]
+        events += [(0, member, "join", group) for group, member in case.joins()]
+        run.play(events, 2)
+        assert edges(run) == expected, seed
+        assert run.seen[1].joins == []
+        adopted += sum(child not in case.members[group] for group, _, child in expected)
+    assert adopted > 20
 
 
 @pytest.mark.parametrize("seed", SEEDS[::6])

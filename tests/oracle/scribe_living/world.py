@@ -7,7 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..living import world as pastry
-from . import bottleneck, collapse, creating, joining, leaving, multicast, roots, sources, upkeep
+from . import (
+    bottleneck,
+    collapse,
+    creating,
+    joining,
+    lazy,
+    leaving,
+    multicast,
+    roots,
+    sources,
+    upkeep,
+)
 from .phase import Phase
 from .state import Scribe
 from .upcalls import Publication
@@ -180,7 +191,7 @@ class Run:
         phase = Phase(scribe.overlay)
         made = creating.create_groups(scribe, phase, creates)
         self.created |= {group for group, _ in made}
-        joining.send_joins(scribe, phase)
+        (lazy.send_lazily if scribe.settings.lazy else joining.send_joins)(scribe, phase)
         bottleneck.remove_bottlenecks(scribe, phase)
         collapse.collapse(scribe, phase)
         joining.break_cycles(scribe)
