@@ -129,6 +129,7 @@ def _world(case: Case, run: Run) -> World:
         reliable=case.buffer is not None,
         buffer=case.buffer or 1,
         remover=remover_of(settings) if settings.remover else None,
+        source=settings.source,
         collapse=settings.collapse,
         lazy=remover_of(settings) if settings.lazy else None,
     )

@@ -547,32 +547,24 @@ def test_no_java_is_one_line(call, experiments, monkeypatch):
     assert err.count("\n") == 1
 
 
-#: Each job, with its command.  ``topology`` has none: it needs no Spark.
-JOBS = {path.stem: path.stem.replace("_", "-") for path in (ROOT / "jobs").glob("*.py")}
-
-
-def submit(script: str, monkeypatch, *flags: str) -> int:
-    """The exit code of a job with these flags."""
-    path = ROOT / "jobs" / f"{script}.py"
-    monkeypatch.setattr(sys, "argv", [str(path), *flags])
+def submit(command: str, monkeypatch, *flags: str) -> int:
+    """The exit code of the script for ``spark-submit``."""
+    path = ROOT / "jobs" / "submit.py"
+    monkeypatch.setattr(sys, "argv", [str(path), command, *flags])
     code = compile(path.read_text(), str(path), "exec")
     with pytest.raises(SystemExit) as ended:
         exec(code, {"__name__": "__main__"})
     return ended.value.code
 
 
-def test_every_command_has_a_job():
-    assert set(JOBS.values()) == set(_COMMANDS) - {"topology"}
-
-
-@pytest.mark.parametrize("script", JOBS)
-def test_a_job_is_its_command(monkeypatch, capsys, script):
-    assert submit(script, monkeypatch, "--help") == 0
-    assert capsys.readouterr().out.startswith(f"Usage: scribe-spark {JOBS[script]} ")
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_a_submitted_command_is_that_of_the_console(monkeypatch, capsys, command):
+    assert submit(command, monkeypatch, "--help") == 0
+    assert capsys.readouterr().out.startswith(f"Usage: scribe-spark {command} ")
 
 
 @pytest.mark.parametrize("phases", [PHASES, *((phase,) for phase in PHASES)])
-def test_a_job_takes_the_flags_of_its_command(experiments, monkeypatch, phases):
+def test_a_submitted_run_takes_the_flags_of_the_command(experiments, monkeypatch, phases):
     chosen = [] if phases == PHASES else ["--phase", *phases]
     assert submit("run", monkeypatch, "--nodes", "9", "--out", "o", *chosen) == 0
     assert experiments[0][1] == RunConfig(nodes=9)

@@ -75,6 +75,7 @@ BAD = [
     ("buffer", 4_097, "must be at most 4,096"),
     ("deadline", -1, "must be at least 0"),
     ("link_stress_period", -1, "must be at least 0"),
+    ("source", "member", "must be one of root, routed, direct"),
     ("measures", "speed", "is no measure of a round; there are delay, link_stress, node_stress"),
     ("measures", "delay", "is of no group; give groups or members"),
     ("lookups", -1, "must be at least 0"),
@@ -182,7 +183,6 @@ def test_names_that_a_config_lacks_are_unknown():
         (RunConfig, {"delivery": "reliable"}, "delivery = 'reliable': is of worlds: in a run no"),
         (RunConfig, {"access": "a.csv"}, "access = 'a.csv': is of worlds: a run is for everybody"),
         (RunConfig, {"measures": "delay"}, "measures = 'delay': is of worlds: a run has all me"),
-        (WorldConfig, {"source": "routed"}, "source = 'routed': is of runs: publish_source says"),
         (WorldConfig, {"knowledge": "out"}, "knowledge = 'out': is of runs: in a world nodes kn"),
     ],
 )

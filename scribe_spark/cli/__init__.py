@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from scribe_spark.runtime.interrupts import end_on_signals
 
-__all__ = ["PROGRAM", "job", "last_words", "main"]
+__all__ = ["PROGRAM", "last_words", "main"]
 
 PROGRAM = "scribe-spark"
 
@@ -22,18 +22,13 @@ _AT_ONCE = ("report", "topology")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The console script ``scribe-spark``."""
+    """The console script ``scribe-spark``, and ``jobs/submit.py``."""
     given = sys.argv[1:] if arguments is None else arguments
     end_on_signals(lambda: last_words(given))
     # what reads flags takes a while to load: Ctrl-C may come before
     from scribe_spark.cli.program import start
 
     start(given)
-
-
-def job(command: str) -> NoReturn:
-    """Run `command` with the flags of this process: the body of each script in ``jobs/``."""
-    main([command, *sys.argv[1:]])
 
 
 def last_words(arguments: Sequence[str]) -> str:

@@ -206,7 +206,15 @@ _OF_WORLDS = (
     _Use(
         (
             *("group_size", "zipf_exponent", "group_ids", "rejoin", "replicas", "parent_timeout"),
-            *("refresh", "child_timeout", "delivery", "buffer", "deadline", "link_stress_period"),
+            *(
+                "refresh",
+                "child_timeout",
+                "delivery",
+                "buffer",
+                "deadline",
+                "link_stress_period",
+                "source",
+            ),
         ),
         lambda config: config.scribe.has_groups,
         "is of no group; give --groups or --members, too",

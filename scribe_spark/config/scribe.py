@@ -117,6 +117,11 @@ class ScribeConfig(Section):
         le=MOST_ROUNDS,
         description="Rounds after which a publication that has not been delivered counts as lost",
     )
+    source: Literal["root", "routed", "direct"] = Field(
+        default="root",
+        description="Worlds: where the multicasts that are measured begin: at the root, or at "
+        "their sources, which route each to the root (routed), or keep its address (direct)",
+    )
     link_stress_period: int = Field(
         default=10,
         ge=0,

@@ -77,8 +77,6 @@ class WorldConfig(NetworkConfig):
 
     elsewhere: ClassVar[dict[str, str]] = {
         **_of_runs(),
-        "source": "is of runs: publish_source says who publishes in a world, and what is measured "
-        "of its multicasts begins at the root",
         **dict.fromkeys(
             ("write_knowledge", "write_routing_table", "knowledge"),
             "is of runs: in a world nodes know something else after every round, and the table "

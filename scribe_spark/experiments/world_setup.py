@@ -165,6 +165,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
         reliable=scribe.delivery == "reliable",
         buffer=scribe.buffer,
         remover=limits if "bottleneck" in config.trees.variants else None,
+        source=scribe.source,
         collapse="collapse" in config.trees.variants,
         lazy=limits if "lazy" in config.trees.variants else None,
     )
@@ -183,7 +184,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     network = underlay.links, len(underlay.routers), underlay.lan_us
     return LiveGroups(
         *(number, keys_hi, keys_lo, lists, rules, config.world.rounds, link_stress, watched),
-        MulticastMeasures(scribe.measures, *network),
+        MulticastMeasures(scribe.measures, *network, scribe.source),
     )
 
 

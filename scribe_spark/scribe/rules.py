@@ -59,6 +59,9 @@ class ScribeRules:
         Reliable delivery: how many messages a node keeps.
     remover : RemoverRules, optional
         Of the bottleneck remover, where nodes have limits of children.
+    source : str
+        Where the multicasts that are measured begin: ``root``; or at their sources, whose messages
+        are ``routed`` to the root, or go to its address where they keep it (``direct``).
     collapse : bool
         Whether paths without branches are cut short.
     lazy : RemoverRules, optional
@@ -73,5 +76,6 @@ class ScribeRules:
     reliable: bool = False
     buffer: int = 64
     remover: RemoverRules | None = None
+    source: str = "root"
     collapse: bool = False
     lazy: RemoverRules | None = None

@@ -45,6 +45,9 @@ class Sent:
         The root that takes it, if any.
     fate : ndarray of int8
         An index of :data:`FATES`.
+    hops, delay_us : ndarray of int64
+        Of the way to the root, or to where a message without root has ended; the delay only where
+        `Scribe.timed`.
     """
 
     group: np.ndarray
@@ -52,6 +55,8 @@ class Sent:
     publication: np.ndarray
     root: np.ndarray
     fate: np.ndarray
+    hops: np.ndarray
+    delay_us: np.ndarray
 
     def take(self, index: np.ndarray) -> Sent:
         """Some of them."""
@@ -70,9 +75,12 @@ def find_roots(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> Sent:
     """
     group, source, publication = _under_way(scribe, group, source)
     at = _send_to_addresses(scribe, group, source)
+    hops, delay_us = _of_way(scribe, source, at)
     root = np.where(scribe.is_root(group, at), at, NONE)
     lost = np.flatnonzero(root < 0)
-    root[lost] = _route(scribe, group[lost], source[lost], at[lost])
+    root[lost], more, more_us = _route(scribe, group[lost], source[lost], at[lost])
+    hops[lost] += more
+    delay_us[lost] += more_us
     # the root checks credentials
     refused = (root >= 0) & ~scribe.groups.allows("multicast", group, source)
     scribe.refused["MULTICAST"] += int(refused.sum())
@@ -83,8 +91,9 @@ def find_roots(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> Sent:
     forgotten = addresses.find(place[fate[first] == _NO_ROOT])
     addresses.drop(forgotten[forgotten >= 0])
     found = fate[first] == _SENT
-    addresses.put(place[found], root=root[first[found]])
-    return Sent(group, source, publication, root, fate)
+    if scribe.rules.source != "routed":
+        addresses.put(place[found], root=root[first[found]])
+    return Sent(group, source, publication, root, fate, hops, delay_us)
 
 
 def _under_way(
@@ -112,17 +121,39 @@ def _send_to_addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) ->
     return at
 
 
-def _route(scribe: Scribe, group: np.ndarray, source: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Route to the groupIds; the roots, which tell the sources their addresses, or NONE."""
+def _of_way(scribe: Scribe, sender: np.ndarray, to: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return hops and delay of messages that were sent, none of those that stay where they are."""
+    away = sender != to
+    hops, delay_us = away.astype(np.int64), np.zeros(len(to), dtype=np.int64)
+    if scribe.timed:
+        delay_us[away] = scribe.delay(sender[away], to[away])
+    return hops, delay_us
+
+
+def _route(
+    scribe: Scribe, group: np.ndarray, source: np.ndarray, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Route to the groupIds; roots tell the sources their addresses.
+
+    Returns
+    -------
+    root, hops, delay_us : ndarray of int64
+        The root, or NONE.
+    """
     if not len(group):
-        return source
+        return source, source, source
     routes = scribe.route("MULTICAST", start, group)
     place = scribe.key(group, routes.at)
     found = routes.delivered & scribe.state.copies.has(place)
     become_root(scribe, np.unique(place[found]))
-    told = found & (routes.at != source)
-    scribe.send("address", routes.at[told], source[told])
-    return np.where(found, routes.at, NONE)
+    if scribe.rules.source != "routed":
+        told = found & (routes.at != source)
+        scribe.send("address", routes.at[told], source[told])
+    delay_us = np.zeros(len(group), dtype=np.int64)
+    for sender, to in zip(routes.path, routes.path[1:], strict=False):
+        went = np.flatnonzero(to >= 0)
+        delay_us[went] += _of_way(scribe, sender[went], to[went])[1]
+    return np.where(found, routes.at, NONE), routes.hops, delay_us
 
 
 # ---- what sources keep
@@ -161,6 +192,7 @@ def with_lost_sources(scribe: Scribe, sent: Sent) -> Sent:
     source = scribe.overlay.states.known.positions(died.publication & SOURCE)
     n = len(source)
     nowhere, fate = np.full(n, NONE), np.full(n, _SOURCE_DIED, dtype=np.int8)
-    of_dead = Sent(died.group, source, died.publication, nowhere, fate)
+    none = np.zeros(n, dtype=np.int64)
+    of_dead = Sent(died.group, source, died.publication, nowhere, fate, none, none)
     parts = [[getattr(one, f.name) for one in (sent, of_dead)] for f in fields(Sent)]
     return Sent(*map(np.concatenate, parts))

@@ -1,9 +1,9 @@
 """Delay, node stress and link stress of a round's multicasts, beside IP multicast and unicast.
 
 The multicasts of a round are one publication of each group: the first that a root takes in the
-round, if it takes any.  Each goes from the root to the group's other members, by Scribe as its
-payloads went, and by IP multicast and naive unicast to all of them.  The formulas are those of a
-run.
+round, if it takes any.  Each goes from the root (or from its source by the root) to the group's
+other members, by Scribe as its payloads went, and by IP multicast and naive unicast to all of them.
+The formulas are those of a run.
 
 References
 ----------
@@ -96,20 +96,28 @@ class _Sent:
 
     Attributes
     ----------
-    group, publication, root : ndarray of int64, shape (p,)
-        `group` is ascending.
+    group, publication, start : ndarray of int64, shape (p,)
+        `group` is ascending; `start` is the node where each begins.
+    hops, delay_us : ndarray of int64, shape (p,)
+        Of the way from there to the root.
     """
 
     group: np.ndarray
     publication: np.ndarray
-    root: np.ndarray
+    start: np.ndarray
+    hops: np.ndarray
+    delay_us: np.ndarray
 
     @classmethod
-    def of(cls, result: ScribeResult) -> _Sent:
+    def of(cls, result: ScribeResult, from_root: bool) -> _Sent:
         """Return the first publication of each group that a root has taken."""
         taken = result.sent.taken()
         group, first = np.unique(taken.group, return_index=True)
-        return cls(group, taken.publication[first], taken.root[first])
+        mine = taken.take(first)
+        if from_root:
+            none = np.zeros(len(group), dtype=np.int64)
+            return cls(group, mine.publication, mine.root, none, none)
+        return cls(group, mine.publication, mine.source, mine.hops, mine.delay_us)
 
     def find(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
         """Return the multicast that each message is of, NONE where it is of none."""
@@ -124,7 +132,7 @@ class _Sent:
         entries = state.entries
         group, node = np.divmod(entries.key[entries.member], state.size)
         of = find_sorted(self.group, group)
-        others = (of >= 0) & (self.root[of] != node) if len(self.group) else of >= 0
+        others = (of >= 0) & (self.start[of] != node) if len(self.group) else of >= 0
         return of[others], node[others]
 
 
@@ -141,12 +149,15 @@ class MulticastMeasures:
     routers : int
     lan_us : int
         Delay of a node's LAN link, each way.
+    source : str
+        Where multicasts begin, see `ScribeRules`.
     """
 
     names: tuple[str, ...] = ()
     core_links: int = 0
     routers: int = 0
     lan_us: int = 0
+    source: str = "root"
 
     @property
     def of_ways(self) -> bool:
@@ -161,19 +172,19 @@ class MulticastMeasures:
         if "node_stress" in self.names:
             found |= _node_stress(state, overlay)
         if self.of_ways:
-            sent, router = _Sent.of(result), overlay.states.known.router
+            sent, router = _Sent.of(result, self.source == "root"), overlay.states.known.router
             of, member = sent.members(state)
             if "delay" in self.names:
                 found |= _reached(state, result, sent, len(of))
                 found |= self._delay(state, result, router, kernel, sent)
             if "link_stress" in self.names and len(sent.group):
                 size = size_of(overlay, self.routers, self.core_links)
-                root = sent.root[of]
+                start = sent.start[of]
                 _, sender, to = _carried(result, sent)
                 links = {
                     _SCRIBE: packets_between(sender, to, router, kernel),
-                    _UNICAST: packets_between(root, member, router, kernel),
-                    _IP: _merged(of, root, member, router, kernel),
+                    _UNICAST: packets_between(start, member, router, kernel),
+                    _IP: _merged(of, start, member, router, kernel),
                 }
                 for system, packets in links.items():
                     found |= _packet_numbers(system, packets, size)
@@ -191,11 +202,11 @@ class MulticastMeasures:
 
         With the columns that `schemas.WRITTEN` has of them.
         """
-        sent, ring = _Sent.of(result), overlay.states.known
+        sent, ring = _Sent.of(result, self.source == "root"), overlay.states.known
         of, member = sent.members(state)
-        root = sent.root[of]
-        base_us = kernel.delays(ring.router[root], ring.router[member]) + 2 * self.lan_us
-        star = sent.group[of], root, member
+        start = sent.start[of]
+        base_us = kernel.delays(ring.router[start], ring.router[member]) + 2 * self.lan_us
+        star = sent.group[of], start, member
         direct = sent.group[of], member, np.ones(len(of), dtype=np.int64), base_us
         at, node, hops, delay_us = _deliveries(result, sent)
         edges = {_SCRIBE: _carried(result, sent), _IP: star, _UNICAST: star}
@@ -227,7 +238,7 @@ class MulticastMeasures:
         of, node, hops, delay_us = _deliveries(result, sent)
         if not len(of):
             return {}
-        base_us = kernel.delays(router[sent.root[of]], router[node]) + 2 * self.lan_us
+        base_us = kernel.delays(router[sent.start[of]], router[node]) + 2 * self.lan_us
         reached, totals, most = _sums(of, delay_us)
         _, base_totals, base_most = _sums(of, base_us)
         rads = histogram_of(rad(totals, reached, base_totals, reached))
@@ -263,12 +274,14 @@ def _numbered(table: pa.Table, groups: Groups, ring: Ring, kernel: Kernel) -> pa
 
 
 def _deliveries(result: ScribeResult, sent: _Sent) -> tuple[np.ndarray, ...]:
-    """Return multicast, node, hops, delay of deliveries; but those of roots to themselves."""
+    """Return multicast, node, hops, delay of deliveries; but those where multicasts begin."""
     group, publication, node = result.deliveries
     of = sent.find(group, publication)
     mine = np.flatnonzero(of >= 0)
-    mine = mine[node[mine] != sent.root[of[mine]]]
-    return of[mine], node[mine], *(column[mine] for column in result.ways)
+    mine = mine[node[mine] != sent.start[of[mine]]]
+    hops, delay_us = (column[mine] for column in result.ways)
+    of = of[mine]
+    return of, node[mine], sent.hops[of] + hops, sent.delay_us[of] + delay_us
 
 
 def _reached(
@@ -325,12 +338,12 @@ def _carried(result: ScribeResult, sent: _Sent) -> tuple[np.ndarray, np.ndarray,
 
 
 def _merged(
-    of: np.ndarray, root: np.ndarray, member: np.ndarray, router: np.ndarray, kernel: Kernel
+    of: np.ndarray, start: np.ndarray, member: np.ndarray, router: np.ndarray, kernel: Kernel
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Packets on up-links, down-links and core links, where routers merge a multicast's routes."""
     _, first = np.unique(of, return_index=True)
-    up, down = (np.bincount(node, minlength=len(router)) for node in (root[first], member))
-    a, b = router[root], router[member]
+    up, down = (np.bincount(node, minlength=len(router)) for node in (start[first], member))
+    a, b = router[start], router[member]
     away = a != b
     _, _, core = kernel.merged_packets(of[away], a[away], b[away])
     return up, down, core

@@ -15,15 +15,15 @@ from .processes import environment, shell
 from .standalone import PATIENCE, ROOT, Cluster, no_isolation
 from .storage import Storage
 
+SCRIPT = ROOT / "jobs" / "submit.py"
 PHASES = ["topology", "overlay", "trees", "measures", "report"]
 
 
 def submit(
-    cluster: Cluster, storage: Storage, job: str, *flags: str, options: tuple[str, ...] = ()
+    cluster: Cluster, storage: Storage, command: str, *flags: str, options: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """``spark-submit jobs/JOB.py FLAGS``, which has to succeed."""
-    script = ROOT / "jobs" / f"{job}.py"
-    done = cluster.submit(script, list(flags), [*storage.options, *options])
+    """``spark-submit jobs/submit.py COMMAND FLAGS``, which has to succeed."""
+    done = cluster.submit(SCRIPT, [command, *flags], [*storage.options, *options])
     assert done.returncode == 0, done.stdout
     return done
 
@@ -93,7 +93,7 @@ def test_a_report_is_drawn_again(cluster, storage, finished):
 def test_killed_and_resumed(cluster, storage, local, tmp_path):
     flags = [*FLAGS, "--out", storage.url("killed")]
     log = tmp_path / "killed.log"
-    program = cluster.start(ROOT / "jobs" / "run.py", flags, list(storage.options), log)
+    program = cluster.start(SCRIPT, ["run", *flags], list(storage.options), log)
     try:
         program.wait_for("^trees: ", PATIENCE)
     finally:
@@ -122,8 +122,8 @@ def test_an_executor_lost_with_a_checkpoint_directory(cluster, hdfs, local, tmp_
     """What was materialised on it is read from the directory, and the run goes on."""
     flags = [*FLAGS, "--out", hdfs.url("lossy")]
     options = [*hdfs.options, "--conf", f"spark.checkpoint.dir={hdfs.url('checkpoints')}"]
-    script, log = ROOT / "jobs" / "run.py", tmp_path / "lossy.log"
-    program = cluster.start(script, flags, options, log)
+    log = tmp_path / "lossy.log"
+    program = cluster.start(SCRIPT, ["run", *flags], options, log)
     try:
         program.wait_for(r"^trees: started$[\s\S]*: round 1, ", PATIENCE)
         cluster.kill_an_executor()

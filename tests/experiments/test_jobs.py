@@ -1,4 +1,4 @@
-"""jobs/run.py under the spark-submit that comes with pyspark: phase after phase over one folder."""
+"""``jobs/submit.py`` under pyspark's own spark-submit: phase after phase over one folder."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .conftest import FLAGS, JAVA, ROOT, left, manifest, shell
 SUBMIT = Path(sys.executable).parent / "spark-submit"
 
 
-def submit(job: str, *flags: str):
+def submit(command: str, *flags: str):
     options = ["--master", "local[1]", "--driver-java-options", JAVA]
-    program = [str(SUBMIT), *options, str(ROOT / "jobs" / f"{job}.py")]
+    program = [str(SUBMIT), *options, str(ROOT / "jobs" / "submit.py"), command]
     return shell([*program, *flags], PYSPARK_PYTHON=sys.executable, PYTHONPATH=str(ROOT))
 
 

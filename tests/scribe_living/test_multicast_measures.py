@@ -22,12 +22,18 @@ from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES, Multicast
 LAN_US = 700
 #: Worlds in which some multicast does not reach all.
 LOSSY = (2, 3, 8)
-CASES = [(0, True), (8, True), (1, False), (2, False), (3, False), (5, False)]
+CASES = [
+    *[(seed, "root", True) for seed in (0, 8)],
+    *[(seed, "root", False) for seed in (1, 2, 3, 5)],
+    *[(0, "routed", True), (8, "direct", True)],
+    *[(1, "direct", False), (2, "routed", False), (3, "direct", False), (5, "routed", False)],
+]
 
 
-@pytest.mark.parametrize(("seed", "reliable"), CASES)
-def test_measures_are_those_of_the_oracle(seed, reliable, monkeypatch) -> None:
+@pytest.mark.parametrize(("seed", "source", "reliable"), CASES)
+def test_measures_are_those_of_the_oracle(seed, source, reliable, monkeypatch) -> None:
     case = random_world(seed)
+    case = replace(case, settings=replace(case.settings, source=source))
     world = world_of(case if reliable else replace(case, buffer=None))
     world.lan_us, node = LAN_US, world.overlay.states.known.node
     routes, kernel, core_links = network(seed + 20, monkeypatch)
@@ -38,7 +44,8 @@ def test_measures_are_those_of_the_oracle(seed, reliable, monkeypatch) -> None:
     of_router = np.empty(len(node), dtype=np.int64)
     of_router[node] = world.overlay.states.known.router
     names = ("delay", "node_stress"), ("link_stress",)
-    by_delay, by_links = (MulticastMeasures(n, core_links, routers, LAN_US) for n in names)
+    network_of = core_links, routers, LAN_US, source
+    by_delay, by_links = (MulticastMeasures(n, *network_of) for n in names)
     seen, least = Counter[str](), 1.0
     for number in range(case.rounds):
         world.step(number, [event for event in case.events if event[0] == number])

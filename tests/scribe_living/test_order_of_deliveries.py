@@ -164,7 +164,7 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
         )
         group, at, source = np.array(under_way, dtype=np.int64).reshape(-1, 3).T
         fate = np.array([FATES.index(one) for one in fates], dtype=np.int8)
-        given = Sent(group, source, at << 32 | numbers[source], source, fate)
+        given = Sent(group, source, at << 32 | numbers[source], source, fate, source, source)
         to, at, by, node = np.array(got, dtype=np.int64).reshape(-1, 4).T
         ours = order.out_of_order(scribe, given, (to, at << 32 | numbers[by], node))
         theirs = []

@@ -71,6 +71,7 @@ class Settings:
     deadline: int = 5  # rounds after which an undelivered publication counts as lost
     limit: int | None = None  # of children, over all groups; None: no bottleneck remover
     collapse: bool = False
+    source: str = "root"  # | routed | direct: where measured multicasts begin (rule S25)
     lazy: bool = False  # then `limit` is that of lazy growth, too
     remover: bool = True  # whether nodes above the limit drop children
     capacities: tuple[int, ...] | None = None  # every node's own limit instead

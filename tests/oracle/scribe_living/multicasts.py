@@ -19,25 +19,31 @@ Links = Callable[[int, int], Iterable[Hashable]]
 
 
 def multicasts(run: Run) -> dict[int, tuple[Publication, int]]:
-    """Of each group that had one: the first publication of the last round that a root took."""
+    """Of each group that had one: the first publication of the last round that a root took.
+
+    And where it begins: at the root, or at its source.
+    """
     first: dict[int, tuple[Publication, int]] = {}
     for publication, root in run.scribe.taken:
-        first.setdefault(publication[1], (publication, root))
+        start = root if run.scribe.settings.source == "root" else publication[2]
+        first.setdefault(publication[1], (publication, start))
     return first
 
 
-def other_members(run: Run, group: int, root: int) -> list[int]:
-    """All members but the root."""
+def other_members(run: Run, group: int, start: int) -> list[int]:
+    """All members but the one where the multicast begins."""
     nodes = run.seen[-1].members.get(group, frozenset())
-    return [node for node in nodes if node != root]
+    return [node for node in nodes if node != start]
 
 
-def way(run: Run, group: int, node: int) -> list[int]:
-    """The nodes from a member up to the root."""
-    nodes = [node]
+def way(run: Run, publication: Publication, node: int) -> list[int]:
+    """The nodes from a member up to the root, and back to where the multicast begins."""
+    nodes, group = [node], publication[1]
     while (parent := run.scribe.entries[group][nodes[-1]].parent) is not None:
         nodes.append(parent)
-    return nodes
+    before = run.scribe.ways[publication] if run.scribe.settings.source != "root" else nodes[-1:]
+    assert before[-1] == nodes[-1]
+    return nodes + before[-2::-1]
 
 
 def delay_measures(run: Run, delay: Delay) -> dict[str, float]:
@@ -58,7 +64,7 @@ def delay_measures(run: Run, delay: Delay) -> dict[str, float]:
     for group, nodes in reached.items():
         root, ours, ip = sent[group][1], [], []
         for node in nodes:
-            path = way(run, group, node)
+            path = way(run, sent[group][0], node)
             assert path[-1] == root
             hops.append(len(path) - 1)
             ours.append(sum(delay(a, b) for a, b in zip(path[1:], path, strict=False)))
@@ -91,7 +97,7 @@ def tables(run: Run, delay: Delay) -> dict[str, list[tuple]]:
     for publication, node in run.seen[-1].ordered:
         group = publication[1]
         if sent.get(group, (None,))[0] == publication and node != sent[group][1]:
-            path = way(run, group, node)
+            path = way(run, publication, node)
             spent = sum(delay(a, b) for a, b in zip(path[1:], path, strict=False))
             delivered.append(("scribe", group, node, len(path) - 1, spent))
     for group, (_, root) in sent.items():

@@ -39,7 +39,12 @@ def find_roots(scribe: Scribe, phase: Phase, published: Iterable[tuple[int, int]
     sent = []
     for publication, at, arrived in reached:
         _, group, source = publication
-        root = at if arrived else route_to_root(scribe, phase, group, source, at)
+        way = [source, at] if at != source else [source]
+        root = at
+        if not arrived:
+            root, onward = route_to_root(scribe, phase, group, source, at)
+            way += onward[1:]
+        scribe.ways[publication] = way
         if root is None:
             scribe.addresses.pop((group, source), None)
             sent.append(Sent(publication, None, "no root"))
@@ -47,7 +52,8 @@ def find_roots(scribe: Scribe, phase: Phase, published: Iterable[tuple[int, int]
             scribe.refused["MULTICAST"] += 1
             sent.append(Sent(publication, root, "refused"))
         else:
-            scribe.addresses[group, source] = root
+            if scribe.settings.source != "routed":
+                scribe.addresses[group, source] = root
             sent.append(Sent(publication, root, "sent"))
     return sent
 
@@ -68,15 +74,17 @@ def send_to_address(scribe: Scribe, group: int, source: int) -> int:
     return source
 
 
-def route_to_root(scribe: Scribe, phase: Phase, group: int, source: int, start: int) -> int | None:
-    """Route to the groupId; the root tells the source its address."""
+def route_to_root(
+    scribe: Scribe, phase: Phase, group: int, source: int, start: int
+) -> tuple[int | None, list[int]]:
+    """Route to the groupId, and the route; the root tells the source its address."""
     message = phase.route(start, scribe.groups[group].key, "MULTICAST")
     if message.status != DELIVERED or (group, message.at) not in scribe.copies:
-        return None
+        return None, message.path
     become_root(scribe, group, message.at)
-    if message.at != source:
+    if message.at != source and scribe.settings.source != "routed":
         scribe.overlay.send("address", message.at, source)
-    return message.at
+    return message.at, message.path
 
 
 # ---- what sources keep

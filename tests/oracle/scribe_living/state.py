@@ -124,6 +124,7 @@ class Scribe:
     deliveries: list[tuple[Publication, int]] = field(default_factory=list)  # in order
     duplicates: Counter[Publication] = field(default_factory=Counter)
     taken: list[tuple[Publication, int]] = field(default_factory=list)  # by which root, in order
+    ways: dict[Publication, list[int]] = field(default_factory=dict)  # from source to root
     carried: list[tuple[Publication, int, int]] = field(default_factory=list)
     # payloads: publication, sender, receiver; lost ones too
 

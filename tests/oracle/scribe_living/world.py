@@ -102,7 +102,7 @@ class Run:
         counts, sides = Counter(overlay.counts), pastry.leaf_sets(overlay)
         scribe.joins, scribe.deliveries = [], []
         scribe.at_root, scribe.repairing = [], set()
-        scribe.taken, scribe.carried = [], []
+        scribe.taken, scribe.carried, scribe.ways = [], [], {}
         scribe.refused, scribe.duplicates, scribe.died = Counter(), Counter(), []
         group_events = self.play_events(list(events))  # (1)
         pastry.mend(overlay)  # (2)
