@@ -32,7 +32,6 @@ __all__ = [
     "numbered",
     "offsets_of",
     "order_of",
-    "row_max",
     "row_numbers",
     "row_values",
     "struct_lists",
@@ -137,15 +136,6 @@ def row_numbers(offsets: np.ndarray) -> np.ndarray:
 def kept_offsets(offsets: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """Offsets of what is left of the rows when only the values marked in `keep` are kept."""
     return offsets_of(keep)[offsets]
-
-
-def row_max(offsets: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The greatest value of each row, 0 where that is less or the row is empty: int64, (n,)."""
-    greatest = np.zeros(len(offsets) - 1, dtype=np.int64)
-    filled = np.diff(offsets) > 0
-    if len(values):
-        greatest[filled] = np.maximum.reduceat(values, offsets[:-1][filled])
-    return np.maximum(greatest, 0)
 
 
 def row_values(offsets: np.ndarray, rows: slice) -> tuple[np.ndarray, slice]:

@@ -43,10 +43,8 @@ __all__ = [
     "lt",
     "lt_np",
     "maximum",
-    "midpoint_np",
     "minimum",
     "number",
-    "prefix_digits",
     "shared_digits_np",
     "times",
     "to_float",
@@ -97,16 +95,6 @@ def digit(hi: Column, lo: Column, position: Column, b: int) -> Column:
     return shifted.bitwiseAND(F.lit(2**b - 1).cast("bigint")).cast("int")
 
 
-def prefix_digits(a_hi: Column, a_lo: Column, b_hi: Column, b_lo: Column, b: int) -> Column:
-    """How many leading digits a and b share (INT), at most all but the last.
-
-    Spark has no clz; ``bin`` prints a BIGINT as unsigned binary without leading zeros.
-    """
-    high, low = a_hi.bitwiseXOR(b_hi), a_lo.bitwiseXOR(b_lo)
-    differing = F.when(high == 0, F.length(F.bin(low))).otherwise(F.length(F.bin(high)) + 64)
-    return F.call_function("div", F.lit(BITS) - differing, F.lit(b)).cast("int")
-
-
 # --- halves in numpy
 
 
@@ -144,25 +132,6 @@ def shared_digits_np(a_hi, a_lo, b_hi, b_lo, b: int) -> np.ndarray:
 def lt_np(a_hi, a_lo, b_hi, b_lo) -> np.ndarray:
     """a < b, row by row (uint64 halves)."""
     return (a_hi < b_hi) | ((a_hi == b_hi) & (a_lo < b_lo))
-
-
-def midpoint_np(a_hi, a_lo, b_hi, b_lo) -> tuple[np.ndarray, np.ndarray]:
-    """The last key, clockwise from a to b, that is numerically closer to a (uint64 halves).
-
-    Ties go to the smaller id; with a == b every key is a's, up to the one before it.
-    """
-    one, top = np.uint64(1), np.uint64(63)
-    tie_to_b = lt_np(b_hi, b_lo, a_hi, a_lo)
-    # gap - tie, halved, past a; with a == b the gap is the whole ring, 0 in 128 bits
-    lo = b_lo - a_lo
-    hi = b_hi - a_hi - (b_lo < a_lo).astype(np.uint64)
-    entire_ring = (hi == 0) & (lo == 0)
-    take = (tie_to_b | entire_ring).astype(np.uint64)
-    hi, lo = hi - (lo < take).astype(np.uint64), lo - take
-    lo = np.where(entire_ring, lo, (lo >> one) | (hi << top))
-    hi = np.where(entire_ring, hi, hi >> one)
-    out_lo = a_lo + lo
-    return a_hi + hi + (out_lo < lo).astype(np.uint64), out_lo
 
 
 # --- numbers of up to 128 bits

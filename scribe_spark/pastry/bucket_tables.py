@@ -25,7 +25,7 @@ from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["KNOWN", "known_columns", "states_of", "tables_of_knowledge", "to_knowledge"]
+__all__ = ["KNOWN", "states_of", "tables_of_knowledge", "to_knowledge"]
 
 #: The table's name.  ``leaves`` and ``cells`` are as in `States`, a row a node.
 KNOWN = "known"
@@ -46,11 +46,6 @@ def states_of(facts: KnowsRing, first: int, columns: Columns) -> States:
     leaves, cells = columns["leaves"], columns["cells"]
     own = np.arange(first, first + len(leaves))
     return States(facts.ring, own, leaves, cells)
-
-
-def known_columns(states: States) -> Columns:
-    """Return the table :data:`KNOWN` of what nodes know."""
-    return {"leaves": states.leaves, "cells": states.cells}
 
 
 def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFrame:

@@ -62,28 +62,6 @@ class LeafSets:
             self.covers_ring,
         )
 
-    def with_own_node(self, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Each node's leaves with the node itself at its place among them, clockwise.
-
-        Parameters
-        ----------
-        own : ndarray of int64, shape (n,)
-            Positions of the nodes themselves.
-
-        Returns
-        -------
-        offsets : ndarray of int64, shape (n + 1,)
-        positions : ndarray of int64
-        """
-        offsets = self.offsets + np.arange(len(self.offsets))
-        middle = offsets[:-1] + self.smaller
-        positions = np.empty(offsets[-1], dtype=np.int64)
-        is_leaf = np.ones(offsets[-1], dtype=bool)
-        is_leaf[middle] = False
-        positions[is_leaf] = self.leaves
-        positions[middle] = own
-        return offsets, positions
-
     @property
     def rows(self) -> np.ndarray:
         """The node (0 to n - 1) of each of `leaves`."""

@@ -22,7 +22,7 @@ from scribe_spark.runtime.master import on_this_machine
 from scribe_spark.runtime.scratch import SCRATCH
 from scribe_spark.runtime.sessions import abilities, is_connect
 
-__all__ = ["full_disk", "is_full_disk", "scratch_folders"]
+__all__ = ["full_disk", "scratch_folders"]
 
 #: What an operating system says where a disk, a quota, or a limit on files' sizes is used up.
 _NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -45,11 +45,6 @@ _ELSEWHERE = Path("an executor's")
 _WRITING = "TASK_WRITE_FAILED"
 
 _GO_ON = "then the same command with --resume goes on"
-
-
-def is_full_disk(error: BaseException) -> bool:
-    """Whether something failed because a disk takes no more."""
-    return _sign(error) is not None
 
 
 def full_disk(

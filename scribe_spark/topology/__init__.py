@@ -2,7 +2,7 @@
 
 from scribe_spark.runtime.graph_frame import GraphFramesMissing
 from scribe_spark.topology.checks import check, check_routable
-from scribe_spark.topology.frames import Topology, from_frames, from_graphframe
+from scribe_spark.topology.frames import Topology, from_frames
 from scribe_spark.topology.graph import Graph
 from scribe_spark.topology.kind import TopologyKind
 from scribe_spark.topology.links import graph_of_links
@@ -16,7 +16,6 @@ __all__ = [
     "check",
     "check_routable",
     "from_frames",
-    "from_graphframe",
     "graph_of_links",
     "is_path",
     "load",

@@ -25,9 +25,9 @@ from scribe_spark.topology.graph import Graph, router_frame
 from scribe_spark.topology.links import EDGE_COLUMNS, FIELD, graph_of_links
 
 if TYPE_CHECKING:
-    from graphframes import GraphFrame
+    pass
 
-__all__ = ["Topology", "from_frames", "from_given", "from_graphframe"]
+__all__ = ["Topology", "from_frames", "from_given"]
 
 _ID: dict[str, Kind] = {"id": "int"}
 _PLACE: dict[str, Kind] = {"domain": "int", "x": "float", "y": "float"}
@@ -103,17 +103,6 @@ def from_frames(vertices: Any, edges: Any, source: str = "DataFrames") -> Graph:
         Missing column, bad value, or a graph that cannot be simulated.
     """
     return from_given(replace(GivenGraph.of((vertices, edges)), source=source))
-
-
-def from_graphframe(graphframe: GraphFrame) -> Graph:
-    """The graph of a GraphFrame whose edges carry ``delay_ms`` (ms), and ``weight`` or not.
-
-    Raises
-    ------
-    InputError
-        As :func:`from_frames`.
-    """
-    return from_given(GivenGraph.of(graphframe))
 
 
 def from_given(given: GivenGraph) -> Graph:

@@ -9,7 +9,7 @@ import pytest
 import worlds
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from oracle.pastry import RING, closest, digits, shared_prefix
+from oracle.pastry import RING, digits, shared_prefix
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -100,13 +100,6 @@ def test_digits_as_columns(frame, b):
         assert row == (*(expected[p] for p in places), expected[n % (128 // b)])
 
 
-@pytest.mark.parametrize("b", BS)
-def test_shared_prefix_as_a_column(frame, b):
-    found = answers(frame, shared=u128.prefix_digits(*side("a"), *side("b"), b))
-    most = 128 // b - 1  # equal ids share all digits but, by definition, the last
-    assert [n for (n,) in found] == [min(shared_prefix(a, c, b), most) for a, c in PAIRS]
-
-
 def test_halves_of_digests(spark):
     texts = [f"group-{n}" for n in range(300)]
     digests = [hashlib.sha1(text.encode()).hexdigest() for text in texts]
@@ -139,32 +132,3 @@ def test_shared_prefix_in_numpy(b):
 
 def test_less_than_in_numpy():
     assert u128.lt_np(*parts(A), *parts(B)).tolist() == [a < b for a, b in PAIRS]
-
-
-@settings(max_examples=500, deadline=None, derandomize=True, database=None)
-@given(pairs())
-def test_the_midpoint_is_the_last_key_of_the_first_of_two(pair):
-    a, b = pair
-    hi, lo = u128.midpoint_np(*parts([a]), *parts([b]))
-    last = int(hi[0]) << 64 | int(lo[0])
-    if a == b:
-        assert last == (a - 1) % RING
-        return
-    assert (last - a) % RING < (b - a) % RING  # on the way from a to b
-    assert closest([a, b], last) == a
-    assert closest([a, b], (last + 1) % RING) == b
-
-
-def test_the_midpoint_by_hand():
-    cases = [
-        (10, 20, 15),  # a tie goes to the smaller id
-        (20, 10, (20 + (RING - 10) // 2 - 1) % RING),
-        (10, 11, 10),
-        (11, 10, (11 + (RING - 1) // 2) % RING),
-        (RING - 5, 5, RING - 1),  # 0 is as far from both: it is 5's
-        (0, 2**127, 2**126),
-    ]
-    first, second, expected = (list(column) for column in zip(*cases, strict=True))
-    hi, lo = u128.midpoint_np(*parts(first), *parts(second))
-    found = [int(h) << 64 | int(low) for h, low in zip(hi, lo, strict=True)]
-    assert found == expected

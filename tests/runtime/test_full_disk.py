@@ -111,7 +111,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 def test_an_array_that_finds_no_room_names_its_file(tmp_path):
     with files_of_at_most(1000), pytest.raises(OSError) as error:  # noqa: PT011
         distribute._save(tmp_path / "a.npy", np.zeros(1000))
-    assert full_disk.is_full_disk(error.value)
+    assert full_disk.full_disk(error.value, None, "out", tmp_path) is not None
     assert error.value.filename == str(tmp_path / "a.npy")
 
 

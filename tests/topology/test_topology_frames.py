@@ -9,10 +9,12 @@ import pytest
 from given import rows
 
 from scribe_spark.config import TopologyConfig
+from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.errors import InputError
 from scribe_spark.schemas import LINKS, ROUTERS
-from scribe_spark.topology import Topology, from_frames, from_graphframe
+from scribe_spark.topology import Topology, from_frames
 from scribe_spark.topology.edge_list import edge_list
+from scribe_spark.topology.frames import from_given
 from scribe_spark.topology.transit_stub import generate
 
 SMALL = TopologyConfig(transit_domains=2, transit_size=2, stubs_per_transit=1, stub_size=3)
@@ -73,7 +75,7 @@ def test_graphframe(topology, with_graphframes):
     graphframe = topology.graphframe()
     degrees = {row["id"]: row["outDegree"] for row in graphframe.outDegrees.collect()}
     assert degrees == DRAWN.edges["src"].value_counts().to_dict()
-    again = from_graphframe(graphframe)
+    again = from_given(GivenGraph.of(graphframe))
     assert again.edges.equals(DRAWN.edges)
 
 
@@ -100,12 +102,11 @@ def test_from_frames(spark):
 def test_from_a_graphframe(spark):
     """Only its two DataFrames are used, so any object with them will do here."""
     edges = "src long, dst long, delay_ms double"
-    graph = from_graphframe(
-        SimpleNamespace(
-            vertices=spark.createDataFrame([(7,)], "id long"),
-            edges=spark.createDataFrame([], edges),
-        )
+    given = SimpleNamespace(
+        vertices=spark.createDataFrame([(7,)], "id long"),
+        edges=spark.createDataFrame([], edges),
     )
+    graph = from_given(GivenGraph.of(given))
     assert graph.vertices["id"].tolist() == [7]
     assert graph.edges.empty
     assert list(graph.edges) == ["src", "dst", "delay_ms", "weight"]
