@@ -136,10 +136,10 @@ def test_documentation_has_a_line_for_every_field():
     world, trees = WorldConfig(), ReferenceTreeConfig()
     others = {*world.flat(), *trees.reference_tree.flat()}
     assert set(flat) == {*RunConfig().flat(), *others, *Execution(out="o").flat()}
-    # groups and members of worlds are called as those of runs
+    # groups, members and sources of worlds are called as those of runs
     assert len(lines) == len({line[:2] for line in lines})
     shared = {name for name in flat if flat.count(name) > 1}
-    assert shared == {"groups", "group_size", "zipf_exponent", "group_ids", "members"}
+    assert shared == {"groups", "group_size", "zipf_exponent", "group_ids", "members", "source"}
     assert all(text and not text.endswith(".") for *_, text in lines)
     assert ("overlay", "b", "1|2|4|8", "4", "Digits of nodeIds are base 2^b") in lines
     kinds = {name: kind for section, name, kind, _, _ in lines if section != "scribe"}
