@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -36,12 +37,12 @@ from scribe_spark.gossipsub.links import (
 from scribe_spark.gossipsub.router import Router
 from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.subscribers import KnowsSubscribers, dialled
-from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [
     "BACK_OFF",
     "CONNECTIONS",
     "GRAPH",
+    "KnowsDelays",
     "MESH",
     "TOLD",
     "Topics",
@@ -57,6 +58,12 @@ CONNECTIONS, MESH, BACK_OFF, TOLD, GRAPH = "connections", "mesh", "back-off", "t
 _DIAL, _GRAFT, _PRUNE, _REFUSE = "dial", "GRAFT", "PRUNE", "refuse"
 
 
+class KnowsDelays(Protocol):
+    """Knows the delays between routers, in microseconds; see `underlay.Kernel`."""
+
+    def delays(self, a: np.ndarray, b: np.ndarray) -> np.ndarray: ...
+
+
 @dataclass(frozen=True)
 class Topics:
     """What the programs of a run share; picklable.
@@ -69,7 +76,7 @@ class Topics:
         The numbers of the topics, ascending.
     subscribers : KnowsSubscribers
     rules : GossipRules
-    kernel : Kernel
+    kernel : KnowsDelays
     lan_us : int
     """
 
@@ -78,7 +85,7 @@ class Topics:
     number: np.ndarray
     subscribers: KnowsSubscribers
     rules: GossipRules
-    kernel: Kernel
+    kernel: KnowsDelays
     lan_us: int
 
     @property
@@ -107,6 +114,10 @@ class TopicsProgram:
     def bounds(self) -> np.ndarray:
         """The first position of each bucket, and the number of nodes."""
         return self.topics.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        raise NotImplementedError
 
 
 # --- connections

@@ -41,6 +41,7 @@ from scribe_spark.multicast import CONTROL, DELIVERIES, PAYLOAD, STATE, TIME, Mu
 from scribe_spark.multicast import COPIES as COPY_ROWS
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays
+from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["multicast"]
 
@@ -83,7 +84,7 @@ def multicast(stages: Any) -> Multicast:
     messages = Messages(np.arange(len(number)), source, config.clock)
     lazy = publish(play, topics, messages)
     play(Account(topics, heartbeat), "account")
-    read = _Read(topics, tables, lazy, config.clock == TIME)
+    read = _Read(topics, underlay.kernel, tables, lazy, config.clock == TIME)
     return Multicast(
         "gossipsub",
         None,
@@ -124,6 +125,8 @@ class _Read:
     Attributes
     ----------
     topics : Topics
+    kernel : Kernel
+        Of the underlay.
     tables : BucketTables
     lazy : int
         How many lazy heartbeats took place.
@@ -132,6 +135,7 @@ class _Read:
     """
 
     topics: Topics
+    kernel: Kernel
     tables: BucketTables
     lazy: int
     timed: bool
@@ -162,7 +166,7 @@ class _Read:
         return Batches(tuple(one for part in parts for one in part.parts), parts[0].schema)
 
     def _copies(self, kind: str, names: list[str]) -> Batches:
-        topics, timed = self.topics, self.timed
+        topics, kernel, timed = self.topics, self.kernel, self.timed
 
         def rows(table: Columns) -> dict[str, Any]:
             count, sent = len(table["message"]), table.get("sent")
@@ -170,7 +174,7 @@ class _Read:
             unknown = sent is None or not timed
             return {
                 "group": topics.number[table["message"]],
-                **_ends(topics, table["sender"], table["node"]),
+                **_ends(topics, kernel, table["sender"], table["node"]),
                 "kind": pa.repeat(pa.scalar(kind), count),
                 "hop": table.get("hops", nothing).astype(np.int32),
                 "sent_us": pa.nulls(count, pa.int64()) if unknown else sent,
@@ -202,14 +206,14 @@ class _Read:
         of_topics : bool
             Whether nodes dial for each topic; else once for all.
         """
-        topics = self.topics
+        topics, kernel = self.topics, self.kernel
 
         def rows(table: Columns) -> dict[str, Any]:
             topic, node, peer = topics.space.split(table["key"])
             dialled = table["kind"] == JOINING_KINDS.index("dial")
             return {
                 "group": pa.array(topics.number[topic], mask=None if of_topics else dialled),
-                **_ends(topics, peer, node),
+                **_ends(topics, kernel, peer, node),
                 "kind": pa.array(JOINING_KINDS).take(pa.array(table["kind"])),
                 "messages": table["messages"],
             }
@@ -233,9 +237,11 @@ class _Read:
         return read_typed(self.tables.rows(*names), typed, schema)
 
 
-def _ends(topics: Topics, sender: np.ndarray, receiver: np.ndarray) -> dict[str, np.ndarray]:
+def _ends(
+    topics: Topics, kernel: Kernel, sender: np.ndarray, receiver: np.ndarray
+) -> dict[str, np.ndarray]:
     """Return both ends of messages by their numbers, and their routers."""
-    ring, ids = topics.facts.ring, topics.kernel.ids
+    ring, ids = topics.facts.ring, kernel.ids
     return {
         "sender": ring.node[sender],
         "receiver": ring.node[receiver],

@@ -151,11 +151,14 @@ class Router:
     # ---- what nodes take
 
     def take_back_off(self, key: np.ndarray, until: int) -> None:
-        """Links are in back-off until a heartbeat."""
-        if len(key):
-            key = distinct(key)
-            self.back_off.drop(self.back_off.find(key[self.back_off.has(key)]))
-            self.back_off.insert(key, until=until)
+        """Links are in back-off until a heartbeat; it is never shortened."""
+        key = distinct(key)
+        row = self.back_off.find(key)
+        there = row >= 0
+        longest = np.full(len(key), until, dtype=np.int64)
+        longest[there] = np.maximum(self.back_off.until[row[there]], until)
+        self.back_off.drop(row[there])
+        self.back_off.insert(key, until=longest)
 
     def take_prunes(self, key: np.ndarray, until: int) -> None:
         """Nodes are sent PRUNE by peers; rule G8."""

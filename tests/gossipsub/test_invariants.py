@@ -5,70 +5,79 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import expand
-from scribe_spark.gossipsub.links import Links, read_table
-from scribe_spark.gossipsub.mesh import BACK_OFF, CONNECTIONS, MESH
-from scribe_spark.gossipsub.publication import ARRIVALS, COPIES
+from scribe_spark.gossipsub.in_memory import DrawnDelays, TopicsInMemory, build_topics
+from scribe_spark.gossipsub.mesh import BACK_OFF
 
-from .static import publish_in, static
+
+def topics(sizes: list[int], seed: int = 1, **given) -> TopicsInMemory:
+    """Topics of these sizes; all nodes are in the first."""
+    random = np.random.default_rng(seed)
+    members = [random.choice(sizes[0], size, replace=False) for size in sizes]
+    delays = DrawnDelays(1_000, 100_000, seed)
+    return build_topics(GossipSubConfig(**given), sizes[0], members, delays, seed)
 
 
 @pytest.mark.parametrize("preset", ["spec", "go", "ethereum"])
 @pytest.mark.parametrize("joins", ["at_once", "waves", "unconnected"])
 def test_meshes_are_symmetric_and_of_right_degrees(preset, joins):
     """Within [D_low, D_high] after ten quiet heartbeats, where connections allow."""
-    one = static([300, 120, 40, 9, 2, 1], preset=preset, joins=joins, join_waves=4, heartbeats=20)
-    space, rules, (tables,) = one.topics.space, one.topics.rules, one.tables
-    mesh, connections = (read_table(Links, tables, name) for name in (MESH, CONNECTIONS))
+    one = topics([300, 120, 40, 9, 2, 1], preset=preset, joins=joins, join_waves=4, heartbeats=20)
+    space, rules, mesh, connections = one.topics.space, one.topics.rules, one.mesh, one.connections
     assert np.array_equal(np.sort(space.turned(mesh.key)), mesh.key)
     assert connections.has(mesh.key).all()
-    place = one.topics.subscribers.directory.place
-    degree = space.count(mesh, place)
+    place, degree = one.topics.subscribers.directory.place, one.degrees()
     assert degree.max() <= rules.d_high
+    assert degree[place < 300].min() >= rules.d_low
     # who has fewer has nobody left to GRAFT
     low = place[degree < rules.d_low]
     _, row = expand(*space.rows(connections, low))
     key = connections.key[row]
-    assert (mesh.has(key) | np.isin(key, tables[BACK_OFF]["key"])).all()
-    assert degree[place < space.size].min() >= rules.d_low
+    assert (mesh.has(key) | np.isin(key, one.tables[BACK_OFF]["key"])).all()
 
 
 def test_nothing_comes_by_iwant_without_loss():
-    one = static([300, 120, 40, 9, 2, 1])
-    assert publish_in(one) == 0
-    (tables,) = one.tables
-    assert len(tables[ARRIVALS]["key"]) == len(one.topics.subscribers.directory.place)
+    """The lazy phase has no heartbeat at all, since nobody is without."""
+    one = topics([300, 120, 40, 9, 2, 1])
+    done = one.publish()
+    assert done.lazy_heartbeats == 0
+    assert len(done.arrivals) == 472
 
 
 def test_with_loss_iwant_brings_the_rest():
-    one = static([300, 120], loss=0.6)
-    assert publish_in(one) > 0
-    (tables,) = one.tables
-    late = tables[ARRIVALS]["heartbeat"] > 0
+    done = topics([300, 120]).publish(loss=0.6)
+    late = done.arrivals.heartbeat > 0
     assert np.count_nonzero(late) >= 1
-    assert len(late) > 0.98 * len(one.topics.subscribers.directory.place)
+    assert len(late) > 0.98 * 420
 
 
 def test_duplicates_are_degree_less_two_without_processing_time():
     """Each node sends to its mesh but the sender and the source."""
-    one = static([600], flood_publish=False, heartbeats=10)
-    publish_in(one)
-    (tables,) = one.tables
-    mesh, copies = tables[MESH]["key"], tables[f"{COPIES} 0"]
-    _, node, peer = one.topics.space.split(mesh)
-    source = one.source[0]
-    # to the source nobody sends but those that have had it from there, who do not send back
+    one = topics([600], flood_publish=False)
+    done, (source,) = one.publish(), one.source
+    _, node, peer = one.topics.space.split(one.mesh.key)
+    # to the source nobody sends; who has the first copy from there would not have sent it back
     to_source = np.count_nonzero((peer == source) & (node != source))
-    first = np.count_nonzero(copies["first"])
-    assert first == 599
-    from_source = np.count_nonzero(copies["first"] & (copies["sender"] == source))
-    assert len(copies["node"]) == len(mesh) - first - (to_source - from_source)
+    first = done.copies["first"]
+    from_source = np.count_nonzero(first & (done.copies["sender"] == source))
+    assert np.count_nonzero(first) == 599
+    assert len(first) == len(one.mesh) - 599 - (to_source - from_source)
 
 
 def test_processing_time_holds_copies_back():
-    counts = []
-    for processing_ms in (0.0, 20.0, 200.0):
-        one = static([600], processing_ms=processing_ms)
-        publish_in(one)
-        counts.append(len(one.tables[0][f"{COPIES} 0"]["node"]))
+    one = topics([600])
+    counts = [len(one.publish(processing_us=us).copies["node"]) for us in (0, 20_000, 200_000)]
     assert counts[0] > counts[1] > counts[2]
+    without = one.publish(processing_us=20_000, idontwant=False)
+    assert counts[0] > len(without.copies["node"]) > counts[1]
+
+
+def test_who_is_dead_takes_nothing_and_half_may_fail():
+    """All live members have the publication after two heartbeats."""
+    one = topics([1000], flood_publish=False)
+    alive = np.random.default_rng(3).random(1000) < 0.5
+    alive[one.source] = True
+    done = one.publish(alive)
+    got = done.arrivals.key[done.arrivals.heartbeat <= 2]
+    assert np.array_equal(got, np.flatnonzero(alive))
