@@ -166,6 +166,23 @@ def test_what_the_mesh_keeps_and_repeats_is_measured(run, circles):
     assert {row["clock"] for row in run.metrics() if row["name"].startswith("circle.")} == {"time"}
 
 
+def test_a_run_may_have_the_mesh_alone(spark, run, tmp_path):
+    """Beside what delays are compared with; its rows are the same."""
+    config = run.simulation.config.replace(variants="plain", systems="circle")
+    execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=1)
+    with experiments.run(spark, config, execution) as alone:
+        assert set(alone.table("deliveries").toPandas()["system"]) == {"circle", "ip_multicast"}
+        for table in ("copies", "deliveries", "link_stress", "group_delay", "node_stress"):
+            mine, theirs = (rows(one, table, "circle") for one in (alone, run))
+            names = list(mine.columns)
+            pd.testing.assert_frame_equal(
+                *(one.sort_values(names, ignore_index=True) for one in (mine, theirs))
+            )
+        systems = {row["name"].partition(".")[0] for row in alone.metrics()}
+        assert {"circle", "ip_multicast"} <= systems
+        assert not systems & {"scribe", "chain", "naive_unicast"}
+
+
 def test_the_measure_is_among_the_metrics_and_in_the_report(run):
     rows = {row["name"]: row for row in run.metrics()}
     longest = run.table("deliveries").toPandas().groupby("system")["delay_ms"].max()
