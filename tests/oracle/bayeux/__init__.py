@@ -1,4 +1,4 @@
-"""A slow oracle of Bayeux on Pastry, static runs: rules B1 to B10 of docs/rules.md.
+"""A slow oracle of Bayeux on Pastry, in runs and in worlds: rules B1 to B20 of docs/rules.md.
 
 Written from the rules alone, by someone who has not seen the code of ``scribe_spark``. It stands
 on `tests.oracle.pastry` (perfect tables) or `tests.oracle.imperfect` (any tables). Nothing is
@@ -6,5 +6,6 @@ drawn.
 
 Use: ``session = Session(overlay, key, Options(...))``, ``session.join(member)`` for each member,
 then ``session.publish(source, way)``. By concept: `roots` (B1 to B3), `session` (B4 to B6),
-`publication` (B7 to B9), `cases` (seeded random cases, with perfect and damaged tables).
+`publication` (B7 to B9), `cases` (seeded random cases, with perfect and damaged tables). Worlds:
+`world.Bayeux` on `tests.oracle.living` (B11 to B20), `live_cases`.
 """
