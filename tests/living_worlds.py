@@ -29,7 +29,7 @@ from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.lookups import LookupResults, Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import InProcess
-from scribe_spark.pastry.round import TAKEN, RoundResult, play_round, round_result
+from scribe_spark.pastry.round import RoundResult, play_round, see_round
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
 
@@ -122,7 +122,7 @@ def played_round(
     """Play a round; what is seen of it."""
     made = play_round(player, number, events, lookups)
     tally = Tally(player.given.observer.kinds)
-    return round_result(player, number, made, player.take(*TAKEN), tally)
+    return see_round(player, number, events.entering, made, tally)[0]
 
 
 def world(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "Outbox",
     "Program",
     "Tables",
+    "Together",
     "bucket_of",
     "check_buckets",
     "deliver",
@@ -107,6 +109,39 @@ class Program(Protocol):
         The result must not depend on the order of the messages of a kind.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Together:
+    """Programs that write different tables, played in the same supersteps.
+
+    Attributes
+    ----------
+    programs : tuple of Program
+        All of the same buckets.
+    """
+
+    programs: tuple[Program, ...]
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """See :class:`Program`."""
+        return self.programs[0].bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See :class:`Program`."""
+        outbox: dict[str, Columns] = {}
+        for index, program in enumerate(self.programs):
+            prefix = f"{index} "
+            mine = {
+                kind.removeprefix(prefix): columns
+                for kind, columns in inbox.items()
+                if kind.startswith(prefix)
+            }
+            if mine or not superstep:
+                sent = program.step(bucket, tables, mine, superstep)
+                outbox |= {prefix + kind: columns for kind, columns in sent.items()}
+        return outbox
 
 
 def check_buckets(program: Program) -> None:

@@ -26,7 +26,7 @@ def _as_sets(leaves: np.ndarray) -> np.ndarray:
     return np.sort(leaves, axis=1)
 
 
-def ring_leaves(live: np.ndarray, half: int) -> np.ndarray:
+def ring_leaves(live: np.ndarray, half: int, first: int = 0, last: int | None = None) -> np.ndarray:
     """The leaf sets of nodes that are the ring's, as in `States.leaves`: int32, shape (n, l).
 
     Parameters
@@ -35,10 +35,12 @@ def ring_leaves(live: np.ndarray, half: int) -> np.ndarray:
         Positions of all nodes of the ring, ascending.
     half : int
         l / 2; a side has fewer leaves where there are not as many other nodes.
+    first, last : int, optional
+        Of which of them; by default of all.
     """
-    leaves = np.full((len(live), 2 * half), NONE, dtype=np.int32)
+    place = np.arange(first, len(live) if last is None else last)[:, None]
+    leaves = np.full((len(place), 2 * half), NONE, dtype=np.int32)
     steps = np.arange(1, min(half, len(live) - 1) + 1)
-    place = np.arange(len(live))[:, None]
     leaves[:, : len(steps)] = live[(place + steps) % len(live)]
     leaves[:, half : half + len(steps)] = live[(place - steps) % len(live)]
     return leaves

@@ -7,12 +7,13 @@ JSAC 2002, Sections II.B and III.A.2; NGC 2001, Section 2.2; Pastry 2001, Sectio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Inbox, Outbox, Program, Tables
+from scribe_spark.engine.program import Together
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
 from scribe_spark.pastry.arrivals.wave import LEAVES, LEAVES_BEFORE, NodeProgram
 from scribe_spark.pastry.events import Events, ImpossibleRound, play_events
@@ -33,20 +34,15 @@ from scribe_spark.pastry.tally import Tally
 
 __all__ = [
     "NEW_LEAFS",
-    "TAKEN",
-    "CompareLeafSets",
     "RoundResult",
     "play_round",
     "repair",
-    "round_result",
+    "see_round",
     "settled_events",
 ]
 
 #: The table of live nodes whose leaf set is another one than before the round: ``node``.
 NEW_LEAFS = "new leafs"
-
-#: The tables of which :func:`round_result` is made.
-TAKEN = (MESSAGES, TRAFFIC, ENDED, NEW_LEAFS)
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class RoundResult:
 def play_round(player: Player, number: int, events: Events, lookups: Lookups | int) -> Lookups:
     """Play one round; the lookups that were made.
 
-    What is seen of it is in the tables :data:`TAKEN`, which are to be taken before the next round.
+    What is seen of it :func:`see_round` tells, which is to be called before the next round.
 
     Parameters
     ----------
@@ -91,7 +87,6 @@ def play_round(player: Player, number: int, events: Events, lookups: Lookups | i
     if isinstance(lookups, int):
         lookups = drawn_lookups(player.lives, lookups, number, player.given.rules.seed)
     look_up(player, lookups)
-    player.play(CompareLeafSets(player.given, events.entering))
     return lookups
 
 
@@ -121,7 +116,7 @@ def repair(player: Player, number: int) -> None:
 
 
 @dataclass(frozen=True)
-class CompareLeafSets(NodeProgram):
+class _CompareLeafSets(NodeProgram):
     """Notes live nodes whose leaf set is another set of nodes than before the round.
 
     Attributes
@@ -149,18 +144,31 @@ class CompareLeafSets(NodeProgram):
         return {}
 
 
-def round_result(
-    player: Player, number: int, lookups: Lookups, taken: Mapping[str, Columns], tally: Tally
-) -> RoundResult:
-    """Return what happened in a round.
+def see_round(
+    player: Player,
+    number: int,
+    entered: np.ndarray,
+    lookups: Lookups,
+    tally: Tally,
+    programs: Iterable[Program] = (),
+    tables: Iterable[str] = (),
+) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
+    """Return what happened in a round, and more tables that are taken off the buckets.
 
     Parameters
     ----------
-    taken : mapping of Columns
-        The tables :data:`TAKEN`.
+    entered : ndarray of int64
+        Positions of nodes that were not alive before the round.
     tally : Tally
         Counts the messages.
+    programs : iterable of Program
+        Measures that are played at the end of the round, all in the same supersteps.
+    tables : iterable of str
+        The tables that are taken.
     """
+    player.play(Together((_CompareLeafSets(player.given, entered), *programs)))
+    taken = player.take(MESSAGES, TRAFFIC, ENDED, NEW_LEAFS, *tables)
     tally.take(taken)
     new = taken[NEW_LEAFS]["node"] if NEW_LEAFS in taken else np.empty(0, dtype=np.int64)
-    return RoundResult(number, tally.by_kind(), new, lookup_results(player, lookups, taken))
+    result = RoundResult(number, tally.by_kind(), new, lookup_results(player, lookups, taken))
+    return result, taken

@@ -16,8 +16,8 @@ from scribe_spark.engine.program import Tables
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.node_rows import from_rows, to_rows
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.player import InProcess
-from scribe_spark.pastry.round import TAKEN, RoundResult, play_round, round_result
+from scribe_spark.pastry.player import InProcess, Player
+from scribe_spark.pastry.round import RoundResult, play_round, see_round
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.pastry.traffic import Traffic
@@ -26,10 +26,10 @@ from scribe_spark.worlds.group_measures import control_messages
 from scribe_spark.worlds.live_groups import LiveGroups, PlayedGroups, split_events
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures
-from scribe_spark.worlds.round_measures import round_measures
+from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.state_table import NODES, read_state, state_table
 
-__all__ = ["LiveWorld", "PlayedRound", "Protocols", "unpack_overlay"]
+__all__ = ["LiveWorld", "PlayedRound", "Protocols", "play_overlay", "unpack_overlay"]
 
 
 @dataclass(frozen=True)
@@ -139,16 +139,16 @@ class Protocols:
         if self.groups is None or world.groups is None:
             of_nodes = Events.of(known, events["node"], events["event"])
             player = InProcess.of(overlay, rules, kernel)
-            player.observe(traffic=traffic is not None)
-            made = play_round(player, number, of_nodes, self.lookups)
-            tally = Tally(traffic=traffic)
-            result = round_result(player, number, made, player.take(*TAKEN), tally)
+            result, measures = play_overlay(player, number, of_nodes, self.lookups, traffic)
         else:
             of_groups = self.groups.play(
                 overlay, world.groups, number, events, self.lookups, rules, kernel, traffic
             )
             result = of_groups.overlay
-        measures = round_measures(overlay, result, rules.seed, kernel)
+            player = InProcess.of(overlay, rules, kernel)
+            player.play(MeasureNodes(player.given, number))
+            live = int(np.count_nonzero(overlay.alive))
+            measures = round_measures(live, result, player.take(MEASURED)[MEASURED])
         if self.live_tree is not None:
             measures |= live_tree_measures(self.live_tree, known, was_alive, overlay.alive)
         if of_groups is None:
@@ -171,6 +171,28 @@ class Protocols:
             *(world.systems, world.overlay, number, of_nodes, of_groups, groups),
             *(self.rules, self.kernel),
         )
+
+
+def play_overlay(
+    player: Player, number: int, events: Events, lookups: int, traffic: Traffic | None
+) -> tuple[RoundResult, dict[str, float]]:
+    """Play a round of an overlay without groups; what is seen of it, and its measures.
+
+    Parameters
+    ----------
+    lookups : int
+        How many are drawn.
+    traffic : Traffic, optional
+        Where senders and receivers of all messages are remembered.
+    """
+    player.observe(traffic=traffic is not None)
+    made = play_round(player, number, events, lookups)
+    measure = MeasureNodes(player.given, number)
+    result, taken = see_round(
+        player, number, events.entering, made, Tally(traffic=traffic), [measure], [MEASURED]
+    )
+    live = int(np.count_nonzero(player.lives.alive))
+    return result, round_measures(live, result, taken[MEASURED])
 
 
 def unpack_overlay(nodes: pa.Table, rules: WorldRules, kernel: Kernel) -> OverlayState:

@@ -7,20 +7,27 @@ JSAC 2002, Section II; docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.core import u128
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.states import IsAlive, States
+from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.leaf_set_order import ring_leaves, same_leaves
-from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.lookups import LookupResults
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [
+    "MEASURED",
     "ROUND_MEASURES",
+    "MeasureNodes",
     "cell_delays",
     "cells_with_nodes",
     "message_measure",
@@ -73,10 +80,57 @@ ROUND_MEASURES: dict[str, str] = {
 #: Nodes whose cells are compared with the nearest nodes, drawn anew in each round.
 _COMPARED = 50
 
+#: The table of a round's sums, a row a bucket; see `MeasureNodes`.
+MEASURED = "measured"
 
-def round_measures(
-    state: OverlayState, result: RoundResult, seed: int, kernel: Kernel
-) -> dict[str, float]:
+
+@dataclass(frozen=True)
+class MeasureNodes(NodeProgram):
+    """Sums of what the live nodes of a bucket know: the table :data:`MEASURED`.
+
+    ``right``: leaf sets that are the ring's; ``filled``, ``alive``: entries of tables, and those of
+    live nodes; ``possible``: cells for which there is a live node; ``compared``: cells of drawn
+    nodes that have a live entry, ``delay`` and ``nearest`` their delays, see :func:`cell_delays`.
+
+    Attributes
+    ----------
+    number : int
+        The round.
+    """
+
+    number: int
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        given, states, mine = self.given, self.states(bucket, tables), self.live(bucket)
+        live = given.in_round.live()
+        entries = states.cells[mine - states.first]
+        drawn = draws.stream(given.rules.seed, "compared cells", self.number)
+        some = live[np.unique(drawn.random_raw(_COMPARED) % np.uint64(len(live))).astype(np.int64)]
+        some = some[(some >= states.first) & (some < states.first + len(states.own))]
+        delay, nearest = cell_delays(states, given.is_alive, live, some, given.kernel)
+        sums = {
+            "right": right_leaf_sets(states, live, mine),
+            "filled": np.count_nonzero(entries >= 0),
+            "alive": np.count_nonzero(given.is_alive(entries)),
+            "possible": cells_with_nodes(states.known.take(live), states.b, *_span(live, mine)),
+            "compared": len(nearest),
+            "delay": delay.sum(),
+            "nearest": nearest.sum(),
+        }
+        tables[MEASURED] = {name: np.array([one], dtype=np.int64) for name, one in sums.items()}
+        return {}
+
+
+def _span(live: np.ndarray, mine: np.ndarray) -> tuple[int, int]:
+    """Return where some of the live nodes, neighbours, begin and end among all."""
+    if not len(mine):
+        return 0, 0
+    first = int(np.searchsorted(live, mine[0]))
+    return first, first + len(mine)
+
+
+def round_measures(live: int, result: RoundResult, measured: Columns) -> dict[str, float]:
     """Measure -> value, after a round.
 
     ``nodes.live``; ``leaf_sets.right`` (share of the live nodes whose leaf set is the ring's);
@@ -86,58 +140,76 @@ def round_measures(
     the shares ``lookups.delivered`` and ``lookups.right``, ``lookups.hops`` (mean of the delivered)
     and ``lookups.lost`` (lost transmissions per lookup); ``hops.N``, the share of the delivered
     that took N hops; ``messages.KIND`` and ``messages.lost KIND``.
+
+    Parameters
+    ----------
+    live : int
+        How many nodes are alive.
+    measured : Columns
+        The tables :data:`MEASURED` of all buckets.
     """
-    live = state.live()
-    entries = state.states.cells[live]
-    filled = int((entries >= 0).sum())
-    alive = int(state.is_alive(entries).sum())
-    possible = cells_with_nodes(state.states.known.take(live), state.states.b)
+    sums = {name: int(column.sum()) for name, column in measured.items()}
+    filled, alive = sums["filled"], sums["alive"]
     measures = {
-        "nodes.live": float(len(live)),
-        "leaf_sets.right": right_leaf_sets(state) / len(live),
+        "nodes.live": float(live),
+        "leaf_sets.right": sums["right"] / live,
         "leaf_sets.changed": float(len(result.new_leafs)),
-        "cells.filled": filled / len(live),
-        "cells.dead": (filled - alive) / len(live),
-        "cells.missing": (possible - alive) / len(live),
+        "cells.filled": filled / live,
+        "cells.dead": (filled - alive) / live,
+        "cells.missing": (sums["possible"] - alive) / live,
     }
-    drawn = draws.stream(seed, "compared cells", result.number).random_raw(_COMPARED)
-    some = live[np.unique(drawn % np.uint64(len(live))).astype(np.int64)]
-    known_delay, nearest = cell_delays(state, some, kernel)
-    if len(nearest):
-        measures["cells.delay"] = known_delay.sum() / (len(nearest) * MICROSECONDS)
-        measures["cells.nearest_delay"] = nearest.sum() / (len(nearest) * MICROSECONDS)
-    found = result.lookups
+    if compared := sums["compared"]:
+        measures["cells.delay"] = sums["delay"] / (compared * MICROSECONDS)
+        measures["cells.nearest_delay"] = sums["nearest"] / (compared * MICROSECONDS)
+    return (
+        measures
+        | _lookup_measures(result.lookups)
+        | {message_measure(kind): float(n) for kind, n in result.messages.items()}
+    )
+
+
+def _lookup_measures(found: LookupResults) -> dict[str, float]:
     count = len(found.hops)
-    if count:
-        delivered = int(found.delivered.sum())
-        measures |= {
-            "lookups": float(count),
-            "lookups.delivered": delivered / count,
-            "lookups.right": int(found.right.sum()) / count,
-            "lookups.lost": int(found.lost.sum()) / count,
-        }
-        if delivered:
-            hops = np.bincount(found.hops[found.delivered])
-            measures["lookups.hops"] = int((hops * np.arange(len(hops))).sum()) / delivered
-            measures |= {f"hops.{n}": int(of) / delivered for n, of in enumerate(hops)}
-    return measures | {message_measure(kind): float(n) for kind, n in result.messages.items()}
+    if not count:
+        return {}
+    delivered = int(found.delivered.sum())
+    measures = {
+        "lookups": float(count),
+        "lookups.delivered": delivered / count,
+        "lookups.right": int(found.right.sum()) / count,
+        "lookups.lost": int(found.lost.sum()) / count,
+    }
+    if delivered:
+        hops = np.bincount(found.hops[found.delivered])
+        measures["lookups.hops"] = int((hops * np.arange(len(hops))).sum()) / delivered
+        measures |= {f"hops.{n}": int(of) / delivered for n, of in enumerate(hops)}
+    return measures
 
 
-def right_leaf_sets(state: OverlayState) -> int:
-    """Return how many live nodes have exactly the leaf set of the ring of live nodes."""
-    live, states = state.live(), state.states
-    return int(same_leaves(states.leaves[live], ring_leaves(live, states.half)).sum())
+def right_leaf_sets(states: States, live: np.ndarray, some: np.ndarray) -> int:
+    """Return how many of some live nodes have exactly the leaf set of the ring of live nodes.
+
+    Parameters
+    ----------
+    live, some : ndarray of int64
+        Positions, ascending; `some` are neighbours among the live ones.
+    """
+    first, last = _span(live, some)
+    leaves = ring_leaves(live, states.half, first, last)
+    return int(same_leaves(states.leaves[some - states.first], leaves).sum())
 
 
 def cell_delays(
-    state: OverlayState, nodes: np.ndarray, kernel: Kernel
+    states: States, is_alive: IsAlive, live: np.ndarray, nodes: np.ndarray, kernel: Kernel
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return how far each live entry of some nodes is, and how far the nearest live node is.
 
     Parameters
     ----------
+    live : ndarray of int64
+        Positions of all live nodes, ascending.
     nodes : ndarray of int64
-        Positions of live nodes.
+        Positions of live nodes whose tables `states` has.
 
     Returns
     -------
@@ -145,15 +217,16 @@ def cell_delays(
         Delay in microseconds from the node's router to that of its entry, and to the nearest router
         of a live node that could be the entry.
     """
-    states, live = state.states, state.live()
+    known, nearest = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    if not len(nodes):
+        return known[0], nearest[0]
     ring = states.known.take(live)
     routers, of_router = np.unique(ring.router, return_inverse=True)
     of_router = np.append(of_router, 0)  # reduceat asks for a place behind the last node
-    known, nearest = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for node, place in zip(nodes, np.searchsorted(live, nodes), strict=True):
         row, column, begin, end = _cells_of(ring, place, states.b, states.cells.shape[1])
-        entry = states.cells[node, row, column].astype(np.int64)
-        usable = state.is_alive(entry)
+        entry = states.cells[node - states.first, row, column].astype(np.int64)
+        usable = is_alive(entry)
         if not usable.any():
             continue
         own = states.known.router[node]
@@ -201,7 +274,7 @@ def _cells_of(
     return row, column, begin, end
 
 
-def cells_with_nodes(live: Ring, b: int) -> int:
+def cells_with_nodes(live: Ring, b: int, first: int = 0, last: int | None = None) -> int:
     """Cells of all routing tables together for which there is a live node.
 
     Of the nodes that share the first `row` digits, each has in that row a cell for each other digit
@@ -211,15 +284,19 @@ def cells_with_nodes(live: Ring, b: int) -> int:
     ----------
     live : Ring
         The live nodes, in the order of their nodeIds.
+    first, last : int, optional
+        Of the tables of these only.
     """
-    if len(live) < 2:
+    last = len(live) if last is None else last
+    if len(live) < 2 or first >= last:
         return 0
     shared = u128.shared_digits_np(live.hi[1:], live.lo[1:], live.hi[:-1], live.lo[:-1], b)
     cells = 0
     for row in range(int(shared.max()) + 1):
         # classes of nodes that share `row` digits; in each, the different next digits
         begins = np.r_[0, np.flatnonzero(shared < row) + 1]
-        members = np.diff(np.r_[begins, len(live)])
+        ends = np.r_[begins[1:], len(live)]
+        members = np.maximum(np.minimum(ends, last) - np.maximum(begins, first), 0)
         digits = np.add.reduceat(np.r_[1, shared <= row], begins)
         cells += int((members * (digits - 1)).sum())
     return cells

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from extending import run_examples
 from killed import killed_then_gone_on
-from living_worlds import played_round
 from pyspark.sql import functions as F
 from stopping import Stops
 
@@ -28,11 +27,11 @@ from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
 from scribe_spark.pastry.player import InProcess
 from scribe_spark.scribe import build_trees
+from scribe_spark.worlds.live_world import play_overlay
 from scribe_spark.worlds.round_measures import (
     cell_delays,
     cells_with_nodes,
     right_leaf_sets,
-    round_measures,
 )
 from scribe_spark.worlds.state_table import read_state, state_table
 
@@ -103,9 +102,9 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             happening = Events.of(
                 known, now["node"].to_numpy(), now["event"].astype(str).to_numpy()
             )
-            player = InProcess.of(state, rules, kernel)
-            result = played_round(player, number, happening, CONFIG.world.lookups)
-            measured = round_measures(state, result, rules.seed, kernel)
+            player = InProcess.of(state, rules, kernel, 3)
+            lookups = CONFIG.world.lookups
+            result, measured = play_overlay(player, number, happening, lookups, None)
             assert world.step(messages=number == 2) == measured
             if number == 2:
                 kinds = {row["kind"]: row["count"] for row in count_by_kind(world).collect()}
@@ -271,7 +270,7 @@ def test_delay_of_cells_beside_the_nearest_nodes(simulation):
     rng = np.random.default_rng(5)
     live = np.sort(rng.permutation(90)[:80])
     state = perfect_start(known, live, 8, 2, kernel)
-    kept, nearest = cell_delays(state, live, kernel)
+    kept, nearest = cell_delays(state.states, state.is_alive, live, live, kernel)
     assert (kept == nearest).all()
     assert len(kept) == (state.states.cells[live] >= 0).sum()
     # other entries than the nearest, and some nodes are dead
@@ -281,7 +280,9 @@ def test_delay_of_cells_beside_the_nearest_nodes(simulation):
             state.states.cells[node, row, column] = rng.choice(fits)
     state.alive[live[::7]] = False
     nodes = state.live()[::3]
-    kept, nearest = (part.tolist() for part in cell_delays(state, nodes, kernel))
+    now = state.live()
+    found = cell_delays(state.states, state.is_alive, now, nodes, kernel)
+    kept, nearest = (part.tolist() for part in found)
     wanted = []
     for node in nodes:
         for row, column in zip(*np.nonzero(state.states.cells[node] >= 0), strict=True):
@@ -320,7 +321,7 @@ def test_measures_by_looking_at_all(simulation):
     for count, b in ((90, 4), (40, 2), (7, 4), (2, 1), (1, 4)):
         live = np.sort(np.random.default_rng(count).permutation(90)[:count])
         state = perfect_start(known, live, 8, b, kernel)
-        assert right_leaf_sets(state) == count
+        assert right_leaf_sets(state.states, live, live) == count
         there = known.take(live)
         cells = set()
         for one in range(count):
@@ -334,7 +335,7 @@ def test_measures_by_looking_at_all(simulation):
         assert cells_with_nodes(there, b) == len(cells) == int((state.states.cells >= 0).sum())
         if count > 8:
             state.states.leaves[live[3], 0] = live[0]
-            assert right_leaf_sets(state) == count - 1
+            assert right_leaf_sets(state.states, live, live) == count - 1
 
 
 def test_states_are_read_back(simulation):
