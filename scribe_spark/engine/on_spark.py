@@ -8,15 +8,19 @@ tasks share a disk it names a file instead, which the tasks map into memory.
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -38,7 +42,7 @@ from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import abilities, describe_jobs
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["CONSTANT", "ROWS", "BucketTables", "Layout", "pack_row", "read_rows"]
+__all__ = ["CONSTANT", "ROWS", "BucketTables", "Costs", "Layout", "pack_row", "read_rows"]
 
 #: Tables and messages of buckets: which bucket's, who sent it, whether it is a table (else
 #: messages), what it is called, how many rows it has; and its bytes, or the file that has them.
@@ -59,6 +63,22 @@ _ARROW = to_arrow_schema(ROWS)
 CONSTANT = -1
 
 _MOST = 10_000  # more supersteps mean that the messages never end
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What programs cost: supersteps, messages, and the bytes of these, packed."""
+
+    supersteps: int = 0
+    messages: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Costs) -> Costs:
+        return Costs(
+            self.supersteps + other.supersteps,
+            self.messages + other.messages,
+            self.bytes + other.bytes,
+        )
 
 
 class Layout:
@@ -100,6 +120,11 @@ class BucketTables:
         :data:`ROWS`: the tables at the beginning, and messages of superstep 0.
     constant : sequence of DataFrame
         :data:`ROWS` that every program sees, materialised by their owner.
+
+    Attributes
+    ----------
+    costs : Costs
+        What has been played since somebody has set it anew.
     """
 
     def __init__(
@@ -107,7 +132,9 @@ class BucketTables:
     ) -> None:
         self.layout, self._constant = layout, list(constant)
         self._rows, self._files = first, frozenset[str]()
-        self._owned = False
+        self._owned, self._taken = False, set[str]()
+        self._held: Counter[str] = Counter()
+        self.costs = Costs()
 
     def play(self, program: Program, name: str, progress: Progress | None = None) -> list[int]:
         """Play a program until nobody sends; the messages of each superstep.
@@ -123,7 +150,7 @@ class BucketTables:
         progress, counts = progress or Silent(), list[int]()
         for superstep in range(_MOST):
             started = time.perf_counter()
-            rows = self._rows
+            rows = self._kept()
             for constant in self._constant:
                 rows = rows.unionByName(constant)
             step = _superstep(program, superstep, self.layout.folder)
@@ -131,6 +158,8 @@ class BucketTables:
                 listed = self._replace(self.layout.place(rows).mapInArrow(step, ROWS))
             is_table = listed.column("table").to_numpy(zero_copy_only=False)
             counts.append(int(listed.column("rows").to_numpy()[~is_table].sum()))
+            sent = int(pc.fill_null(listed.column("bytes"), 0).to_numpy()[~is_table].sum())
+            self.costs += Costs(1, counts[-1], sent)
             progress.round(name, superstep, counts[-1], time.perf_counter() - started)
             if not counts[-1]:
                 return counts
@@ -138,11 +167,39 @@ class BucketTables:
 
     def add(self, frame: DataFrame) -> None:
         """Add tables, or messages of the next program's superstep 0: :data:`ROWS`, lazy."""
-        self._replace(self._rows.unionByName(frame))
+        self._replace(self._kept().unionByName(frame))
+
+    def has(self, name: str) -> bool:
+        """Return whether a table has rows in any bucket, as of the last superstep."""
+        return self._held[name] > 0
+
+    def take(self, pattern: str) -> list[tuple[int, str, dict[str, np.ndarray]]]:
+        """Return tables and remove them: bucket, name and columns of each, in order of both.
+
+        Parameters
+        ----------
+        pattern : str
+            A regular expression, of the whole names.
+        """
+        found = [name for name in self._held if re.fullmatch(pattern, name)]
+        if not found:
+            return []
+        taken = self._kept().where(F.col("table") & F.col("name").isin(found)).toArrow()
+        self._taken.update(found)
+        for name in found:
+            del self._held[name]
+        rows = sorted(read_rows(taken.to_batches()), key=lambda row: (row.bucket, row.name))
+        return [(row.bucket, row.name, row.read()) for row in rows]
+
+    def _kept(self) -> DataFrame:
+        """The rows without tables that have been taken since they were made."""
+        if not self._taken:
+            return self._rows
+        return self._rows.where(~F.col("table") | ~F.col("name").isin(sorted(self._taken)))
 
     def rows(self, *names: str) -> DataFrame:
         """Return the rows of tables of these names, each in its bucket's partition."""
-        return self._rows.where(F.col("name").isin(*names) & F.col("table"))
+        return self._kept().where(F.col("name").isin(*names) & F.col("table"))
 
     def constant(self, *names: str) -> DataFrame:
         """Return tables (by default all) as ones that another program sees and does not change."""
@@ -157,8 +214,10 @@ class BucketTables:
     def _replace(self, frame: DataFrame) -> pa.Table:
         """Compute rows that take the place of those before; what they are."""
         before = self._rows if self._owned else None
-        rows, listed = materialise_and_read(frame, ["table", "rows", "file"])
-        self._rows, self._owned = rows, True
+        size = F.length("data").alias("bytes")
+        rows, listed = materialise_and_read(frame, ["table", "name", "rows", "file", size])
+        self._rows, self._owned, self._taken = rows, True, set()
+        self._held = _count_rows(listed)
         files = frozenset(filter(None, listed.column("file").to_pylist()))
         for file in self._files - files:
             Path(file).unlink(missing_ok=True)
@@ -166,6 +225,15 @@ class BucketTables:
         if before is not None:
             release(before)
         return listed
+
+
+def _count_rows(listed: pa.Table) -> Counter[str]:
+    """Return how many rows the tables of each name have in all buckets."""
+    held: Counter[str] = Counter()
+    for row in listed.select(["table", "name", "rows"]).to_pylist():
+        if row["table"]:
+            held[row["name"]] += row["rows"]
+    return held
 
 
 def _superstep(

@@ -78,7 +78,7 @@ def play_events(player: Player, number: int, events: Events) -> None:
     ------
     ImpossibleRound
         If a dead node shall leave or fail, a live one arrive or recover, one recover that has never
-        been there, or a node has two events; nothing has been played then.
+        been there, a node has two events, or no node is left; nothing has been played then.
     """
     given, lives = player.given, player.lives
     rules, known = given.world_rules, given.facts.ring
@@ -136,3 +136,5 @@ def _check(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
     everybody = np.concatenate([events.fail, events.leave, events.recover, events.arrive])
     if len(np.unique(everybody)) < len(everybody):
         raise ImpossibleRound(number, "a node has two events")
+    if np.count_nonzero(alive) + len(events.entering) == len(events.fail) + len(events.leave):
+        raise ImpossibleRound(number, "no node is left")

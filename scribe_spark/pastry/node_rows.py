@@ -13,7 +13,8 @@ import numpy as np
 from scribe_spark.core.arrays import offsets_of, row_numbers
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import NONE, States
-from scribe_spark.pastry.overlay_state import NEVER, OverlayState
+from scribe_spark.pastry.lives import NEVER, KnowsLives
+from scribe_spark.pastry.overlay_state import OverlayState
 
 __all__ = ["NodeRows", "from_rows", "to_rows"]
 
@@ -83,23 +84,23 @@ class NodeRows:
         return NodeRows(**columns, offsets=offsets_of(lengths))
 
 
-def to_rows(state: OverlayState) -> NodeRows:
-    """An overlay as rows, in the order of nodeIds."""
-    states, known = state.states, state.states.known
+def to_rows(states: States, lives: KnowsLives) -> NodeRows:
+    """The nodes of an overlay, or of a bucket of it, as rows in the order of nodeIds."""
+    known, own = states.known, slice(states.first, states.first + len(states.own))
     number = np.r_[known.node, NONE].astype(np.int32)  # what NONE indexes is NONE
-    tables = states.cells.reshape(len(known), -1)
+    tables = states.cells.reshape(len(states.own), -1)
     node, cell = np.nonzero(tables >= 0)
     return NodeRows(
-        known.hi,
-        known.lo,
-        known.node,
-        known.router,
-        state.alive.copy(),
-        state.died.copy(),
-        state.wait.copy(),
-        state.entered.copy(),
+        known.hi[own],
+        known.lo[own],
+        known.node[own],
+        known.router[own],
+        np.array(lives.alive[own]),
+        lives.died[own].astype(np.int64),
+        lives.wait[own].astype(np.int64),
+        lives.entered[own].astype(np.int64),
         number[states.leaves],
-        offsets_of(np.bincount(node, minlength=len(known))),
+        offsets_of(np.bincount(node, minlength=len(states.own))),
         cell.astype(np.int32),
         number[tables[node, cell]],
     )

@@ -33,14 +33,12 @@ class Player(Protocol):
     """Plays the programs of a round, one after the other.
 
     Who makes them (the orchestrator) sees nothing of what nodes know but what it takes.
-
-    Attributes
-    ----------
-    lives : KnowsLives
-        Who is alive; the orchestrator's, who changes it between programs.
     """
 
-    lives: KnowsLives
+    @property
+    def lives(self) -> KnowsLives:
+        """Who is alive; the orchestrator's, who changes it between programs."""
+        ...
 
     @property
     def given(self) -> Given:

@@ -16,7 +16,7 @@ from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.program import Together
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
 from scribe_spark.pastry.arrivals.wave import LEAVES, LEAVES_BEFORE, NodeProgram
-from scribe_spark.pastry.events import Events, ImpossibleRound, play_events
+from scribe_spark.pastry.events import Events, play_events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.leaf_set_order import same_leaves
 from scribe_spark.pastry.lookups import (
@@ -38,7 +38,6 @@ __all__ = [
     "play_round",
     "repair",
     "see_round",
-    "settled_events",
 ]
 
 #: The table of live nodes whose leaf set is another one than before the round: ``node``.
@@ -82,25 +81,12 @@ def play_round(player: Player, number: int, events: Events, lookups: Lookups | i
     ImpossibleRound
         For an event that cannot be, or if no node is left.
     """
-    settled_events(player, number, events)
+    play_events(player, number, events)
     repair(player, number)
     if isinstance(lookups, int):
         lookups = drawn_lookups(player.lives, lookups, number, player.given.rules.seed)
     look_up(player, lookups)
     return lookups
-
-
-def settled_events(player: Player, number: int, events: Events) -> None:
-    """Play the events of a round.
-
-    Raises
-    ------
-    ImpossibleRound
-        For an event that cannot be, or if no node is left.
-    """
-    play_events(player, number, events)
-    if not player.lives.alive.any():
-        raise ImpossibleRound(number, "no node is left")
 
 
 def repair(player: Player, number: int) -> None:

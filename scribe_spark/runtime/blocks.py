@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 from py4j.java_gateway import JavaObject
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from scribe_spark.runtime import server_tables
@@ -51,7 +51,9 @@ def materialise(frame: DataFrame) -> tuple[DataFrame, int]:
     return table, int(seen.get["rows"])
 
 
-def materialise_and_read(frame: DataFrame, columns: Sequence[str]) -> tuple[DataFrame, pa.Table]:
+def materialise_and_read(
+    frame: DataFrame, columns: Sequence[str | Column]
+) -> tuple[DataFrame, pa.Table]:
     """Compute `frame` once, cut its lineage, and bring some (small) columns to the driver.
 
     One job does both, unless the user named a checkpoint directory: then it is one more.

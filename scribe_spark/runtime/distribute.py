@@ -70,7 +70,7 @@ def discard_arrays(*names: str) -> None:
             file.write_bytes(b"")
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=32)
 def open_array(name: str) -> np.ndarray:
     """An array that :func:`distribute_arrays` gave out, memory-mapped once per process."""
     return np.load(_file(name), mmap_mode="r")

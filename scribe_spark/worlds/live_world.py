@@ -107,7 +107,7 @@ class Protocols:
 
     def pack(self, world: LiveWorld) -> dict[str, pa.Table]:
         """Tables of all that has to be kept to go on with the next round."""
-        tables = {NODES: state_table(to_rows(world.overlay), self.kernel)}
+        tables = {NODES: state_table(to_rows(world.overlay.states, world.overlay), self.kernel)}
         if self.groups is not None and world.groups is not None:
             tables |= self.groups.pack(world.groups, world.overlay.states.known)
         return tables | self.systems.pack(world.systems)

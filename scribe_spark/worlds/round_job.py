@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +51,17 @@ from scribe_spark.worlds.world_rows import (
     as_table,
 )
 
-__all__ = ["UNHEARD", "live_overlay", "played", "routed"]
+__all__ = [
+    "UNHEARD",
+    "EventsByRound",
+    "LastRound",
+    "event_rows",
+    "live_overlay",
+    "lookup_columns",
+    "message_table",
+    "played",
+    "routed",
+]
 
 #: Seconds after which a job of rounds ends that cannot report them on its way.
 UNHEARD = 1.0
@@ -94,9 +105,14 @@ def played(
                 yield from table.to_batches(BATCH)
             reporter.close()
 
-    named = events.withColumn("name", F.col("event"))  # `group` may be missing: it is NULL then
-    rows = as_rows(state, STATE).unionByName(as_rows(named, EVENT))
+    rows = as_rows(state, STATE).unionByName(event_rows(events))
     return rows.coalesce(1).mapInArrow(run, WORLD_ROWS)
+
+
+def event_rows(events: DataFrame) -> DataFrame:
+    """Return rows of :data:`WORLD_ROWS` of some events (`schemas.EVENTS`); lazy."""
+    named = events.withColumn("name", F.col("event"))  # `group` may be missing: it is NULL then
+    return as_rows(named, EVENT)
 
 
 def _play(
@@ -110,7 +126,10 @@ def _play(
     """Unpack the state, play rounds until time is up, pack it again."""
     started = before = time.monotonic()
     what = rows.column("what").to_numpy()
-    packed, events = rows.filter(pa.array(what == STATE)), _Events(rows, what == EVENT)
+    packed, events = (
+        rows.filter(pa.array(what == STATE)),
+        EventsByRound(rows.filter(pa.array(what == EVENT))),
+    )
     world = protocols.unpack(unpack(packed))
     for number in rounds:
         traffic = Traffic() if messages else None
@@ -136,16 +155,15 @@ def _play(
     if multicasts := done.multicasts():
         yield as_table(MULTICASTS, pack(multicasts))
     if traffic is not None:
-        sent = _messages(traffic, world.overlay.states.known.node)
+        sent = message_table(traffic, world.overlay.states.known.node)
         yield as_table(MESSAGES, pack({"messages": sent}))
     yield as_table(STATE, pack(protocols.pack(world)))
 
 
-class _Events:
-    """The events among the rows of a job, by round."""
+class EventsByRound:
+    """The events of some rounds: rows of :data:`WORLD_ROWS`."""
 
-    def __init__(self, rows: pa.Table, is_event: np.ndarray) -> None:
-        given = rows.filter(pa.array(is_event))
+    def __init__(self, given: pa.Table) -> None:
         rounds = given.column("round").to_numpy()
         order = np.argsort(rounds, kind="stable")
         self._rounds = rounds[order]
@@ -159,6 +177,32 @@ class _Events:
         """``node, event, group`` of a round; the group is -1 where there is none."""
         first, last = np.searchsorted(self._rounds, [number, number + 1])
         return {name: column[first:last] for name, column in self._columns.items()}
+
+
+@dataclass(frozen=True)
+class LastRound:
+    """What the last round of a world on buckets has left.
+
+    Attributes
+    ----------
+    tables : dict of int to pyarrow.Table
+        `LOOKUPS` and `NEW_LEAFS`.
+    messages : pyarrow.Table, optional
+        `schemas.MESSAGES`, if they were kept.
+    """
+
+    tables: dict[int, pa.Table]
+    messages: pa.Table | None
+
+    @classmethod
+    def of(cls, played: PlayedRound, number: np.ndarray, traffic: Traffic | None) -> LastRound:
+        """Return what a round has left; `number` has the nodes' numbers by position."""
+        found, new = played.result.lookups, number[played.result.new_leafs]
+        lookups = pa.Table.from_pydict(
+            lookup_columns(found, number), schema=to_arrow_schema(schemas.LOOKUPS)
+        )
+        tables = {LOOKUPS: lookups, NEW_LEAFS: pa.table({"node": pa.array(new, pa.int64())})}
+        return cls(tables, None if traffic is None else message_table(traffic, number))
 
 
 def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Kernel) -> DataFrame:
@@ -184,7 +228,7 @@ def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Ker
         source = known.positions(sent.column("source").to_numpy())
         player = InProcess.of(overlay, rules, kernel)
         found = try_routes(player, Lookups(source, Keys(hi, lo)))
-        columns = _lookup_columns(found, known.node)
+        columns = lookup_columns(found, known.node)
         table = pa.Table.from_pydict(columns, schema=to_arrow_schema(schemas.LOOKUPS))
         yield from table.to_batches(BATCH)
 
@@ -236,11 +280,11 @@ def _results(
     yield as_table(SECONDS, {"value": pa.array([seconds])}, number)
     if done.of_groups:
         yield as_table(OF_GROUPS, pack(done.of_groups), number)
-    yield as_table(LOOKUPS, _lookup_columns(result.lookups, node), number)
+    yield as_table(LOOKUPS, lookup_columns(result.lookups, node), number)
     yield as_table(NEW_LEAFS, {"node": pa.array(node[result.new_leafs])}, number)
 
 
-def _messages(traffic: Traffic, number: np.ndarray) -> pa.Table:
+def message_table(traffic: Traffic, number: np.ndarray) -> pa.Table:
     """`schemas.MESSAGES`; `number` has the nodes' numbers by position."""
     none = np.empty(0, dtype=np.int64)
     columns: list[tuple[np.ndarray, ...]] = [(none.astype(str), none, none)]
@@ -251,7 +295,7 @@ def _messages(traffic: Traffic, number: np.ndarray) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=schemas.MESSAGES.names)
 
 
-def _lookup_columns(found: LookupResults, number: np.ndarray) -> dict[str, pa.Array]:
+def lookup_columns(found: LookupResults, number: np.ndarray) -> dict[str, pa.Array]:
     """`schemas.LOOKUPS`; `number` has the nodes' numbers by position."""
     return {
         "source": pa.array(number[found.source]),

@@ -12,8 +12,8 @@ from scribe_spark import schemas
 from scribe_spark.engine.ring import ring_of
 from scribe_spark.pastry.arrivals.one_task import grow
 from scribe_spark.pastry.arrivals.waves import Plan
+from scribe_spark.pastry.lives import Lives
 from scribe_spark.pastry.node_rows import NodeRows, to_rows
-from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.runtime.blocks import read_partition
@@ -41,7 +41,7 @@ def perfect_tables(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Ke
             known, _ = ring_of(rows, kernel)
             live = np.flatnonzero(known.node < initial)
             state = perfect_start(known, live, rules.leaf_set, rules.b, kernel)
-            yield from pack({NODES: state_table(to_rows(state), kernel)}).to_batches()
+            yield from pack({NODES: state_table(to_rows(state.states, state), kernel)}).to_batches()
 
     return nodes.coalesce(1).mapInArrow(run, schemas.PACKED)
 
@@ -64,7 +64,8 @@ def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Ker
         first = known.take(is_first)
         plan = Plan.of(first, rules, kernel)
         *_, done = grow(first, plan, rules, kernel)
-        there = to_rows(OverlayState.of(done.states, done.states.own, plan.rank + 1))
+        lives = Lives.of(len(first), done.states.own, plan.rank + 1)
+        there = to_rows(done.states, lives)
         both = NodeRows.join(there, NodeRows.of_new(known.take(~is_first), rules.leaf_set))
         yield from pack({NODES: state_table(both, kernel)}).to_batches()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,11 +17,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StructType
 
 from scribe_spark import schemas
+from scribe_spark.engine.on_spark import Costs
 from scribe_spark.errors import InputError
+from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.runtime.blocks import materialise, release
-from scribe_spark.runtime.sessions import describe_jobs, parallelism
+from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
 from scribe_spark.runtime.task_reports import Address, receive_reports
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds.group_tables import children, memberships
@@ -28,9 +32,18 @@ from scribe_spark.worlds.live_groups import LiveGroups
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.live_tree import LiveTree
 from scribe_spark.worlds.live_world import Protocols
+from scribe_spark.worlds.on_buckets import OnBuckets
 from scribe_spark.worlds.operations import Operations
 from scribe_spark.worlds.packed import unpack, unpacked
-from scribe_spark.worlds.round_job import UNHEARD, live_overlay, played, routed
+from scribe_spark.worlds.round_job import (
+    UNHEARD,
+    EventsByRound,
+    LastRound,
+    event_rows,
+    live_overlay,
+    played,
+    routed,
+)
 from scribe_spark.worlds.starts import arrived_start, perfect_tables
 from scribe_spark.worlds.state_table import NODES, leaf_sets, routing_table
 from scribe_spark.worlds.world_rows import (
@@ -67,10 +80,13 @@ class Played:
         By name; see :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.live_tree`.
     seconds : float
         How long it took; the first of a job's rounds, with unpacking the state.
+    costs : Costs, optional
+        Supersteps, messages and bytes, where nodes are in several buckets.
     """
 
     measures: dict[str, float]
     seconds: float
+    costs: Costs | None = None
 
 
 class World:
@@ -94,6 +110,8 @@ class World:
         The groups of the world.
     systems : LiveSystems, optional
         The systems that live beside Scribe.
+    buckets : int
+        In how many the nodes are; one is played in one task, many rounds in a job.
 
     Attributes
     ----------
@@ -121,16 +139,19 @@ class World:
         live_tree: LiveTree | None = None,
         groups: LiveGroups | None = None,
         systems: LiveSystems | None = None,
+        buckets: int = 1,
     ) -> None:
         self.number, self._most = number, _FIRST_ROUNDS
         self.publications = self.watched_trees = self.publications_of_systems = pd.DataFrame()
         self.scribe = Operations()
         self._rows: DataFrame | None = None
+        self._last_round: LastRound | None = None
         self._keeps_messages = False
         self._state, self._events = state, events
         self._underlay = underlay
         beside = systems or LiveSystems()
         self._protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups, beside)
+        self._on_buckets = None if buckets == 1 else self._spread(buckets)
 
     @classmethod
     def start(
@@ -145,6 +166,7 @@ class World:
         live_tree: LiveTree | None = None,
         groups: LiveGroups | None = None,
         systems: LiveSystems | None = None,
+        buckets: int = 1,
     ) -> World:
         """The world before its first round.
 
@@ -156,13 +178,13 @@ class World:
             How many are alive at the start: the first numbers.
         overlay : str
             How tables are filled at the start: ``perfect`` or ``arrivals``.
-        live_tree, groups, systems
+        live_tree, groups, systems, buckets
             As of the constructor.
         """
         begin = arrived_start if overlay == "arrivals" else perfect_tables
         with describe_jobs(nodes.sparkSession, "start of the world"):
             state, _ = materialise(begin(nodes, initial, rules, underlay.kernel))
-        return cls(state, events, underlay, rules, lookups, 0, live_tree, groups, systems)
+        return cls(state, events, underlay, rules, lookups, 0, live_tree, groups, systems, buckets)
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
         """Play a round; its measures by name.
@@ -180,7 +202,12 @@ class World:
             The round has an event that cannot be, or leaves no node; the world stays as it was.
         """
         number = self.number
-        return self._play(range(number, number + 1), 0.0, messages=messages)[number].measures
+        rounds, on_buckets = range(number, number + 1), self._on_buckets
+        if on_buckets is not None:
+            done = self._play_on_buckets(on_buckets, rounds, 0.0, messages=messages)
+        else:
+            done = self._play(rounds, 0.0, messages=messages)
+        return done[number].measures
 
     def play(
         self, until: int, seconds: float, tell: Callable[[int, Played], None] | None = None
@@ -211,7 +238,9 @@ class World:
             was.  A later one that is like this is not played.
         """
         rounds = range(self.number, min(until, self.number + self._most))
-        if tell is None:
+        if self._on_buckets is not None:
+            done = self._play_on_buckets(self._on_buckets, rounds, seconds, tell)
+        elif tell is None:
             done = self._play(rounds, seconds)
         else:
             teller = _Teller(tell, rounds)
@@ -231,10 +260,7 @@ class World:
         *,
         messages: bool = False,
     ) -> dict[int, Played]:
-        # DECIMALs: whole numbers are written into generated code, which would be new in each job
-        first, last = (F.lit(Decimal(number)) for number in (rounds[0], rounds[-1]))
-        events = self._events.where(F.col("round").cast(_ROUND).between(first, last))
-        events = self.scribe.added_to(events, rounds[0])
+        events = self._events_of(rounds)
         with describe_jobs(self._events.sparkSession, f"world rounds from {rounds[0]}"):
             rows, _ = materialise(
                 played(self._state, events, rounds, seconds, self._protocols, report_to, messages)
@@ -260,30 +286,79 @@ class World:
         self.number += len(done)
         return done
 
+    def _events_of(self, rounds: range) -> DataFrame:
+        # DECIMALs: whole numbers are written into generated code, which would be new in each job
+        first, last = (F.lit(Decimal(number)) for number in (rounds[0], rounds[-1]))
+        events = self._events.where(F.col("round").cast(_ROUND).between(first, last))
+        return self.scribe.added_to(events, rounds[0])
+
+    def _spread(self, buckets: int) -> OnBuckets:
+        """Return the nodes in buckets; the packed state is freed."""
+        with describe_jobs(self._events.sparkSession, "start of the world"):
+            spread = OnBuckets(self._state, buckets, self._protocols, self._underlay)
+        release(self._state)
+        return spread
+
+    def _play_on_buckets(
+        self,
+        world: OnBuckets,
+        rounds: range,
+        seconds: float,
+        tell: Callable[[int, Played], None] | None = None,
+        *,
+        messages: bool = False,
+    ) -> dict[int, Played]:
+        """Play rounds until some seconds are over."""
+        started = time.monotonic()
+        events = EventsByRound(event_rows(self._events_of(rounds)).toArrow())
+        done: dict[int, Played] = {}
+        for number in rounds:
+            before, traffic = time.monotonic(), Traffic() if messages else None
+            try:
+                played = world.play(number, events.of(number), traffic)
+            except ImpossibleRound as impossible:
+                if done:  # it is refused when it is the next one
+                    break
+                raise InputError(
+                    "round", number, f"cannot be played: {impossible.what}"
+                ) from impossible
+            took = time.monotonic() - before
+            measures = {name: float(value) for name, value in played.measures.items()}
+            done[number] = Played(measures, took, world.costs)
+            self._last_round = LastRound.of(played, world.known, traffic)
+            self.number += 1
+            if tell is not None:
+                tell(number, done[number])
+            if time.monotonic() - started >= seconds:
+                break
+        return done
+
     @property
     def packed(self) -> DataFrame:
         """`schemas.PACKED`: all that has to be kept to go on with the next round."""
-        return self._state
+        return self._state if self._on_buckets is None else self._on_buckets.packed()
 
     @property
     def state(self) -> DataFrame:
         """`schemas.WORLD_STATE`: every node that is or was there, or may arrive."""
-        return unpacked(self._state, NODES, schemas.WORLD_STATE)
+        return unpacked(self.packed, NODES, schemas.WORLD_STATE)
 
     @property
     def leaf_sets(self) -> DataFrame:
         """`schemas.LEAF_SETS` of all nodes; those of dead nodes are as they were last."""
-        return unpacked(self._state, NODES, schemas.LEAF_SETS, rows_of=leaf_sets)
+        return unpacked(self.packed, NODES, schemas.LEAF_SETS, rows_of=leaf_sets)
 
     @property
     def routing_table(self) -> DataFrame:
         """`schemas.ROUTING_TABLE`: the filled cells of all nodes' tables; entries may be dead."""
         rows_of = partial(routing_table, b=self._protocols.rules.b)
-        return unpacked(self._state, NODES, schemas.ROUTING_TABLE, rows_of=rows_of)
+        return unpacked(self.packed, NODES, schemas.ROUTING_TABLE, rows_of=rows_of)
 
     @property
     def messages(self) -> DataFrame:
         """`schemas.MESSAGES` of the last round, if :meth:`step` was to keep them."""
+        if self._last_round is not None and self._last_round.messages is not None:
+            return local_frame(self._events.sparkSession, self._last_round.messages)
         if self._rows is None or not self._keeps_messages:
             raise ValueError("the last round has not kept its messages: step(messages=True)")
         return unpacked(
@@ -340,6 +415,10 @@ class World:
             ``node, key_hi, key_lo``: where each begins, and its key.  `node` is a node of this
             world; a message of one that is not alive is not delivered.
         """
+        if self._on_buckets is not None:
+            sent = messages.select("node", "key_hi", "key_lo").toArrow()
+            found = self._on_buckets.route(sent)
+            return local_frame(self._events.sparkSession, found)
         return routed(self._state, messages, self._protocols.rules, self._underlay.kernel)
 
     def overlay(self) -> PastryOverlay:
@@ -349,7 +428,7 @@ class World:
         GraphFrames, ...) runs on it.
         """
         partitions = parallelism(self._events.sparkSession)
-        return live_overlay(self._state, self._protocols.rules, self._underlay, partitions)
+        return live_overlay(self.packed, self._protocols.rules, self._underlay, partitions)
 
     @property
     def lookups(self) -> DataFrame:
@@ -362,6 +441,9 @@ class World:
         return self._last(NEW_LEAFS, ["node"])
 
     def _last(self, what: int, columns: list[str]) -> DataFrame:
+        if self._last_round is not None:
+            spark = self._events.sparkSession
+            return local_frame(spark, self._last_round.tables[what]).select(columns)
         if self._rows is None:
             raise ValueError("no round has been played")
         last = F.col("round").cast(_ROUND) == F.lit(Decimal(self.number - 1))
@@ -369,7 +451,10 @@ class World:
 
     def release(self) -> None:
         """Free the nodes' memory."""
-        release(self._rows if self._rows is not None else self._state)
+        if self._on_buckets is not None:
+            self._on_buckets.release()
+        else:
+            release(self._rows if self._rows is not None else self._state)
 
 
 class _Teller:

@@ -45,8 +45,8 @@ def test_a_world_that_is_written_and_read_after_each_round_is_the_same(seed: int
         result = case.play(InProcess.of(state, case.rules, case.kernel), number)
         ours = as_snapshot(copy, again.play(InProcess.of(copy, case.rules, case.kernel), number))
         assert differences(ours, as_snapshot(state, result), PARTS) == []
-        copy = from_rows(shuffled(to_rows(copy), seed), case.rules.b)
-        rows = to_rows(state), to_rows(copy)
+        copy = from_rows(shuffled(to_rows(copy.states, copy), seed), case.rules.b)
+        rows = to_rows(state.states, state), to_rows(copy.states, copy)
         for one in fields(NodeRows):
             np.testing.assert_array_equal(*[getattr(part, one.name) for part in rows])
 
@@ -55,7 +55,8 @@ def test_a_world_that_is_written_and_read_after_each_round_is_the_same(seed: int
 def test_nodes_may_join_the_rows_later(seed: int) -> None:
     """The nodes that are known before they arrive make no difference."""
     case = world(seed, rounds=1, growth=1.5)
-    rows = to_rows(state_of(case))
+    before = state_of(case)
+    rows = to_rows(before.states, before)
     absent = ~rows.alive
     kept = [one_row(rows, at) for at in np.flatnonzero(~absent)]
     new = NodeRows.of_new(case.known.take(absent), case.rules.leaf_set)

@@ -341,7 +341,7 @@ def test_measures_by_looking_at_all(simulation):
 def test_states_are_read_back(simulation):
     kernel, known = simulation.underlay.kernel, ring_of(simulation)
     state = perfect_start(known, np.arange(0, 90, 2), 8, 4, kernel)
-    rows = to_rows(state)
+    rows = to_rows(state.states, state)
     table = state_table(rows, kernel)
     back = read_state(table.take(np.arange(90)[::-1]), 8, kernel)
     again = from_rows(back, 4)
