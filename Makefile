@@ -84,6 +84,11 @@ rad-under-churn: setup ## RAD, RMD and node stress by rounds of churn, with and 
 	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn
 	@$(BIN)/python -m tools.rad_under_churn out/rad-under-churn --page
 
+.PHONY: peers-living
+peers-living: setup ## Scribe and GossipSub under the same failures and churn, and write docs/peers_living.md (a quarter of an hour)
+	@$(BIN)/python -m tools.peers_living out/peers-living
+	@$(BIN)/python -m tools.peers_living out/peers-living --page docs/peers_living.md
+
 .PHONY: reference-tree
 reference-tree: setup ## Costa and Frey's tree over a DHT: Figures 3 and 4; ARGS="--scaling 1000,1000000" for large ones
 	@set -f; $(SCRIBE) reference-tree $(foreach v,SEED OUT MASTER REMOTE CONFIG,$(call flag,$(v))) $(args)
