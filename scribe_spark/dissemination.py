@@ -56,6 +56,9 @@ EDGES, ARRIVALS, ARRIVED_COPIES = "edges", "arrivals", "arrived copies"
 # kinds of messages
 START, _COPY = "start", "copy"
 
+#: Edges from a node to one peer, which differ in what their copies carry.
+_MOST_EDGES = 64
+
 #: ``rule(first, edges)``: on which edges nodes forward; rows of the two belong together.
 Rule = Callable[[Columns, Columns], np.ndarray]
 
@@ -125,15 +128,13 @@ class Dissemination:
             return self._send(tables, key, None, first)
         if _COPY not in inbox:
             return {}
-        come = inbox[_COPY]
-        touched = distinct(self._key(come["group"], come[AT]))
         # 1. the copies that nodes know of now
-        mine, others = self._take(tables, touched, come)
+        copies, touched = self._take(tables, inbox[_COPY])
         # 2. the first of each node; a source has the message
         arrivals = self._arrivals(tables)
         sources = arrivals["key"][arrivals["hops"] == 0]
-        first = self._first(mine, sources)
-        tables[ARRIVED_COPIES] = concatenate([*others, mine])
+        first = self._mark_first(copies, touched, sources)
+        tables[ARRIVED_COPIES] = copies
         # 3. whose first copy is another one than before
         key = touched[find_sorted(sources, touched) < 0]
         old, new = self._named(arrivals, key), self._named(first, key)
@@ -183,40 +184,62 @@ class Dissemination:
 
     # --- copies
 
-    def _take(
-        self, tables: Tables, touched: np.ndarray, come: Columns
-    ) -> tuple[dict[str, np.ndarray], list[dict[str, np.ndarray]]]:
-        """Return the copies of the nodes that messages have come for, and those of the others."""
-        names = ("group", "node", *self._columns)
-        news = {**come, "node": come[AT], "rank": np.ones(len(come[AT]), dtype=np.int64)}
-        parts, others = [{name: news[name] for name in (*names, "sent", "rank")}], []
-        if ARRIVED_COPIES in tables:
-            known = tables[ARRIVED_COPIES]
-            mine = find_sorted(touched, self._key(known["group"], known["node"])) >= 0
-            others = [take(known, ~mine)]
-            there = take({name: known[name] for name in names}, mine)
-            there["sent"] = np.ones(int(mine.sum()), dtype=bool)
-            there["rank"] = np.zeros(int(mine.sum()), dtype=np.int64)
-            parts.append(there)
-        every = concatenate(parts)
-        edge = [self._key(every["group"], every["node"]), every["sender"]]
-        edge += [every[name] for name in self.carried]
-        order = np.lexsort((every["rank"], *edge[::-1]))
-        last = row_starts(*(one[order] for one in edge))[1:] - 1
-        newest = take(every, order[np.r_[last, len(order) - 1]])
-        return take({name: newest[name] for name in names}, newest["sent"]), others
+    def _copy_key(self, copies: Columns) -> np.ndarray:
+        """Return by what the table of copies is sorted: receiver, sender, number of the edge."""
+        size = len(self.facts.ring)
+        key = self._key(copies["group"], copies["node"]) * size + copies["sender"]
+        return key * _MOST_EDGES + copies["edge"]
 
-    def _first(self, copies: dict[str, np.ndarray], sources: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the label of each node that has copies; marks these among the copies."""
+    def _take(self, tables: Tables, come: Columns) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Return the copies that nodes know of, in order, and the keys of those with news."""
+        names = ("group", "node", *self._columns, "edge")
+        news = {**come, "node": come[AT]}
+        if ARRIVED_COPIES in tables:
+            known = {name: np.array(tables[ARRIVED_COPIES][name]) for name in (*names, "first")}
+        else:
+            known = {name: np.empty(0, dtype=np.int64) for name in names}
+            known["first"] = np.empty(0, dtype=bool)
+        key, new_key = self._copy_key(known), self._copy_key(news)
+        order = np.argsort(new_key)
+        news, new_key, sent = take(news, order), new_key[order], come["sent"][order]
+        # 1. those that are sent anew, and those that are taken back
+        at = find_sorted(key, new_key)
+        again = sent & (at >= 0)
+        for name in names:
+            known[name][at[again]] = news[name][again]
+        kept = np.ones(len(key), dtype=bool)
+        kept[at[~sent & (at >= 0)]] = False
+        # 2. those that are sent for the first time, between them
+        added = sent & (at < 0)
+        place = np.searchsorted(key[kept], new_key[added]) + np.arange(np.count_nonzero(added))
+        is_old = np.ones(np.count_nonzero(kept) + len(place), dtype=bool)
+        is_old[place] = False
+        copies = {}
+        for name, old in known.items():
+            both = np.empty(len(is_old), dtype=old.dtype)
+            both[is_old] = old[kept]
+            both[place] = False if name == "first" else news[name][added]
+            copies[name] = both
+        return copies, distinct(self._key(news["group"], news["node"]))
+
+    def _mark_first(
+        self, copies: dict[str, np.ndarray], touched: np.ndarray, sources: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Return the labels of some nodes that have copies, in order; marks these copies."""
         key = self._key(copies["group"], copies["node"])
+        begin, end = (np.searchsorted(key, touched, side) for side in ("left", "right"))
+        _, row = expand(begin, end)
+        copies["first"][row] = False
+        row = row[find_sorted(sources, key[row]) < 0]
         ranks = ("at_us", "hops") if self.clock == TIME else ("hops",)
-        ranked = [copies[name] for name in (*ranks, "sender", *self.carried)]
-        order = np.lexsort((*ranked[::-1], key))
-        first = order[row_starts(key[order])]
-        first = first[find_sorted(sources, key[first]) < 0]
-        copies["first"] = np.zeros(len(key), dtype=bool)
-        copies["first"][first] = True
-        return {"key": key[first], **{name: copies[name][first] for name in self._columns}}
+        for name in (*ranks, "sender", *self.carried, "edge"):
+            rank, start = copies[name][row], row_starts(key[row])
+            if len(start) == len(row):
+                break
+            least = np.minimum.reduceat(rank, start)
+            row = row[rank == np.repeat(least, np.diff(start, append=len(row)))]
+        copies["first"][row] = True
+        return {"key": key[row], **{name: copies[name][row] for name in self._columns}}
 
     def first_copies(self, copies: Columns) -> dict[str, np.ndarray]:
         """Return the first copy of each copy's receiver, of all copies that a bucket's nodes get.
@@ -267,14 +290,20 @@ class Dissemination:
             "hops": label["hops"] + 1,
             "sent": sends[goes],
         }
-        return {_COPY: copies | {name: edges[name] for name in self.carried}}
+        return {_COPY: copies | {name: edges[name] for name in (*self.carried, "edge")}}
 
     def _edges(self, tables: Tables) -> Columns:
-        """Return the edges in the order of their nodes; they are sorted once."""
-        edges = tables[EDGES]
-        key = self._key(edges["group"], edges["node"])
-        if np.any(key[1:] < key[:-1]):
-            tables[EDGES] = take(edges, np.argsort(key, kind="stable"))
+        """Return the edges in the order of their nodes, those to a peer numbered; they are once."""
+        if "edge" not in tables[EDGES]:
+            edges = tables[EDGES]
+            key = self._key(edges["group"], edges["node"])
+            order = np.lexsort((*(edges[n] for n in self.carried[::-1]), edges["peer"], key))
+            edges, key = take(edges, order), key[order]
+            start = row_starts(key, edges["peer"])
+            number = np.arange(len(key)) - np.repeat(start, np.diff(start, append=len(key)))
+            if len(number) and int(number.max()) >= _MOST_EDGES:
+                raise ValueError(f"a node has more than {_MOST_EDGES} edges to one peer")
+            tables[EDGES] = {**edges, "edge": number}
         return tables[EDGES]
 
     def _forwards(self, label: dict[str, np.ndarray], edges: Columns) -> np.ndarray:
