@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.reference_tree.searches import NOBODY
+from scribe_spark.core.arrays import NONE
 
 __all__ = ["areas", "depths", "links_changed"]
 
@@ -20,7 +20,7 @@ def depths(parent: np.ndarray, here: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     parent : ndarray of int64, shape (hosts,)
-        The parent of each host, `NOBODY` at a root.
+        The parent of each host, `NONE` at a root.
     here : ndarray of bool, shape (hosts,)
         Which hosts there are.
 
@@ -30,7 +30,7 @@ def depths(parent: np.ndarray, here: np.ndarray) -> np.ndarray:
         -1 for a host that does not come to a root of its tree, and for one that is not there.
     """
     numbers = np.arange(len(parent))
-    up = np.where(here & (parent != NOBODY), parent, numbers)
+    up = np.where(here & (parent != NONE), parent, numbers)
     depth = (up != numbers).astype(np.int64)
     # each step doubles how far `up` looks; a cycle is never done
     for _ in range(len(parent).bit_length()):
@@ -38,7 +38,7 @@ def depths(parent: np.ndarray, here: np.ndarray) -> np.ndarray:
         if np.array_equal(further, up):
             break
         depth, up = depth + depth[up], further
-    at_root = here & here[up] & (parent[up] == NOBODY)
+    at_root = here & here[up] & (parent[up] == NONE)
     return np.where(at_root, depth, -1)
 
 
@@ -48,12 +48,12 @@ def links_changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     before, after : ndarray of int64, shape (hosts,)
-        Parents; `NOBODY` at a root, and for a host that is not there.
+        Parents; `NONE` at a root, and for a host that is not there.
     """
     child, hosts = np.flatnonzero(before != after), len(before)
     codes = []
     for parent in (before[child], after[child]):
-        some = parent != NOBODY
+        some = parent != NONE
         low, high = np.minimum(child, parent)[some], np.maximum(child, parent)[some]
         codes.append(low * hosts + high)
     changed = np.setxor1d(codes[0], codes[1], assume_unique=True)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import Numbers, halves_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
@@ -19,7 +20,6 @@ from scribe_spark.reference_tree.explore import explore
 from scribe_spark.reference_tree.packing import to_columns
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import (
-    NOBODY,
     Asked,
     Branches,
     Climbs,
@@ -87,7 +87,7 @@ def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[Found]
     parents, climbing = climb(tree, rings, Climbs.of(asker, ring, topmost, depth), up)
     branches = first_branches(asker, ring, first, last, topmost_keys(tree, first, last).subtree)
     found, exploring = explore(tree, rings, branches, down)
-    parent, lookups = np.full(n, NOBODY), np.zeros(n, dtype=np.int64)
+    parent, lookups = np.full(n, NONE), np.zeros(n, dtype=np.int64)
     parent[parents.asker], lookups[parents.asker] = parents.parent, parents.lookups
     ended = np.ones(n, dtype=bool)
     ended[climbing.asker] = ended[exploring.asker] = False
@@ -119,7 +119,7 @@ def answer_searches(
         found, exploring = explore(tree, rings, branches, down)
         node, asked = np.unique(found.lookups, return_counts=True)
         none = np.zeros(len(node), dtype=np.int64)
-        yield ANSWER, _answer(node, none + NOBODY, none, asked)
+        yield ANSWER, _answer(node, none + NONE, none, asked)
     for asked_keys, purpose in ((up, PARENT), (down, CHILDREN_OF)):
         yield from _lookups(asked_keys, purpose)
     yield from _onward(buckets, climbing, exploring)

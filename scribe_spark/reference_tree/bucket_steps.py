@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import typed
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Layout, pack_row
@@ -27,7 +28,7 @@ from scribe_spark.reference_tree.bucket_searches import (
 from scribe_spark.reference_tree.buckets import Buckets, bucket_bits, find_ends, in_buckets
 from scribe_spark.reference_tree.packing import from_columns, keysets_of_columns, to_keysets
 from scribe_spark.reference_tree.rings import Rings, check_assignment
-from scribe_spark.reference_tree.searches import NOBODY, Branches, Climbs
+from scribe_spark.reference_tree.searches import Branches, Climbs
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.sessions import parallelism
 
@@ -133,7 +134,7 @@ class Searched:
                     arrays.append(pa.nulls(count, field.type))
                     continue
                 column = table[field.name]
-                mask = column == NOBODY if field.name == "parent" else None
+                mask = column == NONE if field.name == "parent" else None
                 arrays.append(pa.array(column, mask=mask).cast(field.type))
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 

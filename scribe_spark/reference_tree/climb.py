@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.searches import NOBODY, Asked, Climbs, Parents
+from scribe_spark.reference_tree.searches import Asked, Climbs, Parents
 from scribe_spark.reference_tree.tree import ReferenceTree
 
 __all__ = ["climb"]
@@ -39,7 +40,7 @@ def climb(
         column.copy()
         for column in (searches.level, searches.above, searches.below, searches.lookups)
     )
-    parent = np.full(n, NOBODY, dtype=np.int64)
+    parent = np.full(n, NONE, dtype=np.int64)
     away = np.zeros(n, dtype=bool)
     rows = np.flatnonzero(level >= 0)
     while len(rows):

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.reference_tree.climb import climb
 from scribe_spark.reference_tree.explore import explore
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.searches import NOBODY, Climbs, Parents, first_branches
+from scribe_spark.reference_tree.searches import Climbs, Parents, first_branches
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 
@@ -51,8 +52,8 @@ class Links:
 
     @classmethod
     def of_parents(cls, parent: np.ndarray) -> Links:
-        """The links of trees, given the parent of each host (`NOBODY`: none)."""
-        child = np.flatnonzero(parent != NOBODY)
+        """The links of trees, given the parent of each host (`NONE`: none)."""
+        child = np.flatnonzero(parent != NONE)
         above = parent[child]
         return cls.of(np.r_[child, above], np.r_[above, child], len(parent))
 
@@ -85,7 +86,7 @@ class Neighbours:
     ----------
     links : Links
     parent : ndarray of int64, shape (n,)
-        The parent of each host that asked; `NOBODY` at the root.
+        The parent of each host that asked; `NONE` at the root.
     lookups : ndarray of int64, shape (n, 2)
         Look-ups: for the parent, and for children.
     """
@@ -111,7 +112,7 @@ def neighbours(tree: ReferenceTree, rings: Rings, some: np.ndarray, hosts: int) 
     first, last = rings.first[place], rings.last[place]
     subtree = topmost_keys(tree, first, last).subtree
     down, _ = explore(tree, rings, first_branches(asker, ring, first, last, subtree))
-    has_parent = up.parent != NOBODY
+    has_parent = up.parent != NONE
     host = np.concatenate([some[up.asker[has_parent]], some[down.asker]])
     other = np.concatenate([up.parent[has_parent], down.child])
     lookups = np.stack([up.lookups, np.bincount(down.lookups, minlength=n)], axis=1)
@@ -119,15 +120,15 @@ def neighbours(tree: ReferenceTree, rings: Rings, some: np.ndarray, hosts: int) 
 
 
 def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:
-    """The parent of every host: int64, shape (hosts,); `NOBODY` at roots and where nobody is."""
-    parent = np.full(hosts, NOBODY)
+    """The parent of every host: int64, shape (hosts,); `NONE` at roots and where nobody is."""
+    parent = np.full(hosts, NONE)
     parent[rings.node] = _parents(tree, rings, np.arange(len(rings))).parent
     return parent
 
 
 def _places(rings: Rings, hosts: int) -> np.ndarray:
-    """Return the row of each host in the hash table, `NOBODY` for a host that is not in it."""
-    place = np.full(hosts, NOBODY)
+    """Return the row of each host in the hash table, `NONE` for a host that is not in it."""
+    place = np.full(hosts, NONE)
     place[rings.node] = np.arange(len(rings))
     return place
 
@@ -182,10 +183,10 @@ def first_to_compute(
         Numbers of hosts.
     """
     was, now = _places(before, links.hosts), _places(after, links.hosts)
-    both = np.flatnonzero((was != NOBODY) & (now != NOBODY))
+    both = np.flatnonzero((was != NONE) & (now != NONE))
     changed = both[before.topmost[was[both]] != after.topmost[now[both]]]
     first = np.unique(np.concatenate([joined, links.around(gone), changed]))
-    return first[now[first] != NOBODY]
+    return first[now[first] != NONE]
 
 
 def reconfigure(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import Numbers, from_halves, halves_of
 from scribe_spark.reference_tree.area import areas, depths, links_changed
 from scribe_spark.reference_tree.reconfiguration import (
@@ -25,7 +26,6 @@ from scribe_spark.reference_tree.reconfiguration import (
     reconfigure,
 )
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.searches import NOBODY
 from scribe_spark.reference_tree.tree import ReferenceTree
 
 __all__ = ["CONNECTION", "DISCONNECTION", "Histograms", "repeat_events"]
@@ -178,7 +178,7 @@ class _World:
         links, self.parent = self.from_nothing()
         depth = depths(self.parent, self.here)
         n, there = len(self.raw), self.here
-        roots = np.bincount(self.ring_of[there & (self.parent == NOBODY)], minlength=n)
+        roots = np.bincount(self.ring_of[there & (self.parent == NONE)], minlength=n)
         same = np.setxor1d(links.pairs, done.links.pairs, assume_unique=True) // len(there)
         wrong = roots != 1
         wrong[self.ring_of[there & (depth < 0)]] = wrong[self.ring_of[same]] = True

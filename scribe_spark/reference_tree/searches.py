@@ -12,13 +12,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import Numbers, concatenate
 from scribe_spark.reference_tree.tree import Subtrees
 
-__all__ = ["NOBODY", "Asked", "Branches", "Climbs", "Parents", "first_branches"]
-
-#: No host.
-NOBODY = -1
+__all__ = ["Asked", "Branches", "Climbs", "Parents", "first_branches"]
 
 _Rows = TypeVar("_Rows", bound="_Columns")
 
@@ -60,7 +58,7 @@ class Climbs(_Columns):
     level : ndarray of int64
         The depth of the ancestor that is next; -1 for the root's search.
     above, below : ndarray of int64
-        The owners last found of ancestors above and below the topmost key; `NOBODY` at first.  A
+        The owners last found of ancestors above and below the topmost key; `NONE` at first.  A
         key in any keyset that was named before is in one of these two.
     lookups : ndarray of int64
     """
@@ -76,7 +74,7 @@ class Climbs(_Columns):
     @classmethod
     def of(cls, asker: np.ndarray, ring: np.ndarray, topmost: Numbers, depth: np.ndarray) -> Climbs:
         """Searches that begin."""
-        nobody = np.full(len(asker), NOBODY, dtype=np.int64)
+        nobody = np.full(len(asker), NONE, dtype=np.int64)
         return cls(asker, ring, topmost, depth - 1, nobody, nobody, np.zeros_like(nobody))
 
     def __len__(self) -> int:
@@ -85,7 +83,7 @@ class Climbs(_Columns):
 
 @dataclass(frozen=True)
 class Parents(_Columns):
-    """Parents that were found; `parent` is `NOBODY` for the root.
+    """Parents that were found; `parent` is `NONE` for the root.
 
     All are ndarray of int64, shape (n,).
     """

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import from_halves
 from scribe_spark.engine.ring import Ring
 from scribe_spark.reference_tree import ReferenceTree
@@ -28,7 +29,6 @@ from scribe_spark.reference_tree.reconfiguration import (
     reconfigure,
 )
 from scribe_spark.reference_tree.rings import PASTRY, Rings
-from scribe_spark.reference_tree.searches import NOBODY
 
 __all__ = ["LIVE_TREE_MEASURES", "PREFIX", "LiveTree", "live_tree_measures"]
 
@@ -130,6 +130,6 @@ def _costs(before: Links, done: Rounds) -> dict[str, int]:
 
 def _is_wrong(links: Links, parent: np.ndarray, depth: np.ndarray, alive: np.ndarray) -> bool:
     """Whether what hosts know is not one tree of all, the one computed from nothing."""
-    roots = np.count_nonzero(alive & (parent == NOBODY))
+    roots = np.count_nonzero(alive & (parent == NONE))
     is_tree = roots == 1 and bool((depth[alive] >= 0).all())
     return not (is_tree and np.array_equal(links.pairs, Links.of_parents(parent).pairs))

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from reference_tree.test_places import at_once, random_ids
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import from_halves
 from scribe_spark.engine import Tables
 from scribe_spark.engine.in_process import play
@@ -21,7 +22,6 @@ from scribe_spark.reference_tree.buckets import (
     bucket_bits,
     bucket_of_key,
 )
-from scribe_spark.reference_tree.searches import NOBODY
 
 
 def by_buckets(ids: list[int], bits: int, children: int, assignment: str, buckets: int) -> list:
@@ -55,7 +55,7 @@ def add(found: dict[int, list], row: dict[str, int]) -> None:
     """Add a part of a host's searches to what is known of it."""
     place = found.setdefault(row["node"], [None, None, None, None, 0, 0])
     for column, name in enumerate(("topmost_hi", "topmost_lo", "depth", "parent")):
-        if name in row and (name != "parent" or row[name] != NOBODY):
+        if name in row and (name != "parent" or row[name] != NONE):
             place[column] = row[name]
     for column, name in enumerate(("parent_lookups", "child_lookups"), start=4):
         place[column] += row[name]

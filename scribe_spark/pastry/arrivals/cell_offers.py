@@ -16,13 +16,13 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["NOBODY", "cells_of", "scored", "scores", "take_cells", "take_rows"]
+__all__ = ["NO_OFFER", "cells_of", "scored", "scores", "take_cells", "take_rows"]
 
 _OFFERS = 2**20  # offers looked at together
 _POSITION = 31  # bits of a position, below those of a delay
 
 #: The score of no node: any other is nearer.
-NOBODY = np.int64(2**63 - 1)
+NO_OFFER = np.int64(2**63 - 1)
 
 
 def take_cells(

@@ -15,7 +15,7 @@ from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.cell_offers import NOBODY, scored, scores
+from scribe_spark.pastry.arrivals.cell_offers import NO_OFFER, scored, scores
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.arrivals.wave import WaveProgram
@@ -98,7 +98,7 @@ class Discover(WaveProgram):
         here, column = np.nonzero(asked != NONE)
         self._probe(tables, distinct(arriving[here] * len(known) + asked[here, column]))
         here, column = np.nonzero((asked != NONE) & is_alive(asked))
-        score = np.full(asked.shape, NOBODY)
+        score = np.full(asked.shape, NO_OFFER)
         found = asked[here, column]
         score[here, column] = scores(known, self.given.kernel, arriving[here], found)
         return scored(score.min(axis=1))
