@@ -103,6 +103,10 @@ peers: setup ## Measure Scribe beside Bayeux, CAN, flooding and GossipSub, and w
 	@set -f; $(BIN)/python -m tools.peers_results out/peers $(args)
 	@$(BIN)/python -m tools.peers_results out/peers --page docs/peers.md
 
+.PHONY: gossipsub-results
+gossipsub-results: setup ## GossipSub beside published numbers, and under failures: the tables of docs/gossipsub.md (a minute)
+	@$(BIN)/python -m tools.gossipsub_results docs/gossipsub.md
+
 .PHONY: report
 report: setup ## Draw the report of OUT again from its tables
 	@set -f; $(SCRIBE) report $(foreach v,OUT MASTER REMOTE,$(call flag,$(v))) $(args)

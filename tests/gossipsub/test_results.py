@@ -1,0 +1,28 @@
+"""The command that writes the tables of docs/gossipsub.md, and what these have to say."""
+
+from __future__ import annotations
+
+from tools import gossipsub_results
+from tools.gossipsub_results import SCHEDULES, WAKU, receivers_by_hop
+
+
+def test_receivers_by_hop_are_wakus():
+    """Nodes subscribe before they are connected, and heartbeats are not in step."""
+    schedule = next(iter(SCHEDULES.values()))
+    counts, _ = receivers_by_hop(range(1, 11), **schedule)
+    mean = counts.mean(axis=0)
+    for found, published in zip(mean[:3], WAKU, strict=False):
+        assert abs(found / published - 1) < 0.15
+    assert 50 <= mean[3] <= 140
+
+
+def test_the_command_writes_its_part_of_the_page(tmp_path):
+    page = tmp_path / "gossipsub.md"
+    page.write_text("before\n" + "".join(gossipsub_results.MARKS) + "after\n", "utf-8")
+    gossipsub_results.main([str(page), "--seeds", "1", "--nodes", "200"])
+    text = page.read_text("utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "| **4.7** |" in text
+    # processing times and the one in bold, shares with and without flood publishing
+    assert sum(line.startswith("| 200 |") for line in text.splitlines()) == 12 + 8
