@@ -41,8 +41,8 @@ class Fault:
 FAULTS = {
     "a tie": Fault(
         "pastry/arrivals/cell_offers.py",
-        "nearer = np.flatnonzero((score < to_beat)",
-        "nearer = np.flatnonzero((score >> _POSITION < to_beat >> _POSITION)",
+        "((delay == to_beat) & (position < filled))",
+        "((delay == to_beat) & (position > filled))",
         ARRIVALS,
     ),
     "a hop to a dead node": Fault(
