@@ -12,21 +12,38 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.routes import hop, table_entry
-from scribe_spark.pastry.arrivals.states import is_node
+from scribe_spark.pastry.arrivals.routes import Met, hop, table_entry
+from scribe_spark.pastry.arrivals.states import IsAlive, States, is_node
 from scribe_spark.pastry.bucket_tables import KNOWN, states_of
 
-__all__ = ["SurrogateNextHop", "TableNextHop"]
+__all__ = ["SurrogateNextHop", "TableNextHop", "table_hop"]
+
+
+def table_hop(
+    states: States, is_alive: IsAlive, at: np.ndarray, keys: Keys
+) -> tuple[np.ndarray, Met]:
+    """Return where messages to nodes go next by routing tables alone, and the dead that they met.
+
+    Where a cell is empty, or its node dead, messages take Pastry's next hop.  As `routes.hop`.
+    """
+    onward, _ = table_entry(states, at, keys)
+    dead = np.flatnonzero((onward >= 0) & ~is_alive(onward))
+    met, size = dead * len(states.known) + onward[dead], len(states.known)
+    rest = np.flatnonzero(~is_alive(onward))
+    onward[rest], more = hop(states, is_alive, at[rest], keys.take(rest))
+    met = distinct(np.r_[met, rest[more.message] * size + more.dead])
+    return onward, Met(*np.divmod(met, size))
 
 
 @dataclass(frozen=True)
 class TableNextHop:
     """To a node that exists, a digit a hop by the routing tables; leaf sets are not used.
 
-    Where the cell is empty, which perfect tables never have, messages take Pastry's next hop.
+    Perfect tables have every entry that is needed.
     """
 
     facts: KnowsRing
@@ -36,10 +53,7 @@ class TableNextHop:
     ) -> np.ndarray:
         """See :class:`~scribe_spark.overlay.next_hop.NextHop`; keys are nodeIds."""
         states, keys = states_of(self.facts, first, tables[KNOWN]), Keys(key_hi, key_lo)
-        onward, _ = table_entry(states, at, keys)
-        rest = np.flatnonzero(onward < 0)
-        onward[rest] = hop(states, is_node, at[rest], keys.take(rest))[0]
-        return onward
+        return table_hop(states, is_node, at, keys)[0]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ JSAC 2002, Section II; NGC 2001, Section 2.2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,7 +77,13 @@ class Routes:
     found: Found
 
 
-def route(states: States, is_alive: IsAlive, start: np.ndarray, keys: Keys) -> Routes:
+def route(
+    states: States,
+    is_alive: IsAlive,
+    start: np.ndarray,
+    keys: Keys,
+    rule: Callable[[States, IsAlive, np.ndarray, Keys], tuple[np.ndarray, Met]] | None = None,
+) -> Routes:
     """Route messages to their end.
 
     Parameters
@@ -86,13 +93,15 @@ def route(states: States, is_alive: IsAlive, start: np.ndarray, keys: Keys) -> R
     is_alive : callable
     start : ndarray of int64, shape (m,)
         Positions of live nodes.
+    rule : callable, optional
+        Another rule than Pastry's :func:`hop`.
     """
     m = len(start)
     at, hops, lost = start.copy(), np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
     delivered, circled = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
     path, found, moving = [start.copy()], Found.nothing(), np.arange(m)
     while len(moving):
-        onward, met = hop(states, is_alive, at[moving], keys.take(moving))
+        onward, met = (rule or hop)(states, is_alive, at[moving], keys.take(moving))
         lost[moving] += np.bincount(met.message, minlength=len(moving))
         found = found.and_also(at[moving][met.message], met.dead)
         delivered[moving] = onward == at[moving]
