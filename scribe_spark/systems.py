@@ -219,6 +219,12 @@ def _bayeux(stages: Any) -> Multicast:
     return build(stages)
 
 
+def _live_bayeux(config: Any) -> LiveSystem:
+    from scribe_spark.bayeux.live import LiveBayeux
+
+    return LiveBayeux(config.bayeux.hops, config.bayeux.recreate)
+
+
 def _flooding(stages: Any) -> Multicast:
     from scribe_spark.flooding.flooding import build
 
@@ -344,6 +350,13 @@ _SYSTEMS: Registry[System] = Registry(
         section="bayeux",
         control=True,
         over_pastry=True,
+        world=_live_bayeux,
+        world_measures={
+            "entries.mean": "entries",
+            "entries.max": "entries",
+            "waiting": "members",
+            "sessions.lost": "groups",
+        },
     ),
     System(
         "flooding",

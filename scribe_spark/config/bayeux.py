@@ -6,23 +6,39 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Flat, Section
 
-__all__ = ["MOST_PARTITIONS", "BayeuxConfig"]
+__all__ = ["MOST_PARTITIONS", "BayeuxConfig", "LiveBayeuxConfig"]
 
 #: The papers call the gain of partitioning "a small constant factor".
 MOST_PARTITIONS = 64
 
 
-class BayeuxConfig(Section):
-    """How Bayeux finds roots and routes; what of it is recalled is in docs/rules.md."""
-
+class _Hops(Section):
     hops: Annotated[Literal["table", "leaf_set"], Flat("bayeux_hops")] = Field(
         default="table",
         description="Bayeux: how messages from the root to members are routed: by routing tables "
         "alone, as in Tapestry (table), or by Pastry's rule (leaf_set), with which nodes may have "
         "several parents and get copies twice",
     )
+
+
+class LiveBayeuxConfig(_Hops):
+    """Bayeux in worlds, where a group has one root, Pastry's."""
+
+    recreate: Annotated[int, Flat("bayeux_recreate")] = Field(
+        default=0,
+        ge=0,
+        le=MOST_ROUNDS,
+        description="Bayeux: rounds after which a session is created again whose root has failed "
+        "or left, and all its members join anew; 0: never, since Bayeux has no failover of roots",
+    )
+
+
+class BayeuxConfig(_Hops):
+    """How Bayeux finds roots and routes; what of it is recalled is in docs/rules.md."""
+
     root: Annotated[Literal["pastry", "surrogate"], Flat("bayeux_root")] = Field(
         default="pastry",
         description="Bayeux: the root of a group: the node numerically closest to the groupId "

@@ -8,7 +8,6 @@ from typing import Any
 
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.kinds import Kind, kind_of
-from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.reference_tree import ReferenceTreeConfig, ReferenceTreeSection
 from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.run import RunConfig
@@ -115,14 +114,15 @@ def documentation() -> Iterator[tuple[str, str, str, str, str]]:
 
     The default is empty where a field is unset.  Those of the sections ``world`` and ``scribe`` are
     of worlds only, those of ``reference_tree`` of the command of that name; but its field
-    `reference_tree` is of worlds, which have fields of the section ``trees``, too.  Some of
-    ``scribe`` are called like those of runs: groups and members mean the same there.
+    `reference_tree` and `bayeux_recreate` are of worlds, which have fields of the section
+    ``trees``, too.  Some of ``scribe`` are called like those of runs: groups and members mean the
+    same there.
     """
     of_worlds = fields_of(RoundsConfig, "world") | fields_of(ScribeConfig, "scribe")
     of_worlds |= {
         name: field
-        for name, field in fields_of(LiveTreeConfig, "reference_tree").items()
-        if name not in RUN_FIELDS
+        for name, field in WORLD_FIELDS.items()
+        if name not in RUN_FIELDS and name not in of_worlds
     }
     of_trees = fields_of(ReferenceTreeSection, "reference_tree")
     execution = fields_of(Execution, "execution")

@@ -61,6 +61,7 @@ _OF_WORLDS: dict[str, str] = {
     "groups with access lists, and its --measures are a run's",
     "measures": "is of worlds: a run has all measures; leave it out",
     "reference_tree": "is of worlds; give --variants reference_tree",
+    "bayeux_recreate": "is of worlds: in a run no root fails; leave it out",
 }
 
 

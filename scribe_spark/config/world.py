@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from pydantic import model_validator
 
 from scribe_spark.config import run
+from scribe_spark.config.bayeux import LiveBayeuxConfig
 from scribe_spark.config.drawn_groups import refuse_misfits, refuse_missing_roots
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.live_tree import LiveTreeConfig
@@ -40,6 +41,7 @@ SECTIONS: dict[str, type[Section]] = {
     "trees": LiveTreesConfig,
     "overlay": OverlayConfig,
     "topology": TopologyConfig,
+    "bayeux": LiveBayeuxConfig,
     "gossipsub": GossipSubConfig,
 }
 
@@ -78,6 +80,10 @@ class WorldConfig(NetworkConfig):
     elsewhere: ClassVar[dict[str, str]] = {
         **_of_runs(),
         **dict.fromkeys(
+            ("bayeux_root", "bayeux_partitions"),
+            "is of runs: in a world a group has one root, the node closest to the groupId",
+        ),
+        **dict.fromkeys(
             ("write_knowledge", "write_routing_table", "knowledge"),
             "is of runs: in a world nodes know something else after every round, and the table "
             "state_even or state_odd has what they know",
@@ -88,6 +94,7 @@ class WorldConfig(NetworkConfig):
     reference_tree: LiveTreeConfig = LiveTreeConfig()
     scribe: ScribeConfig = ScribeConfig()
     trees: LiveTreesConfig = LiveTreesConfig()
+    bayeux: LiveBayeuxConfig = LiveBayeuxConfig()
     gossipsub: GossipSubConfig = GossipSubConfig()
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
