@@ -214,7 +214,9 @@ def test_flags_are_the_fields_and_runs_have_none_of_the_section():
     scribe = {name for name, field in WORLD_FIELDS.items() if field.section == "scribe"}
     assert scribe == set(ScribeConfig.flat_names().values())
     assert WORLD_FIELDS["variants"].section == RUN_FIELDS["variants"].section == "trees"
-    shared = set(WORLD_FIELDS) - section - of_tree - scribe - {"variants", "systems", "bayeux_recreate"}
+    shared = (
+        set(WORLD_FIELDS) - section - of_tree - scribe - {"variants", "systems", "bayeux_recreate"}
+    )
     assert {name: WORLD_FIELDS[name] for name in shared} == {n: RUN_FIELDS[n] for n in shared}
 
 

@@ -43,7 +43,7 @@ class Members(SortedTable):
     Attributes
     ----------
     number : ndarray of int64
-        The round of the JOIN that was answered.
+        The round of the last JOIN.
     waits : ndarray of bool
         Whether no TREE has come yet.
     """
@@ -165,14 +165,17 @@ class _Round:
     # --- routes: rule B14
 
     def _to_root(self, kind: str, start: np.ndarray, group: np.ndarray) -> np.ndarray:
-        """Route messages to the roots; whether each has come to the root of a session."""
-        routes = self._route(kind, start, self.keys.take(group), hop)
+        """Route messages to the roots; whether each has come to that of a session, not lost."""
         root = self.root[group]
-        on = np.flatnonzero(routes.delivered & (routes.at != root))
-        arrives = self.now.alive[root[on]]
-        self.now.tally.send(kind, arrives, routes.at[on], root[on])
-        came = routes.delivered & (self.lost[group] < 0)
-        return came
+        came = start == root
+        away = np.flatnonzero(~came)
+        routes = self._route(kind, start[away], self.keys.take(group[away]), hop)
+        came[away] = routes.delivered
+        # who is closer than the root knows the root
+        on = np.flatnonzero(routes.delivered & (routes.at != root[away]))
+        to = root[away[on]]
+        self.now.tally.send(kind, self.now.alive[to], routes.at[on], to)
+        return came & (self.lost[group] < 0)
 
     def _to_member(self, start: np.ndarray, member: np.ndarray) -> tuple[Routes, np.ndarray]:
         """Route TREEs; and whether each has come to its member."""
@@ -195,8 +198,7 @@ class _Round:
         sends = ~self.members.waits[row]
         number = self.members.number[row]
         self.members.drop(row)
-        away = np.flatnonzero(sends & ((self.root[group] != node) | (self.lost[group] >= 0)))
-        self._send_leaves(node[away], group[away], node[away], number[away])
+        self._send_leaves(node[sends], group[sends], node[sends], number[sends])
 
     def _send_leaves(
         self, start: np.ndarray, group: np.ndarray, member: np.ndarray, number: np.ndarray
@@ -232,16 +234,13 @@ class _Round:
         group, node = self.now.join
         self.members.put(key_of([group, node], self.size), number=self.now.number, waits=True)
         row = np.flatnonzero(self.members.waits)
+        self.members.number[row] = self.now.number
         group, member = np.divmod(self.members.key[row], self.size)
-        is_root = (self.root[group] == member) & (self.lost[group] < 0)
-        away = np.flatnonzero(~is_root)
-        came = away[self._to_root(_JOIN, member[away], group[away])]
+        came = np.flatnonzero(self._to_root(_JOIN, member, group))
         routes, arrived = self._to_member(self.root[group[came]], member[came])
         number = np.full(len(came), self.now.number, dtype=np.int64)
         self._record(group[came], member[came], number, routes, arrived)
-        joined = row[np.r_[np.flatnonzero(is_root), came[arrived]]]
-        self.members.waits[joined] = False
-        self.members.number[joined] = self.now.number
+        self.members.waits[row[came[arrived]]] = False
 
     def _record(
         self,
@@ -274,18 +273,19 @@ class _Round:
         """Publications go to the roots, down the trees, and around what is dead."""
         group, source = self.now.publish
         groups = len(self.root)
-        at_root = (self.root[group] == source) & (self.lost[group] < 0)
-        away = np.flatnonzero(~at_root)
-        at_root[away] = self._to_root(_MULTICAST, source[away], group[away])
+        at_root = self._to_root(_MULTICAST, source, group)
         # how many of each group: all go the same way
         taken = np.bincount(group[at_root], minlength=groups)
-        heard, broken, duplicates = self._disseminate(taken)
+        copied, broken, got = self._disseminate(taken)
         by_tree = self._repair(broken)
-        duplicates += np.bincount(by_tree // self.size, minlength=groups)
-        heard = distinct(np.r_[heard, by_tree])
-        duplicates -= np.bincount(heard // self.size, minlength=groups)
+        got += np.bincount(by_tree // self.size, minlength=groups)
+        heard = distinct(np.r_[copied, by_tree])
+        duplicates = taken * (got - np.bincount(heard // self.size, minlength=groups))
+        # a source has its own before a TREE brings it
         own = key_of([group[at_root], source[at_root]], self.size)
-        self._note(heard, own, taken, np.bincount(group, minlength=groups), duplicates * taken)
+        again = own[np.isin(own, np.setdiff1d(by_tree, copied))]
+        duplicates += np.bincount(again // self.size, minlength=groups)
+        self._note(heard, own, taken, np.bincount(group, minlength=groups), duplicates)
         return self.pending.take_due(self.now, self.members.key)
 
     def _disseminate(self, taken: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

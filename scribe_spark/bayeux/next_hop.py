@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.pastry.arrivals.closeness import Keys
@@ -28,15 +27,15 @@ def table_hop(
 ) -> tuple[np.ndarray, Met]:
     """Return where messages to nodes go next by routing tables alone, and the dead that they met.
 
-    Where a cell is empty, or its node dead, messages take Pastry's next hop.  As `routes.hop`.
+    Where a cell is empty, or its node dead, messages take Pastry's next hop, which may try that
+    node again: then it is there twice.  As `routes.hop`.
     """
     onward, _ = table_entry(states, at, keys)
     dead = np.flatnonzero((onward >= 0) & ~is_alive(onward))
-    met, size = dead * len(states.known) + onward[dead], len(states.known)
+    met = onward[dead]
     rest = np.flatnonzero(~is_alive(onward))
     onward[rest], more = hop(states, is_alive, at[rest], keys.take(rest))
-    met = distinct(np.r_[met, rest[more.message] * size + more.dead])
-    return onward, Met(*np.divmod(met, size))
+    return onward, Met(np.r_[dead, rest[more.message]], np.r_[met, more.dead])
 
 
 @dataclass(frozen=True)

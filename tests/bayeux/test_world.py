@@ -1,0 +1,151 @@
+"""Bayeux in worlds beside its oracle: lists, members, sessions, messages, what became of all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from oracle.bayeux.live_cases import LiveCase, random_live
+from oracle.bayeux.world import Bayeux, Snapshot, publications
+from oracle.living.overlay import Overlay
+
+from scribe_spark.bayeux.live import LiveBayeux
+from scribe_spark.engine import Tables
+from scribe_spark.engine.ring import Ring
+from scribe_spark.living import LivingRound
+from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.events import Events
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.tally import Tally
+
+
+@dataclass
+class Sent(Tally):
+    """All messages of a round by sender, receiver and kind; lost ones apart."""
+
+    node: np.ndarray
+    messages: Counter = field(default_factory=Counter)
+    lost: Counter = field(default_factory=Counter)
+
+    def send(self, kind, arrives, sender, to):
+        self._note(kind, sender, to, self.messages)
+        self._note(kind, sender[~arrives], to[~arrives], self.lost)
+
+    def add_routes(self, kind, routes):
+        hop, message = np.nonzero(routes.path[1:] >= 0)
+        self._note(kind, routes.path[hop, message], routes.path[hop + 1, message], self.messages)
+        for counts in (self.messages, self.lost):
+            self._note(kind, routes.found.node, routes.found.dead, counts)
+
+    def _note(self, kind, sender, to, counts):
+        ends = (self.node[one].tolist() for one in (sender, to))
+        counts.update((*pair, kind) for pair in zip(*ends, strict=True))
+
+
+def ring_of(case: LiveCase, idents: dict[int, int]) -> Ring:
+    """All nodes of a case in the order of their nodeIds."""
+    nodes = np.array(sorted(range(case.count), key=idents.get), dtype=np.int64)
+    ids = [idents[node] for node in nodes.tolist()]
+    hi = np.array([i >> 64 for i in ids], dtype=np.uint64)
+    lo = np.array([i & (2**64 - 1) for i in ids], dtype=np.uint64)
+    return Ring(hi, lo, nodes, np.arange(case.count))
+
+
+def overlay_of(overlay: Overlay, case: LiveCase, ring: Ring, at: dict[int, int]) -> OverlayState:
+    """What the oracle's nodes know."""
+    b, leaf_set = case.rules.b, case.rules.l
+    states = States.empty(ring, np.arange(len(ring)), leaf_set, b)
+    for node, state in overlay.states.items():
+        mine, half = at[node], leaf_set // 2
+        for side, start in ((state.larger, 0), (state.smaller, half)):
+            states.leaves[mine, start : start + len(side)] = [at[leaf] for leaf in side]
+        for row, cells in state.rows.items():
+            for column, entry in cells.items():
+                states.cells[mine, row, column] = at[entry]
+    return OverlayState.of(states, np.array(sorted(at[node] for node in overlay.live)))
+
+
+def check(seed: int) -> None:
+    """Play a world, and compare every round."""
+    case = random_live(seed)
+    run = case.begin()
+    ring = ring_of(case, run.overlay.idents)
+    at = {int(node): place for place, node in enumerate(ring.node)}
+    numbers = sorted(case.keys)
+    keys = [case.keys[number] for number in numbers]
+    hi = np.array([key >> 64 for key in keys], dtype=np.uint64)
+    lo = np.array([key & (2**64 - 1) for key in keys], dtype=np.uint64)
+    system = LiveBayeux(case.settings.hops, case.settings.recreate)
+    tables, outcomes = Tables.of({}), Counter()
+    for number in range(case.rounds):
+        wanted = case.step(run, number)
+        today = [event for event in case.events if event[0] == number]
+
+        def nodes(kind, today=today):
+            return np.array(sorted(at[e[1]] for e in today if e[2] == kind), dtype=np.int64)
+
+        def pairs(kind, today=today):
+            found = sorted((numbers.index(e[3]), at[e[1]]) for e in today if e[2] == kind)
+            return tuple(np.array([p[i] for p in found], dtype=np.int64) for i in (0, 1))
+
+        kinds = ("fail", "leave", "recover", "arrive")
+        sent = Sent(ring.node)
+        now = LivingRound(
+            *(number, case.rounds, ring, overlay_of(run.overlay, case, ring, at)),
+            *(Events(**{kind: nodes(kind) for kind in kinds}), np.array(numbers), hi, lo),
+            *(pairs("join"), pairs("quit"), pairs("publish")),
+            *(None, 1000, case.seed, case.settings.deadline, sent),
+        )
+        result = system.play(tables, now)
+        compare(run, wanted, tables, sent, ring, numbers)
+        assert result.measures == pytest.approx(run.measures()), number
+        due = zip(*(c.tolist() for c in result.publications.columns().values()), strict=True)
+        outcomes.update({(r, numbers[g]): np.array(rest) for r, g, *rest in due})
+    told: dict = {}
+    for one in publications(run):
+        counts = np.array([one.expected, one.in_time, 0, one.lost, one.duplicates])
+        told[one.publication[:2]] = told.get(one.publication[:2], 0) + counts
+    assert outcomes.keys() == told.keys()
+    for name, counts in told.items():
+        assert outcomes[name].tolist() == counts.tolist(), name
+
+
+def compare(
+    run: Bayeux, wanted: Snapshot, tables: Tables, sent: Sent, ring: Ring, numbers: list[int]
+) -> None:
+    """Compare state and messages after a round."""
+    number, node = np.array(numbers), ring.node
+    assert sent.messages == wanted.messages, wanted.round
+    assert sent.lost == wanted.lost, wanted.round
+
+    def rows(name, *columns):
+        table = tables[name]
+        return set(zip(*(column(table).tolist() for column in columns), strict=True))
+
+    def named(name, numbers_of=None):
+        return lambda table: table[name] if numbers_of is None else numbers_of[table[name]]
+
+    lists = ("group", number), ("node", node), ("member", node), ("next", node)
+    columns = [named(*one) for one in (*lists, ("number",), ("written",))]
+    assert rows("lists", *columns) == wanted.lists, wanted.round
+    columns = [named(*one) for one in (*lists[:2], ("number",), ("waits",))]
+    assert rows("members", *columns) == wanted.members, wanted.round
+    sessions = tables["sessions"]
+    lost = (sessions["lost"] >= 0).tolist()
+    found = zip(numbers, node[sessions["root"]].tolist(), lost, strict=True)
+    assert set(found) == wanted.sessions
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 20))
+def test_worlds_equal_the_oracle(seed):
+    """Some of the worlds."""
+    check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200))
+def test_all_worlds_equal_the_oracle(seed):
+    """All worlds."""
+    check(seed)
