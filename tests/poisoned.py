@@ -60,11 +60,12 @@ class PoisonedPlayer(InProcess):
         player.tables = [Poisoned.of(dict(mine)) for mine in player.tables]
         return player
 
-    def play(self, program: Program) -> None:
+    def play(self, program: Program) -> int:
         """See `Player.play`."""
         self._open(False)
-        play(OneAtATime(program), self.tables)
+        sent = play(OneAtATime(program), self.tables)
         self._open(True)
+        return sum(sent)
 
     def _open(self, is_open: bool) -> None:
         for mine in self.tables:

@@ -40,6 +40,13 @@ class Execution(Section):
         le=100_000,
         description="Partitions of the node-level tables, picked from cores and size if not given",
     )
+    buckets: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Buckets of the ring that a world's nodes are in, each with the memory of one "
+        "process; one if not given, many rounds of which are played in a task",
+    )
     resume: bool = Field(
         default=False, description="Go on with what is in OUT, after its last complete phase"
     )

@@ -73,6 +73,17 @@ class Costs:
     messages: int = 0
     bytes: int = 0
 
+    def in_words(self) -> str:
+        """Return what is told of them.
+
+        Examples
+        --------
+        >>> Costs(12, 3400, 51_000).in_words()
+        '12 supersteps, 3,400 messages of 0.1 MB'
+        """
+        size = f"{self.bytes / 1e6:,.1f} MB"
+        return f"{self.supersteps} supersteps, {self.messages:,} messages of {size}"
+
     def __add__(self, other: Costs) -> Costs:
         return Costs(
             self.supersteps + other.supersteps,

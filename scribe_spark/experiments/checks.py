@@ -15,7 +15,7 @@ from scribe_spark.scribe import check_capacities, check_members
 from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import check_routable, load, needs_spark
 
-__all__ = ["check", "check_previous", "refuse_local_lock"]
+__all__ = ["check", "check_previous", "refuse_buckets", "refuse_local_lock"]
 
 
 def check(config: RunConfig, execution: Execution) -> None:
@@ -25,6 +25,7 @@ def check(config: RunConfig, execution: Execution) -> None:
     ------
     InputError
     """
+    refuse_buckets(execution)
     if is_local(execution.out):
         check_previous(config, execution)
         refuse_local_lock(execution.out)
@@ -41,6 +42,18 @@ def check(config: RunConfig, execution: Execution) -> None:
         check_members(members, config.overlay.nodes)
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
+
+
+def refuse_buckets(execution: Execution) -> None:
+    """Refuse buckets of anything but a world: a run has one for each partition.
+
+    Raises
+    ------
+    InputError
+    """
+    if execution.buckets is not None:
+        remedy = "is of worlds; give partitions, a run has a bucket for each"
+        raise InputError("buckets", execution.buckets, remedy)
 
 
 def _check_trees(config: RunConfig) -> None:

@@ -69,6 +69,7 @@ def provenance(execution: Execution, spark: SparkSession) -> dict[str, Any]:
             "out": execution.out,
             "master": abilities(spark).master,
             "partitions": execution.partitions,
+            "buckets": execution.buckets,
         },
         "versions": {
             "scribe_spark": version_of("scribe_spark"),

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from scribe_spark import schemas
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import check_previous, refuse_local_lock
+from scribe_spark.experiments.checks import check_previous, refuse_buckets, refuse_local_lock
 from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import inside, local_contents, probe_local
@@ -56,6 +56,7 @@ def check(paper: Paper, execution: Execution) -> None:
     ------
     InputError
     """
+    refuse_buckets(execution)
     out = execution.out
     if not is_local(out):
         return

@@ -20,7 +20,7 @@ from scribe_spark import schemas
 from scribe_spark.config import Execution
 from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import refuse_local_lock
+from scribe_spark.experiments.checks import refuse_buckets, refuse_local_lock
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
@@ -57,6 +57,7 @@ def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> N
     ------
     InputError
     """
+    refuse_buckets(execution)
     if is_local(execution.out):
         _previous(*local_contents(execution.out), config, execution)
         refuse_local_lock(execution.out)

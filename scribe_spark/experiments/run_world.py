@@ -83,7 +83,10 @@ def run_world(
         with Folder(spark, execution.out) as folder, locked(folder, progress) as lock:
             partitions = execution.partitions or default_partitions(spark, config.overlay.nodes)
             with tuned(spark, partitions):
-                return _WorldRun(folder, lock, simulation, config, progress).run(execution)
+                world = _WorldRun(
+                    folder, lock, simulation, config, progress, execution.buckets or 1
+                )
+                return world.run(execution)
     finally:
         with suppress(Exception):  # the session may be ending by itself
             simulation.close()
@@ -98,6 +101,7 @@ class _WorldRun:
     simulation: Simulation
     config: WorldConfig
     progress: Progress
+    buckets: int
     manifest: dict[str, Any] = field(default_factory=dict)
     measured: dict[int, dict[str, float]] = field(default_factory=dict)
     publications: list[pd.DataFrame] = field(default_factory=list)
@@ -158,7 +162,8 @@ class _WorldRun:
             records = {name: self.folder.write_table(name, t) for name, t in tables.items()}
             self.simulation.saved["nodes"] = self.folder.read_table("nodes")
             self._save_manifest(self.manifest | {"world": {"tables": records, "saved": None}})
-            return make_world(self.simulation, self.config, self._events())
+            events, buckets = self._events(), self.buckets
+            return make_world(self.simulation, self.config, events, buckets=buckets)
 
     def _saved_round(self) -> int | None:
         """The round to go on with, its measures read; None where nothing usable was saved."""
@@ -199,6 +204,7 @@ class _WorldRun:
             live_tree_of(self.config),
             live_groups_of(self.simulation, self.config),
             live_systems_of(self.simulation, self.config),
+            self.buckets,
         )
 
     def _events(self) -> DataFrame:
@@ -220,7 +226,8 @@ class _WorldRun:
 
     def _tell(self, number: int, played: Played) -> None:
         live = int(played.measures["nodes.live"])
-        self.progress.note(f"  round {number}: {live:,} live nodes, {played.seconds:.1f} s")
+        cost = f", {played.costs.in_words()}" if played.costs else ""
+        self.progress.note(f"  round {number}: {live:,} live nodes, {played.seconds:.1f} s{cost}")
 
     def _save(self, world: World) -> None:
         state, measures = saved_places(world.number)

@@ -69,6 +69,7 @@ def make_world(
     config: WorldConfig,
     events: DataFrame | None = None,
     application: Callable[[int], Application] | None = None,
+    buckets: int = 1,
 ) -> World:
     """The world of a config before its first round; to be freed by its ``release``.
 
@@ -81,6 +82,8 @@ def make_world(
     application : callable, optional
         Makes an application of yours on Scribe's upcalls, given how many nodes there are; picklable
         (the class of the application, for example).
+    buckets : int
+        In how many the nodes are; see `World`.
 
     Raises
     ------
@@ -113,6 +116,7 @@ def make_world(
         live_tree_of(config),
         groups,
         live_systems_of(simulation, config),
+        buckets,
     )
 
 
@@ -240,6 +244,9 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     if not needs_spark(config.topology.kind):
         check_routable(load(network_of(config)), config.topology.tie)
     check_world(config)
+    if (execution.buckets or 1) > 1 and config.scribe.has_groups:
+        remedy = "is of worlds without groups; those with groups play on one: leave it out"
+        raise InputError("buckets", execution.buckets, remedy)
     if living_systems(config.trees.systems) and not config.scribe.has_groups:
         remedy = "is of no group; give groups or members"
         raise InputError("systems", ",".join(config.trees.systems), remedy)

@@ -86,10 +86,9 @@ def play_events(player: Player, number: int, events: Events) -> None:
     # 1. failures are silent, departures are not
     lives.exit(events.fail, number, rules.detection)
     lives.exit(events.leave, number, 0)
-    if len(events.leave):
-        player.play(_SayGoodbye(player.given, events.leave))
+    goodbyes = [_SayGoodbye(player.given, events.leave)] if len(events.leave) else []
     # 2. recoveries; who knows no live node any more arrives
-    waves = [alone[None] for alone in recover(player, events.recover)]
+    waves = [alone[None] for alone in recover(player, events.recover, goodbyes)]
     # 3. arrivals
     ordered = arrival_order(known, events.arrive, number, rules)
     live = int(np.count_nonzero(lives.alive)) + len(waves)

@@ -49,8 +49,8 @@ class Player(Protocol):
         """Say whether senders and receivers are kept from now on."""
         ...
 
-    def play(self, program: Program) -> None:
-        """Play a program until nobody sends."""
+    def play(self, program: Program) -> int:
+        """Play a program until nobody sends; how many messages were sent."""
         ...
 
     def has(self, name: str) -> bool:
@@ -105,9 +105,9 @@ class InProcess:
         """See `Player.observe`."""
         self.given = replace(self.given, observer=replace(self.given.observer, traffic=traffic))
 
-    def play(self, program: Program) -> None:
+    def play(self, program: Program) -> int:
         """See `Player.play`."""
-        play(program, self.tables, threads=len(self.tables))
+        return sum(play(program, self.tables, threads=len(self.tables)))
 
     def has(self, name: str) -> bool:
         """See `Player.has`."""

@@ -127,9 +127,9 @@ class OnSpark:
         """See `Player.observe`."""
         self._given = replace(self._given, observer=replace(self._given.observer, traffic=traffic))
 
-    def play(self, program: Program) -> None:
+    def play(self, program: Program) -> int:
         """See `Player.play`."""
-        self.tables.play(program, self._round + type(program).__name__.strip("_"))
+        return sum(self.tables.play(program, self._round + type(program).__name__.strip("_")))
 
     def has(self, name: str) -> bool:
         """See `Player.has`."""

@@ -7,13 +7,14 @@ NGC 2001, Section 2.2.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.core.arrays import distinct
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.program import AT
+from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
+from scribe_spark.engine.program import AT, Together
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.exchange import GAINED, Exchange
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, take_leaves
@@ -31,15 +32,22 @@ _ALONE = "alone"
 _QUESTION, _ANSWER, _ANNOUNCEMENT = "question", "answer", "announcement"
 
 
-def recover(player: Player, nodes: np.ndarray) -> np.ndarray:
+def recover(player: Player, nodes: np.ndarray, besides: Sequence[Program] = ()) -> np.ndarray:
     """Nodes (positions, ascending) come back together; those who could not, by nodeId.
 
     All see the state before.  Each takes what its live last known leaves and their leaf sets offer,
     tells its new leaf set, and leaf sets are exchanged.
+
+    Parameters
+    ----------
+    besides : sequence of Program
+        Played in the same supersteps; they write nothing of this.
     """
     if not len(nodes):
+        for program in besides:
+            player.play(program)
         return nodes
-    player.play(_Recover(player.given, nodes))
+    player.play(Together((_Recover(player.given, nodes), *besides)))
     alone = player.take(_ALONE)[_ALONE]["node"] if player.has(_ALONE) else nodes[:0]
     player.lives.enter(np.setdiff1d(nodes, alone))
     player.play(Exchange(player.given, WaveOfRound.of_nobody(player.given)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.closeness import Keys
@@ -55,7 +55,7 @@ class JoinMessages(WaveProgram):
             return self._ask(bucket, tables)
         outbox: Outbox = {}
         if _JOIN in inbox:
-            outbox = self._visit(bucket, tables, inbox[_JOIN])
+            outbox = self._route(bucket, tables, inbox[_JOIN])
         for kind, name in _KEPT.items():
             if kind in inbox:
                 before = [tables[name]] if name in tables else []
@@ -80,6 +80,19 @@ class JoinMessages(WaveProgram):
         )
         path, row = np.empty((len(arriving), 0), dtype=np.int64), np.zeros_like(arriving)
         return {_JOIN: {AT: contact, "arriving": arriving, "path": path, "row": row}}
+
+    def _route(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
+        """Route join messages to the edge of the bucket: they only read."""
+        first, last = self.bounds[bucket : bucket + 2]
+        sent: dict[str, list[Columns]] = {}
+        while count_rows(came):
+            outbox = dict(self._visit(bucket, tables, came))
+            onward = outbox[_JOIN]
+            inside = (onward[AT] >= first) & (onward[AT] < last)
+            outbox[_JOIN], came = take(onward, ~inside), take(onward, inside)
+            for kind, columns in outbox.items():
+                sent.setdefault(kind, []).append(columns)
+        return {kind: concatenate(parts) for kind, parts in sent.items()}
 
     def _visit(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
         """Nodes answer the join messages that have come, and pass them on."""

@@ -1,0 +1,76 @@
+"""A world on buckets of Spark is the world of one task, state by state; what is refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from scribe_spark import experiments
+from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments import Simulation
+from scribe_spark.experiments.world_setup import check_world_run, make_world
+from scribe_spark.worlds import World
+
+NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
+CONFIG = WorldConfig(
+    **NETWORK, nodes=80, leaf_set=4, initial=60, generator="churn+mass-failure", lifetime=8.0,
+    replacement="recover", rounds=4, event_round=1, share=0.2, lookups=20, maintenance_period=2,
+)  # fmt: skip
+
+
+def state_of(world: World) -> list[dict]:
+    return world.state.toArrow().sort_by("node").to_pylist()
+
+
+def rows_of(table: pa.Table) -> list[tuple]:
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+def test_rounds_are_those_of_one_task_and_a_save_goes_on_with_either(spark):
+    with Simulation(spark, experiments.network_of(CONFIG)) as simulation:
+        one = make_world(simulation, CONFIG)
+        many = make_world(simulation, CONFIG, one._events, buckets=3)
+        for number in range(3):
+            keeps = number == 2
+            assert many.step(messages=keeps) == one.step(messages=keeps)
+            assert rows_of(many.lookups.toArrow()) == rows_of(one.lookups.toArrow())
+            assert rows_of(many.new_leafs.toArrow()) == rows_of(one.new_leafs.toArrow())
+        assert rows_of(many.messages.toArrow()) == rows_of(one.messages.toArrow())
+        assert state_of(many) == state_of(one)
+        sent = one.lookups.selectExpr("source AS node", "key_hi", "key_lo")
+        assert rows_of(many.route(sent).toArrow()) == rows_of(one.route(sent).toArrow())
+        saved = many.packed.localCheckpoint()
+        rest = (many._protocols.rules, many._protocols.lookups, 3)
+        again = World(saved, one._events, simulation.underlay, *rest)
+        measured = one.step()
+        assert again.step() == many.step() == measured
+        assert measured["messages.repair"] > 0
+        refused_as_it_was(many)
+        for world in (many, again, one):
+            world.release()
+
+
+def refused_as_it_was(world: World) -> None:
+    """An event that cannot be: the world stays as it was."""
+    before = state_of(world)
+    alive = next(row["node"] for row in before if row["alive"])
+    with pytest.raises(InputError, match=rf"round = 4: cannot be played: node {alive} cannot"):
+        played_with(world, alive, "arrive")
+    assert state_of(world) == before
+
+
+def played_with(world: World, node: int, event: str) -> None:
+    spark = world._events.sparkSession
+    rows = spark.createDataFrame([(4, node, event)], "round bigint, node bigint, event string")
+    events, world._events = world._events, rows
+    try:
+        world.step()
+    finally:
+        world._events = events
+
+
+def test_groups_are_played_on_one_bucket(tmp_path):
+    config = WorldConfig(**NETWORK, nodes=80, groups=3)
+    with pytest.raises(InputError, match=r"buckets = 2: is of worlds without groups"):
+        check_world_run(config, Execution(out=str(tmp_path / "out"), buckets=2))
