@@ -159,27 +159,34 @@ def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListA
 # --- forests
 
 
-def depths(above: np.ndarray) -> np.ndarray:
+def depths(above: np.ndarray, *, circles: bool = False) -> np.ndarray:
     """The number of ancestors of each node of a forest.
 
     Parameters
     ----------
     above : ndarray of int64, shape (K,)
         Number of each node's parent; -1 for a root.
+    circles : bool
+        Whether parents may lead in a circle: nodes on one, and below it, have -1 then.
 
     Raises
     ------
     RuntimeError
-        Some parents lead in a circle.
+        Some parents lead in a circle, and must not.
     """
-    depth, at = np.zeros(len(above), dtype=np.int64), above
-    for _ in range(len(above) + 1):
-        onward = at >= 0
-        if not onward.any():
-            return depth
-        depth += onward
-        at = np.where(onward, above[at], -1)
-    raise RuntimeError("the parents are no forest: some nodes are their own ancestors")
+    number = np.arange(len(above))
+    up = np.where(above >= 0, above, number)
+    depth = (up != number).astype(np.int64)
+    # each step doubles how far `up` looks; a circle is never done
+    for _ in range(len(above).bit_length()):
+        further = up[up]
+        if np.array_equal(further, up):
+            break
+        depth, up = depth + depth[up], further
+    ends = above[up] < 0
+    if not circles and not ends.all():
+        raise RuntimeError("the parents are no forest: some nodes are their own ancestors")
+    return np.where(ends, depth, -1)
 
 
 # --- tables that are sorted by a key of one number

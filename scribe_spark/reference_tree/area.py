@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.core import arrays
 from scribe_spark.core.arrays import NONE
 
 __all__ = ["areas", "depths", "links_changed"]
@@ -29,17 +30,8 @@ def depths(parent: np.ndarray, here: np.ndarray) -> np.ndarray:
     ndarray of int64, shape (hosts,)
         -1 for a host that does not come to a root of its tree, and for one that is not there.
     """
-    numbers = np.arange(len(parent))
-    up = np.where(here & (parent != NONE), parent, numbers)
-    depth = (up != numbers).astype(np.int64)
-    # each step doubles how far `up` looks; a cycle is never done
-    for _ in range(len(parent).bit_length()):
-        further = up[up]
-        if np.array_equal(further, up):
-            break
-        depth, up = depth + depth[up], further
-    at_root = here & here[up] & (parent[up] == NONE)
-    return np.where(at_root, depth, -1)
+    # who is not there is in a circle of its own
+    return arrays.depths(np.where(here, parent, np.arange(len(parent))), circles=True)
 
 
 def links_changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:

@@ -103,5 +103,6 @@ def test_legs_add_up():
 
 def test_depths():
     assert depths(np.array([-1, 0, 1, 0, -1])).tolist() == [0, 1, 2, 1, 0]
-    with pytest.raises(RuntimeError, match="are no tree"):
+    with pytest.raises(RuntimeError, match="are no forest"):
         depths(np.array([1, 2, 0]))
+    assert depths(np.array([1, 2, 0, 0, -1, 4]), circles=True).tolist() == [-1, -1, -1, -1, 0, 1]
