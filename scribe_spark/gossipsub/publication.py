@@ -135,6 +135,12 @@ class _PublicationProgram(TopicsProgram):
         timed = self.messages.clock == TIME
         return np.where(hops > 0, self.topics.rules.processing_us if timed else 0, 0)
 
+    def subscribes(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Return which nodes live and subscribe to the topic of a message: bool."""
+        place = self.messages.topic[message] * self._size + node
+        there = self.topics.subscribers.directory.has(place)
+        return there if self.messages.alive is None else there & self.messages.alive[node]
+
     def lost(self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
         """Return which copies are lost: bool (rule G12)."""
         loss, alive = self.topics.rules.loss, self.messages.alive
@@ -459,7 +465,7 @@ class Gossip(Lacking):
         out: dict[str, Columns] = {}
         if _IHAVE in inbox:
             self._note(tables, "IHAVE", inbox[_IHAVE])
-            out = {_IWANT: self._ask(bucket, tables, inbox[_IHAVE])}
+            out = {_IWANT: self._ask(tables, inbox[_IHAVE])}
         if _IWANT in inbox:
             self._note(tables, "IWANT", inbox[_IWANT])
             out = {_ANSWER: self._answer(tables, inbox[_IWANT])}
@@ -508,13 +514,14 @@ class Gossip(Lacking):
         told, nth = expand(first[of], first[of] + count[of])
         return {AT: peer[told], "message": message[order[nth]], "sender": node[of[told]]}
 
-    def _ask(self, bucket: int, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
+    def _ask(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
         """IWANTs of those who lack what they are told of, to one of those who tell them."""
-        lacks = self.lacking(bucket, read_table(Arrivals, tables, ARRIVALS))
-        key = came["message"] * self._size + came[AT]
-        mine = np.flatnonzero(np.isin(key, lacks))
-        message, node, sender = came["message"][mine], came[AT][mine], came["sender"][mine]
-        key, of = np.unique(key[mine], return_inverse=True)
+        arrivals = read_table(Arrivals, tables, ARRIVALS)
+        without = ~arrivals.has(came["message"] * self._size + came[AT])
+        message, node, sender = (came[name][without] for name in ("message", AT, "sender"))
+        asks = self.subscribes(message, node)
+        message, node, sender = message[asks], node[asks], sender[asks]
+        _, of = np.unique(message * self._size + node, return_inverse=True)
         topic = self.messages.topic[message]
         bits = self.topics.names.bits("gossipsub iwant", self.heartbeat, topic, node, sender)
         # of equal draws the smaller nodeId first
