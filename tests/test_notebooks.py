@@ -16,7 +16,7 @@ TINY = str(ROOT / "data" / "tiny_topology.csv")
 #: What this file runs; a notebook that is not among them fails the first test.
 NOTEBOOKS = {
     *("quick_start.py", "paper_experiment.py", "lookup.py", "graphs.py", "mass_failure.py"),
-    *("reference_tree.py", "tree_repair.py"),
+    *("reference_tree.py", "tree_repair.py", "peers.py"),
 }
 
 
@@ -82,6 +82,23 @@ def test_tree_repair(run):
     assert rounds.tolist() == [0, 0, orphans, orphans, 0, 0]
     assert not (repaired["parent"] == names["failing"]).any()
     assert len(names["drawings"]) == 3
+
+
+@pytest.mark.slow
+def test_peers(run):
+    """One group's tree, mesh and CAN: all reach the same members, from the same source."""
+    names = run("peers.py", nodes="30", members="16")
+    source, members = names["group"]["source"], set(names["members"])
+    copies, others = names["copies"], set(members) - {source}
+    for system in ("gossipsub", "can"):
+        assert set(copies[system]["sender"]) <= members | {source}
+        first = copies[system][copies[system]["first"]]
+        assert sorted(first["receiver"]) == sorted((members | {source}) - {source})
+        assert len(copies[system]) >= len(first)
+    assert all(set(got["node"]) == others for got in names["deliveries"].values())
+    assert set(names["zones"]) == members | {source}
+    assert sum(side[0] * side[1] for _, side in names["zones"].values()) == pytest.approx(1)
+    assert set(names["drawings"]) == {"scribe", "gossipsub", "can"}
 
 
 def test_reference_tree(run):

@@ -1,0 +1,172 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # One group, three ways
+# MAGIC The same members of one group in Scribe's tree, in a GossipSub mesh, and in a CAN of their
+# MAGIC own. In each of them one publication is sent from the same source, and drawn: a line is a
+# MAGIC link along which a node forwards, thick where the first copy of a node came along it.
+
+# COMMAND ----------
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from scribe_spark import RunConfig, Simulation
+from scribe_spark.can.cans import zones_of_groups
+from scribe_spark.can.multicast import placement_of
+from scribe_spark.runtime.batches import Batches
+
+dbutils.widgets.text("nodes", "40", "Nodes")
+dbutils.widgets.text("members", "24", "Members of the group")
+dbutils.widgets.text("seed", "1", "Seed")
+dbutils.widgets.text("topology", "transit-stub", "Topology")
+
+config = RunConfig(
+    nodes=int(dbutils.widgets.get("nodes")),
+    topology=dbutils.widgets.get("topology"),
+    seed=int(dbutils.widgets.get("seed")),
+    groups=1,
+    group_size=int(dbutils.widgets.get("members")),
+    source="routed",
+    systems="scribe,gossipsub,can",
+    gossipsub_d=3,
+    gossipsub_d_low=2,
+    gossipsub_d_high=5,
+    gossipsub_d_out=1,
+    gossipsub_flood_publish=False,
+    can_dimensions=2,
+)
+simulation = Simulation(spark, config)
+systems = {system.system: system for system in simulation.systems}
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What it costs
+# MAGIC A tree sends each node one copy, and has forwarders that are no members. In a mesh and in a
+# MAGIC CAN only members forward, and get some copies more than once.
+
+
+# COMMAND ----------
+
+
+def table(rows):
+    """A table that a system hands over, as pandas."""
+    return Batches.of(rows).frame.toPandas()
+
+
+def copies_of(system):
+    """Every copy: ``sender, receiver, first``."""
+    if system.tree_edges is not None:
+        edges = table(system.tree_edges).rename(columns={"parent": "sender", "child": "receiver"})
+        return edges.assign(first=True)[["sender", "receiver", "first"]]
+    copies = table(system.handed_over("copies"))
+    return copies[copies["kind"] == "payload"][["sender", "receiver", "first"]]
+
+
+copies = {name: copies_of(systems[name]) for name in ("scribe", "gossipsub", "can")}
+deliveries = {name: table(systems[name].deliveries) for name in copies}
+members = sorted(table(simulation.memberships)["node"])
+group = simulation.multicast_groups.toPandas().iloc[0]
+costs = [
+    (
+        name,
+        len(sent),
+        len(sent) - int(sent["first"].sum()),
+        int(deliveries[name]["hops"].max()),
+        float(deliveries[name]["delay_us"].mean() / 1000),
+    )
+    for name, sent in copies.items()
+]
+display(
+    spark.createDataFrame(
+        costs, "system string, copies int, duplicates int, hops_max int, delay_ms double"
+    )
+)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The three of them, drawn
+# MAGIC Members are filled, the source has a ring. The tree is drawn by depth, the mesh on a
+# MAGIC circle, and in the CAN each node is in its zone of the square (whose edges meet).
+
+# COMMAND ----------
+
+
+def by_depth(sent, root):
+    """Places of the nodes of a tree, its root on top."""
+    depth, level = {root: 0}, [root]
+    while level:
+        below = sent[sent["sender"].isin(level)]
+        depth |= {row.receiver: depth[row.sender] + 1 for row in below.itertuples()}
+        level = below["receiver"].tolist()
+    rows = {}
+    for node in sorted(depth, key=lambda one: (depth[one], one)):
+        rows.setdefault(depth[node], []).append(node)
+    most = max(depth.values()) or 1
+    return {
+        node: ((at + 1) / (len(row) + 1), 1 - number / most)
+        for number, row in rows.items()
+        for at, node in enumerate(row)
+    }
+
+
+def on_a_circle(nodes):
+    """Places of nodes, one after the other."""
+    angle = 2 * np.pi * np.arange(len(nodes)) / len(nodes)
+    x, y = 0.5 + 0.5 * np.sin(angle), 0.5 + 0.5 * np.cos(angle)
+    return dict(zip(nodes, zip(x, y, strict=True), strict=True))
+
+
+def zones_of_the_group():
+    """The lower corner and the sides of each node's zone, in a square of side 1."""
+    facts, kernel = simulation.overlay.ring.facts, simulation.underlay.kernel
+    placement = placement_of(config.can, config.seed, len(simulation.underlay.routers))
+    number = np.array([group["group"]])
+    source = facts.positions(np.array([group["source"]]))
+    member = facts.positions(np.array(members))
+    zones = zones_of_groups(
+        placement, facts.ring, kernel, number, source, np.zeros_like(member), member
+    )
+    mine = np.flatnonzero(zones.can == 0)
+    low, side = zones.low[:, mine] / zones.space.places, zones.side(mine) / zones.space.places
+    nodes = facts.ring.node[zones.node[mine]].tolist()
+    return dict(zip(nodes, zip(low.T.tolist(), side.T.tolist(), strict=True), strict=True))
+
+
+def drawing(sent, place, title, boxes=()):
+    """Nodes and the copies between them."""
+    figure = Figure(figsize=(5, 4.4))
+    axes = figure.add_axes((0.02, 0.02, 0.96, 0.88))
+    for low, side in boxes:
+        axes.add_patch(Rectangle(low, *side, fill=False, edgecolor="#cccccc", linewidth=0.8))
+    for row in sent.sort_values(["first", "sender", "receiver"]).itertuples():
+        (x, y), (to_x, to_y) = place[row.sender], place[row.receiver]
+        ink, width = ("#444444", 1.6) if row.first else ("#bbbbbb", 0.6)
+        axes.plot([x, to_x], [y, to_y], "-", color=ink, linewidth=width, zorder=1)
+    for node, (x, y) in place.items():
+        colour = "#1f77b4" if node in members else "white"
+        edge = "#d62728" if node == group["source"] else "#1f77b4"
+        axes.scatter(x, y, s=150, color=colour, edgecolor=edge, linewidth=1.8, zorder=2)
+        ink = "white" if node in members else "#1f77b4"
+        axes.text(x, y, node, ha="center", va="center", fontsize=6, color=ink, zorder=3)
+    axes.set_axis_off()
+    axes.set_title(title, fontsize=9)
+    return figure
+
+
+tree = copies["scribe"]
+zones = zones_of_the_group()
+middles = {
+    node: (low[0] + side[0] / 2, low[1] + side[1] / 2) for node, (low, side) in zones.items()
+}
+in_mesh = sorted(zones)  # those who take part: members and the source
+drawings = {
+    "scribe": drawing(tree, by_depth(tree, group["root"]), "Scribe's tree"),
+    "gossipsub": drawing(copies["gossipsub"], on_a_circle(in_mesh), "GossipSub's mesh"),
+    "can": drawing(copies["can"], middles, "The group's CAN", zones.values()),
+}
+for figure in drawings.values():
+    display(figure)
+simulation.close()
