@@ -45,13 +45,16 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     --------
     >>> table(["node", "hops"], [["1", "3"]])
     ['| node | hops |', '|---|---|', '| 1 | 3 |']
+    >>> print(*table(["|G|"], []), sep="; ")
+    | \\|G\\| |; |---|
     """
     rule = "|---" * len(header) + "|"
     return [_row(header), rule, *map(_row, rows)]
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "|" + "".join(f" {cell} |" if cell else " |" for cell in cells)
+    escaped = [cell.replace("|", r"\|") for cell in cells]
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in escaped)
 
 
 def with_lines(text: str, marks: tuple[str, str], lines: Iterable[str]) -> str:

@@ -178,8 +178,8 @@ def _root_lists_all(peers: Peers) -> list[Case]:
 
 
 def _first_hop_lists(peers: Peers) -> list[Case]:
-    """Nodes that the root sends to and that send on, in groups of 1,000 members and more."""
-    peer = peers["bayeux"]
+    """Nodes that the root sends to in groups of 1,000 members and more, all and those of row 0."""
+    peer, found = peers["bayeux"], []
     roots = _roots(peer).query("size >= 1000")
     if not len(roots):
         return []
@@ -187,10 +187,19 @@ def _first_hop_lists(peers: Peers) -> list[Case]:
     first = edges.merge(roots, left_on=["group", "parent"], right_on=["group", "root"])
     lists = _lists(peer).rename(columns={"node": "child"})
     lists = first.merge(lists, on=["group", "child"], how="left").fillna({"entries": 0})
-    base = 2 ** int(peer.manifest["resolved"]["b"])
-    ratio = float((lists["entries"] * base / lists["size"]).mean())
-    words = f"in groups of 1,000 and more, {number(ratio)} x |G|/b (b = {base})"
-    return [Case(0.5 <= ratio <= 2, words)]
+    b = int(peer.manifest["resolved"]["b"])
+    nodes = peer.table("nodes", ["node", "id_hi"]).set_index("node")["id_hi"]
+    digit = nodes.astype("uint64") // 2 ** (64 - b)
+    differs = lists["root"].map(digit) != lists["child"].map(digit)
+    for words, some in (
+        ("all that the root sends to", lists),
+        ("those with another first digit than the root", lists[differs]),
+    ):
+        if len(some):
+            ratio = float((some["entries"] * 2**b / some["size"]).mean())
+            told = f"in groups of 1,000 and more, {words}: {number(ratio)} x |G|/b"
+            found.append(Case(0.5 <= ratio <= 2, told))
+    return found
 
 
 def _all_at_root(peers: Peers) -> list[Case]:

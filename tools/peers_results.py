@@ -87,10 +87,10 @@ WORLDS: dict[str, tuple[str, list[str]]] = {
         for delivery in ("best-effort", "reliable")
     },
     "bayeux_roots": (
-        "the roots of 10 groups fail, best effort",
+        "the roots of 5 groups fail, best effort",
         [
             *("world", "--systems", "bayeux", "--nodes", "5000", "--groups", "100"),
-            *("--rounds", "12", "--lookups", "0", "--deadline", "1", "--roots", "10"),
+            *("--rounds", "12", "--lookups", "0", "--deadline", "1", "--roots", "5"),
             *("--generator", "root-failure+publications", "--publish-rate", "1"),
         ],
     ),
