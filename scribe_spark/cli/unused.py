@@ -165,6 +165,16 @@ _OF_RUNS = (
         lambda config: config.groups.size is None,
         "is of sizes that differ, and group_size makes them equal; leave one of them out",
     ),
+    _Use(
+        ("gossipsub_join_waves",),
+        lambda config: config.gossipsub.joins == "waves",
+        "is of JOINs in waves; give --gossipsub-joins waves, too",
+    ),
+    _Use(
+        ("gossipsub_unsubscribe_backoff_ms",),
+        lambda config: False,
+        "is of worlds: in a run nobody leaves a topic; leave it out",
+    ),
 )
 
 
@@ -228,6 +238,12 @@ _OF_WORLDS = (
         ("buffer",),
         lambda config: config.scribe.delivery == "reliable",
         "is of --delivery reliable; give it, too",
+    ),
+    _Use(
+        ("gossipsub_joins", "gossipsub_join_waves", "gossipsub_heartbeats"),
+        lambda config: False,
+        "is of runs: in a world members JOIN when they come, and a round is a heartbeat; leave "
+        "it out",
     ),
 )
 

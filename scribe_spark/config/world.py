@@ -108,6 +108,13 @@ class WorldConfig(NetworkConfig):
         return self
 
     @model_validator(mode="after")
+    def _peers_can_be_found(self) -> WorldConfig:
+        if self.gossipsub.discovery != "dial":
+            remedy = "does not follow who comes and goes in a world; give dial"
+            raise InputError("gossipsub_discovery", self.gossipsub.discovery, remedy)
+        return self
+
+    @model_validator(mode="after")
     def _variants_can_be(self) -> WorldConfig:
         for name in self.trees.variants:
             if name not in _IN_WORLDS:

@@ -25,7 +25,6 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import Tables
-from scribe_spark.errors import InputError
 from scribe_spark.gossipsub.choosing import Names, least, sample_others
 from scribe_spark.gossipsub.links import (
     DIALLED,
@@ -140,16 +139,7 @@ class LiveGossipSub:
 
 
 def live_gossipsub(config: GossipSubConfig) -> LiveGossipSub:
-    """Return the system that lives in a world of this config.
-
-    Raises
-    ------
-    InputError
-        A discovery that does not follow who comes and goes.
-    """
-    if config.discovery != "dial":
-        remedy = "does not follow who comes and goes in a world; dial does"
-        raise InputError("gossipsub_discovery", config.discovery, remedy)
+    """Return the system that lives in a world of this config, by discovery `dial`."""
     return LiveGossipSub(GossipRules.of(config, seed=0), config.clock)
 
 

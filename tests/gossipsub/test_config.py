@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scribe_spark import RunConfig
+from scribe_spark import RunConfig, WorldConfig
 from scribe_spark.config.gossipsub import PRESETS, GossipSubConfig
 from scribe_spark.errors import InputError
 from scribe_spark.gossipsub.rules import GossipRules
@@ -49,3 +49,8 @@ def test_a_preset_says_what_is_not_given():
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_can_be_had(preset):
     assert GossipSubConfig(preset=preset).value("d_high") == 12
+
+
+def test_a_graph_of_all_nodes_lives_in_no_world():
+    with pytest.raises(InputError, match="gossipsub_discovery = 'graph': does not follow"):
+        WorldConfig(gossipsub_discovery="graph")
