@@ -52,17 +52,18 @@ def next_zones(zones: Zones, pairs: Columns, zone: np.ndarray, point: np.ndarray
     onward = zone.copy()
     rest = zones.space.bits - zones.depth[zone].astype(np.int64)
     moving = np.flatnonzero((zones.corner[zone] ^ point) >> rest != 0)
+    place = zones.space.coordinates(point[moving])
     offsets = offsets_of(np.bincount(pairs["zone"], minlength=len(zones)))
+    begin, end = offsets[zone[moving]], offsets[zone[moving] + 1]
     for start in range(0, len(moving), _MESSAGES_AT_ONCE):
-        message = moving[start : start + _MESSAGES_AT_ONCE]
-        first, last = offsets[zone[message]], offsets[zone[message] + 1]
-        of, pair = expand(first, last)
+        part = slice(start, start + _MESSAGES_AT_ONCE)
+        message, pair = expand(begin[part], end[part])
         asked = pairs["neighbour"][pair]
-        place = zones.space.coordinates(point[message])
-        away = distance(zones, asked, place[:, of])
-        begins, many = np.cumsum(last - first) - (last - first), last - first
-        nearest = np.repeat(np.minimum.reduceat(away, begins), many)
-        node = np.where(away == nearest, zones.node[asked], zones.size)
-        least = np.repeat(np.minimum.reduceat(node, begins), many)
-        onward[message] = asked[node == least]
+        away = distance(zones, asked, place[:, part][:, message])
+        nearest = np.minimum.reduceat(away, np.flatnonzero(np.diff(message, prepend=-1)))
+        best = np.flatnonzero(away == nearest[message])
+        # of equals the smallest nodeId
+        best = best[np.lexsort((zones.node[asked[best]], message[best]))]
+        first = np.flatnonzero(np.diff(message[best], prepend=-1))
+        onward[moving[part]] = asked[best[first]]
     return onward

@@ -18,6 +18,7 @@ from scribe_spark.can.flooding import may_cross
 from scribe_spark.can.greedy import next_zones
 from scribe_spark.can.neighbours import across_faces, opposite
 from scribe_spark.can.zones import KnowsZones, Zones
+from scribe_spark.dissemination import EDGES, START, Dissemination
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.exchange import add_rows
@@ -31,16 +32,16 @@ __all__ = [
     "JOIN",
     "KINDS",
     "NEIGHBOURS",
-    "UPDATE",
     "FindNeighbours",
+    "JoinAndFlood",
     "Joining",
 ]
 
 # tables of a bucket
-NEIGHBOURS, CONTROL, EDGES = "neighbours", "control", "edges"
+NEIGHBOURS, CONTROL = "neighbours", "control"
 #: Kinds of messages while joining, by their codes.
-CONTACT, JOIN, UPDATE = range(3)
-KINDS = ("CONTACT", "JOIN", "UPDATE")
+CONTACT, JOIN = range(2)
+KINDS = ("CONTACT", "JOIN")
 
 _BEGIN, _FOUND, _ROUTED = "begin", "found", "routed"
 
@@ -137,7 +138,7 @@ class Joining(FindNeighbours):
         if superstep == 1:
             super().step(bucket, tables, inbox, superstep)
             return self._begin(bucket, tables)
-        return self._go_on(tables, inbox[_ROUTED], superstep)
+        return self._go_on(tables, inbox[_ROUTED], superstep) if _ROUTED in inbox else {}
 
     def _begin(self, bucket: int, tables: Tables) -> Outbox:
         """Choose the faces that multicasts may cross; send the first CONTACTs and JOINs."""
@@ -204,3 +205,37 @@ class Joining(FindNeighbours):
         goes = (onward != zone) & (node != messages["ends_before"])
         moved = take(messages, goes) | {"zone": onward[goes]}
         return {AT: node[goes], "sender": zones.node[zone[goes]], **moved}
+
+
+@dataclass(frozen=True)
+class JoinAndFlood:
+    """Joining, and the floods that begin when nodes know their neighbours, superstep by superstep.
+
+    Neither reads what the other writes but for the faces that multicasts may cross.
+
+    Attributes
+    ----------
+    join : Joining
+    flood : Dissemination
+    """
+
+    join: Joining
+    flood: Dissemination
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """See `engine.Program`."""
+        return self.join.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Play a superstep of both; sources send from superstep 2 on."""
+        sent = dict(self.join.step(bucket, tables, inbox, superstep))
+        if superstep == 1:
+            source = self.join.first_node
+            mine = np.flatnonzero(
+                (source >= self.bounds[bucket]) & (source < self.bounds[bucket + 1])
+            )
+            sent[START] = {AT: source[mine], "group": mine}
+        elif superstep > 1:
+            sent |= self.flood.step(bucket, tables, inbox, superstep)
+        return sent

@@ -8,7 +8,6 @@ JSAC 2002, Section V; NGC 2001, Section 4; docs/rules.md, C1 to C16.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,12 @@ import pyarrow as pa
 from scribe_spark.can.cans import Placement, zones_of_groups
 from scribe_spark.can.flooding import goes_on
 from scribe_spark.can.joining import CONTROL as TAKEN
-from scribe_spark.can.joining import KINDS, NEIGHBOURS, UPDATE, Joining, start_buckets
+from scribe_spark.can.joining import KINDS, NEIGHBOURS, JoinAndFlood, Joining, start_buckets
 from scribe_spark.can.points import Landmarks
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import KnowsZones, SharedZones
 from scribe_spark.config.can import CanConfig
-from scribe_spark.dissemination import START, Dissemination, read_copies, read_deliveries
+from scribe_spark.dissemination import Dissemination, read_copies, read_deliveries
 from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import read_typed
 from scribe_spark.engine.exchange import add_rows, gather
@@ -89,17 +88,9 @@ def multicast(stages: Any) -> Multicast:
     )
     known = stages.own(SharedZones.distribute(stages.spark, zones))
 
-    # 2. what nodes know of each other, and the messages by which they join
+    # 2. what nodes know of each other, the messages by which they join, and the floods
     point = (key >> np.uint64(64 - placement.space.bits)).astype(np.int64)
     join = Joining(ring.bounds, known, point, source, config.can.flooding)
-    tables = stages.own(BucketTables(ring.layout, start_buckets(ring)))
-    counts = tables.play(join, "CAN JOIN", stages.progress)
-
-    # 3. the floods
-    def group_index(facts: Facts, batch: pa.RecordBatch) -> Columns:
-        return {"group": np.searchsorted(number, batch.column("group").to_numpy())}
-
-    tables.add(ring.messages(groups, START, "source", group_index))
     flood = Dissemination(
         *(ring.bounds, ring.facts, underlay.kernel, underlay.lan_us),
         rule=goes_on,
@@ -107,14 +98,15 @@ def multicast(stages: Any) -> Multicast:
         clock=config.can.clock,
         processing_us=round(config.can.processing_ms * MICROSECONDS),
     )
-    tables.play(flood, "CAN flood", stages.progress)
+    tables = stages.own(BucketTables(ring.layout, start_buckets(ring)))
+    counts = tables.play(JoinAndFlood(join, flood), "CAN", stages.progress)
     return Multicast(
         SYSTEM,
         None,
         read_deliveries(tables, flood, number),
         copies=read_copies(tables, flood, number),
         state=_state(tables, known, ring.facts, number),
-        control=_control(tables, len(counts), known, ring.facts, underlay, number),
+        control=_control(tables, len(counts), ring.facts, underlay, number),
     )
 
 
@@ -134,40 +126,19 @@ def _state(tables: BucketTables, known: KnowsZones, facts: Facts, number: np.nda
 
 
 def _control(
-    tables: BucketTables,
-    supersteps: int,
-    known: KnowsZones,
-    facts: Facts,
-    underlay: Underlay,
-    number: np.ndarray,
+    tables: BucketTables, supersteps: int, facts: Facts, underlay: Underlay, number: np.ndarray
 ) -> Batches:
-    """`multicast.CONTROL`: CONTACT and JOIN messages that were taken, and UPDATEs."""
+    """`multicast.CONTROL`: CONTACT and JOIN messages that were taken."""
     kernel = underlay.kernel
-    typed = partial(_control_rows, facts, kernel, number)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _, found in gather(batches):
-            yield from typed(_updates(known, found.pop(NEIGHBOURS), len(number)))
-            if found:
-                every = concatenate(found.values())
-                yield from typed(add_rows("messages", every, "kind", "group", "sender", "receiver"))
+            every = concatenate(found.values())
+            added = add_rows("messages", every, "kind", "group", "sender", "receiver")
+            yield from _control_rows(facts, kernel, number, added)
 
     names = [f"{TAKEN} {superstep}" for superstep in range(supersteps)]
-    return Batches.made(tables.rows(NEIGHBOURS, *names), run, CONTROL)
-
-
-def _updates(known: KnowsZones, pairs: Columns, groups: int) -> Columns:
-    """Return the UPDATEs that nodes take: one from each neighbour in a group's CAN."""
-    zones = known.zones
-    can = zones.can[pairs["zone"]]
-    own = can < groups
-    return {
-        "kind": np.full(int(own.sum()), UPDATE),
-        "group": can[own],
-        "sender": zones.node[pairs["neighbour"][own]],
-        "receiver": zones.node[pairs["zone"][own]],
-        "messages": np.ones(int(own.sum()), dtype=np.int64),
-    }
+    return Batches.made(tables.rows(*names), run, CONTROL)
 
 
 def _control_rows(

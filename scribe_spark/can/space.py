@@ -38,7 +38,7 @@ class Space:
         """How many places each dimension has, U; a power of two."""
         return 1 << -(-self.bits // self.dimensions)
 
-    @property
+    @functools.cached_property
     def dtype(self) -> type[np.signedinteger]:
         """The smallest type of numbers for coordinates, and for squared distances."""
         most = self.dimensions * max(self.places // 2, 2) ** 2

@@ -80,10 +80,12 @@ def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
     """Return copies as `stress.EDGE_COLUMNS`, a row for as many packets as a column says."""
 
     def edges(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        zeros = pa.array(np.zeros(len(batch), dtype=np.int64))
         columns = {
             "system": batch.column("system"),
             "merged": pa.repeat(pa.scalar(False), len(batch)),
-            "group": batch.column("group").fill_null(0),
+            # packets of control are of links and nodes, whatever group they are of
+            "group": batch.column("group") if packets is None else zeros,
             "parent": batch.column("sender"),
             "child": batch.column("receiver"),
             "parent_router": batch.column("sender_router"),

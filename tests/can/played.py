@@ -10,16 +10,16 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.can.cans import Placement, zones_of_groups
 from scribe_spark.can.flooding import goes_on
-from scribe_spark.can.joining import Joining
+from scribe_spark.can.joining import JoinAndFlood, Joining
 from scribe_spark.can.points import Landmarks
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import ZonesInMemory
 from scribe_spark.config.can import most_bits
-from scribe_spark.dissemination import START, Dissemination
+from scribe_spark.dissemination import Dissemination
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.packing import concatenate
-from scribe_spark.engine.program import AT, Tables
+from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
 from tests.oracle.can.cases import CanCase
 
@@ -82,14 +82,13 @@ class Played:
         self.known = ZonesInMemory(zones)
         point = np.array([case.keys[g] >> (128 - space.bits) for g in self.number.tolist()], int)
         join = Joining(self.bounds, self.known, point, source, given.flooding)
-        tables = [Tables() for _ in self.bounds[1:]]
-        self.supersteps = len(play(join, tables))
         flood = Dissemination(
             *(self.bounds, RingInMemory(ring), self.kernel, LAN_US, goes_on, ("face",)),
             clock=given.clock,
             processing_us=given.processing_us,
         )
-        play(flood, tables, {START: {AT: source, "group": np.arange(len(source))}})
+        tables = [Tables() for _ in self.bounds[1:]]
+        self.supersteps = len(play(JoinAndFlood(join, flood), tables))
         return tables
 
     def rows(self, *names: str) -> dict[str, np.ndarray]:

@@ -14,14 +14,14 @@ import pytest
 
 from scribe_spark.can.cans import Placement, zones_of_groups
 from scribe_spark.can.flooding import CORNER, DIRECTED, OPTIMAL, goes_on
-from scribe_spark.can.joining import NEIGHBOURS, Joining
+from scribe_spark.can.joining import NEIGHBOURS, JoinAndFlood, Joining
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import ZonesInMemory
 from scribe_spark.config.can import most_bits
-from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, START, Dissemination
+from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
-from scribe_spark.engine.program import AT, Tables
+from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.multicast import HOPS, TIME
 
@@ -61,11 +61,11 @@ def measured(n: int, d: int, flooding: str, clock: str) -> tuple[float, float, i
     member = np.repeat(groups, n), np.tile(every, MESSAGES)
     zones = zones_of_groups(placement, ring, DrawnDelays(), groups, source, *member)
     bounds, tables = np.array([0, n]), Tables()
-    play(Joining(bounds, ZonesInMemory(zones), groups, source, flooding), [tables])
     flood = Dissemination(
         *(bounds, RingInMemory(ring), DrawnDelays(), 1000, goes_on, ("face",), clock)
     )
-    play(flood, [tables], {START: {AT: source, "group": groups}})
+    join = Joining(bounds, ZonesInMemory(zones), groups, source, flooding)
+    play(JoinAndFlood(join, flood), [tables])
     copies, got = len(tables[ARRIVED_COPIES]["node"]), len(tables[ARRIVALS]["node"]) - MESSAGES
     missed = MESSAGES * (n - 1) - got
     return len(tables[NEIGHBOURS]["zone"]) / len(zones), (copies - got) / len(member[0]), missed

@@ -109,12 +109,6 @@ def test_state_and_control(handed_over, in_process):
             keys = zip(number[rows["group"]].tolist(), *ends, rows["kind"], strict=True)
             for (group, a, b, kind), many in zip(keys, rows["messages"].tolist(), strict=True):
                 expected[group, a, b, KINDS[kind]] += many
-    other = ring.node[zones.node[pairs["neighbour"]]].tolist()
-    expected.update(
-        (group, a, b, "UPDATE")
-        for group, a, b in zip(named, other, owner.tolist(), strict=True)
-        if group >= 0
-    )
     control = handed_over.handed_over("control").frame.toPandas()
     names = ["group", "sender", "receiver", "kind"]
     told = dict(zip(control[names].itertuples(False, None), control["messages"], strict=True))
