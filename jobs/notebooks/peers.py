@@ -95,19 +95,16 @@ display(
 
 
 def by_depth(sent, root):
-    """Places of the nodes of a tree, its root on top."""
-    depth, level = {root: 0}, [root]
-    while level:
-        below = sent[sent["sender"].isin(level)]
-        depth |= {row.receiver: depth[row.sender] + 1 for row in below.itertuples()}
-        level = below["receiver"].tolist()
-    rows = {}
-    for node in sorted(depth, key=lambda one: (depth[one], one)):
-        rows.setdefault(depth[node], []).append(node)
-    most = max(depth.values()) or 1
+    """Places of the nodes of a tree, its root on top, children below their parents."""
+    parent = dict(zip(sent["receiver"], sent["sender"], strict=True))
+    rows = [[root]]
+    while below := [node for node in parent if parent[node] in rows[-1]]:
+        above = rows[-1].index
+        rows.append(sorted(below, key=lambda node, above=above: (above(parent[node]), node)))
+    most = len(rows) - 1 or 1
     return {
-        node: ((at + 1) / (len(row) + 1), 1 - number / most)
-        for number, row in rows.items()
+        node: ((at + 1) / (len(row) + 1), 1 - depth / most)
+        for depth, row in enumerate(rows)
         for at, node in enumerate(row)
     }
 
