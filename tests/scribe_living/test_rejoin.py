@@ -21,7 +21,7 @@ from scribe_spark.scribe.rejoin import rejoin
 from scribe_spark.scribe.scribe import SCRIBE_KINDS, Joins, Scribe
 from scribe_spark.scribe.state import cause
 
-SEEDS = [*range(40), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(40, 240)]]
+SEEDS = [*range(16), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(16, 240)]]
 
 
 def torn(seed: int) -> tuple[World, int, list[int]]:
