@@ -34,14 +34,9 @@ def joins(can: Can) -> Messages:
     return found
 
 
-def updates(can: Can) -> Messages:
-    """Return the UPDATE messages: one to each neighbour (C15)."""
-    return Counter((x, y, "UPDATE") for x, y, _, _ in can.adjacent)
-
-
 def control(can: Can, everybody: Can, group_id: int) -> Messages:
-    """Return all messages of building a group's CAN."""
-    return contacts(can, everybody, group_id) + joins(can) + updates(can)
+    """Return the messages of building a group's CAN that are counted (C15 says which are not)."""
+    return contacts(can, everybody, group_id) + joins(can)
 
 
 def state(can: Can) -> dict[int, int]:

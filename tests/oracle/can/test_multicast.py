@@ -105,7 +105,7 @@ def test_messages_of_joining_by_hand() -> None:
     assert found.total() == 7 + sum([0, 1, 2, 3, 2, 1, 0])
     to_three = contacts(EIGHT, EIGHT, 0b0110 << 124)
     assert to_three.total() == sum([3, 2, 1, 0, 1, 2, 3, 4])
-    assert control(EIGHT, EIGHT, 0b0110 << 124).total() == 7 + 9 + 16 + 16
+    assert control(EIGHT, EIGHT, 0b0110 << 124).total() == 7 + 9 + 16
 
 
 def setting(seed: int) -> tuple[CanCase, object, Points]:
@@ -155,7 +155,7 @@ def test_routes_end_at_the_owner_and_trees_over_can_have_every_member(seed: int)
         for (_, _, kind), number in counts.items():
             kinds[kind] += number
         assert kinds["JOIN"] >= len(can.order) - 1
-        assert kinds["UPDATE"] == sum(state(can).values())
+        assert kinds.keys() <= {"CONTACT", "JOIN"}
 
 
 def test_the_cases_have_what_can_happen() -> None:
