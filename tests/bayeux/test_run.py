@@ -14,10 +14,8 @@ from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.checks import check
 from scribe_spark.runtime.batches import Batches
 
-OPTIONS = [
-    ({}, "root"),
-    ({"bayeux_hops": "leaf_set", "bayeux_root": "surrogate", "bayeux_partitions": 3}, "routed"),
-]
+SEVERAL = {"bayeux_hops": "leaf_set", "bayeux_root": "surrogate", "bayeux_partitions": 3}
+OPTIONS = [({}, "root"), pytest.param(SEVERAL, "routed", marks=pytest.mark.slow)]
 
 
 def rows(table, *columns) -> list[tuple]:

@@ -18,7 +18,7 @@ def rows(table, *columns) -> list[tuple]:
     return sorted(map(tuple, Batches.of(table, columns).frame.select(*columns).collect()))
 
 
-@pytest.mark.parametrize("over", ["group", "overlay"])
+@pytest.mark.parametrize("over", ["group", pytest.param("overlay", marks=pytest.mark.slow)])
 def test_what_a_run_hands_over_equals_the_oracle(spark, over):
     config = RunConfig(**of_run.SMALL, flooding_over=over, systems="flooding")
     with Simulation(spark, config) as stages:
