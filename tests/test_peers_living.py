@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from tools import peers_living
-from tools.peers_living import ROUNDS
+from tools.peers_living import FAILURE
 
 
 def world(folder: Path, systems: list[str]) -> None:
     """Scribe loses a tenth of one round's deliveries, GossipSub nothing."""
     rows, publications = [], []
-    for number in range(ROUNDS):
+    for number in range(FAILURE[0]):
         lost = 10 if number == 2 else 0
         rows += [
             (number, "pastry", "nodes.live", 50.0),
@@ -38,7 +38,7 @@ def world(folder: Path, systems: list[str]) -> None:
     for name, table in tables.items():
         (folder / "tables" / name).mkdir(parents=True)
         table.to_parquet(folder / "tables" / name / "part.parquet")
-    resolved = {"nodes": 60, "initial": 50, "groups": 3}
+    resolved = {"nodes": 60, "initial": 50, "groups": 3, "deadline": FAILURE[1]}
     (folder / "manifest.json").write_text(json.dumps({"resolved": resolved}), "utf-8")
 
 
@@ -49,7 +49,7 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     assert "50 nodes are alive at the start, in 3 groups" in text
     rows = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
     assert [row[1] for row in rows[1:]] == ["Scribe, best effort", "GossipSub", "Scribe, reliable"]
-    head, looked_at = rows[0], ROUNDS - 1 - peers_living.DEADLINE
+    head, looked_at = rows[0], FAILURE[0] - 1 - FAILURE[1]
     scribe, gossip = (dict(zip(head, row, strict=True)) for row in rows[1:3])
     told = [scribe[name] for name in ("expected", "control messages", "of Pastry")]
     assert told == [f"{looked_at}00", "1", "8"]

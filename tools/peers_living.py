@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -32,8 +33,9 @@ NODES = int(os.environ.get("SCRIBE_NODES") or 100_000)  # as make exports it
 GROUPS = max(1, NODES * 1_500 // 100_000)
 FIGURE = "figure-peers-living.svg"
 
-#: Rounds of each world, and after how many a delivery counts as lost.
-ROUNDS, DEADLINE = 16, 8
+#: Rounds of a world, and after how many a delivery counts as lost: with a mass failure, and with
+#: churn, whose rounds take several times as long.
+FAILURE, CHURN = (16, 8), (10, 5)
 
 #: Scribe's messages that are copies of publications; all other kinds are control.
 _PAYLOAD = ("payload", "retransmission", "MULTICAST")
@@ -61,9 +63,11 @@ def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, list[str]]:
     for scenario in _SCENARIOS:
         for delivery in _DELIVERIES:
             if scenario == "quarter-fails":
+                lasts = FAILURE
                 events = ["mass-failure+publications", "--share", "0.25", "--event-round", "3"]
                 size = ["--nodes", f"{nodes}"]
             else:
+                lasts = CHURN
                 lifetime = scenario.removeprefix("lifetime-")
                 events = ["churn+publications", "--lifetime", lifetime]
                 size = ["--nodes", f"{nodes * 6 // 5}", "--initial", f"{nodes}"]
@@ -75,11 +79,11 @@ def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, list[str]]:
                     "--groups",
                     f"{groups}",
                     "--rounds",
-                    f"{ROUNDS}",
+                    f"{lasts[0]}",
                     "--lookups",
                     "0",
                 ),
-                *("--generator", *events, "--deadline", f"{DEADLINE}", "--link-stress-period", "5"),
+                *("--generator", *events, "--deadline", f"{lasts[1]}", "--link-stress-period", "5"),
                 *("--delivery", delivery, "--systems", ",".join(systems)),
             ]
     return found
@@ -145,12 +149,19 @@ def seen(out: Path) -> list[Seen]:
             for name in complete(out, [f"{scenario}-{delivery}"]):
                 measures = rounds(out / name)
                 given = pd.read_parquet(out / name / "tables" / "publications")
+                last, deadline = measures.index.max(), config_of(out / name)["deadline"]
                 for system, label in systems.items():
                     # those of the last rounds have had less time than the others
-                    had_time = given["round"].between(1, ROUNDS - 1 - DEADLINE)
+                    had_time = given["round"].between(1, last - deadline)
                     mine = given[(given["system"] == system) & had_time]
                     found.append(Seen(scenario, system, label, measures, mine))
     return found
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    """Return all fields of a world."""
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    return manifest["resolved"]
 
 
 def numbers(found: Sequence[Seen]) -> list[str]:
@@ -194,7 +205,7 @@ def figure(found: Sequence[Seen]) -> str:
                 reliable = one.label == "Scribe, reliable"  # in time it is as best effort
                 got = by_round["in_time"] + (by_round["late"] if reliable else 0)
                 share = 100 * got / by_round["expected"]
-                label = f"{one.label}, {DEADLINE} rounds later" if reliable else one.label
+                label = f"{one.label}, in the end" if reliable else one.label
                 axes.plot(share.index, share, label=label, **curve_style(_LABELS.index(one.label)))
                 words.append(f"{scenario}, {label}: least {number(share.min())} %")
             axes.set_title(_SCENARIOS[scenario].replace(", mean", ",\nmean"), fontsize=6)
@@ -210,8 +221,7 @@ def page(out: Path, file: Path) -> str:
     """Return the page of the worlds that are in OUT; write the figure beside it."""
     found = seen(out)
     (file.parent / FIGURE).write_text(figure(found), "utf-8")
-    made = [out / name / "manifest.json" for name in complete(out, commands())]
-    configs = [json.loads(one.read_text("utf-8"))["resolved"] for one in made]
+    configs = [config_of(out / name) for name in complete(out, commands())]
     live = min(c["initial"] or c["nodes"] for c in configs)
     return "\n".join(
         [
@@ -229,7 +239,7 @@ def page(out: Path, file: Path) -> str:
             "",
             "*In time*: in the round of the publication, by the clock by hops (Scribe) or by time "
             "(GossipSub): both end within a round. "
-            f"*Late*: in one of the {DEADLINE} rounds after it; "
+            f"*Late*: in one of the {FAILURE[1]} rounds after it (with churn {CHURN[1]}); "
             "*lost*: not by then. *Control messages* are per live node and round: for Scribe all "
             "but payloads and their retransmissions, for GossipSub GRAFT, PRUNE, IHAVE, IWANT, "
             "IDONTWANT and what opens connections. *Of Pastry*: what keeps the overlay on which "
