@@ -106,6 +106,7 @@ class _WorldRun:
     measured: dict[int, dict[str, float]] = field(default_factory=dict)
     publications: list[pd.DataFrame] = field(default_factory=list)
     watched: list[pd.DataFrame] = field(default_factory=list)
+    costs: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def run(self, execution: Execution) -> str:
         names, read = self.folder.names(), self.folder.read_text
@@ -226,7 +227,10 @@ class _WorldRun:
 
     def _tell(self, number: int, played: Played) -> None:
         live = int(played.measures["nodes.live"])
-        cost = f", {played.costs.in_words()}" if played.costs else ""
+        cost = ""
+        if played.costs is not None:
+            cost = f", {played.costs.in_words()}"
+            self.costs[str(number)] = vars(played.costs)
         self.progress.note(f"  round {number}: {live:,} live nodes, {played.seconds:.1f} s{cost}")
 
     def _save(self, world: World) -> None:
@@ -238,6 +242,7 @@ class _WorldRun:
         read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
         digest = self.folder.write_json(measures, read)
         saved = {"number": world.number, "state": record, "measures": digest}
+        saved["buckets"] = self.buckets
         tables = self.manifest["world"]["tables"]
         if world.number == self.config.world.rounds and world.measures_ways:
             edges = world.tree_edges.orderBy("system", "group", "parent", "child")
@@ -246,7 +251,12 @@ class _WorldRun:
                 "tree_edges": self.folder.write_table("tree_edges", edges),
                 "deliveries": self.folder.write_table("deliveries", delivered),
             }
-        self._save_manifest(self.manifest | {"world": {"tables": tables, "saved": saved}})
+        self._save_manifest(self.manifest | {"world": self._world(tables, saved)})
+
+    def _world(self, tables: dict[str, Any], saved: dict[str, Any] | None) -> dict[str, Any]:
+        """Return what the manifest has of the world's rounds."""
+        costs = {**self.manifest["world"].get("costs", {}), **self.costs}
+        return {"tables": tables, "saved": saved} | ({"costs": costs} if costs else {})
 
     def _finish(self) -> str:
         """Write the table of rounds and the page."""

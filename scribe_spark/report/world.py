@@ -39,6 +39,18 @@ _MOST_FREQUENT, _MOST_KINDS = "messages", 5
 _MOST_MARKERS = 30  # rounds up to which each has a marker
 
 
+def _costs(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the means of a round's supersteps, messages and bytes, where nodes are in buckets."""
+    costs = list(manifest.get("world", {}).get("costs", {}).values())
+    if not costs:
+        return []
+    supersteps, messages, size = (
+        sum(one[name] for one in costs) / len(costs) for name in ("supersteps", "messages", "bytes")
+    )
+    words = f"{supersteps:,.0f} supersteps, {messages:,.0f} messages of {size / 1e6:,.1f} MB"
+    return [("A round, in the mean", words)]
+
+
 def render_world(
     rounds: pd.DataFrame, manifest: Mapping[str, Any], watched: pd.DataFrame | None = None
 ) -> Report:
@@ -77,7 +89,7 @@ def render_world(
     figures |= {figure.name: figure.svg for figure in drawn_trees}
     html = fill_template(
         "world.html",
-        facts=[*facts(manifest), ("Rounds", as_text(len(table)))],
+        facts=[*facts(manifest), ("Rounds", as_text(len(table))), *_costs(manifest)],
         sections=sections,
         has_groups=watched is not None,
         scene=scene,
