@@ -101,7 +101,7 @@ reference-tree-results: setup ## Measure that tree, larger degrees, up to 1,000,
 .PHONY: peers
 peers: setup ## Measure Scribe beside Bayeux, CAN, flooding and GossipSub, and write docs/peers.md (ARGS="--size 10000 150" for a smaller one)
 	@set -f; $(BIN)/python -m tools.peers_results out/peers $(args)
-	@$(BIN)/python -m tools.peers_results out/peers --page docs/peers.md
+	@$(BIN)/python -m tools.peers_results out/peers --page docs/peers.md --readme README.md
 
 .PHONY: gossipsub-results
 gossipsub-results: setup ## GossipSub beside published numbers, and under failures: the tables of docs/gossipsub.md (a minute)

@@ -180,6 +180,30 @@ def test_worlds_are_told_side_by_side(tmp_path):
     ]
 
 
+def test_readme_has_the_most_telling_rows(tmp_path):
+    write_run(tmp_path, "scribe", {"scribe": 1}, groups=GROUPS, members=MEMBERS, tree_edges=EDGES)
+    tables = {
+        "copies": frame("system group sender hop", ("can", 1, 0, 1)),
+        "control": frame("system group receiver kind messages", ("can", 1, 0, "CONTACT", 4)),
+    }
+    common = {"groups": GROUPS, "members": MEMBERS, "tree_edges": EDGES}
+    write_run(tmp_path, "can", {"scribe": 1, "can": 2}, **common, **tables)
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n" + "old\n".join(peers_results.README_MARKS) + "after\n")
+    file = tmp_path / "page.md"
+    peers_results.main([str(tmp_path), "--page", str(file), "--readme", str(readme)])
+    before, _, after = readme.read_text().partition(peers_results.README_MARKS[0])
+    assert (before, after.endswith("after\n")) == ("before\n", True)
+    lines = after.partition(peers_results.README_MARKS[1])[0].splitlines()
+    assert lines[0].startswith(
+        "| 1,000 nodes, 40 groups | RAD, median | link stress, max | packets"
+    )
+    assert lines[2:] == [
+        "| Scribe | 1.5 | 2,000 | 2,000,000 | 0 | 300 | 300 |",
+        "| CAN multicast | 3 | 4,000 | 4,000,000 | - | 600 | 600 |",
+    ]
+
+
 def test_what_was_run_halfway_is_not_on_the_page(tmp_path):
     write_run(tmp_path, "scribe", {"scribe": 1}, groups=GROUPS, members=MEMBERS, tree_edges=EDGES)
     (tmp_path / "can").mkdir()

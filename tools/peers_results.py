@@ -1,7 +1,8 @@
 """Measure Scribe among its peers, and write the page of it.
 
 ``python -m tools.peers_results OUT`` runs the experiments that are not complete; ``--size N G``
-with so many nodes and groups.  ``--page FILE`` writes ``docs/peers.md`` of those that are there.
+with so many nodes and groups.  ``--page FILE`` writes ``docs/peers.md`` of those that are there,
+and ``--readme FILE`` README's rows of it.
 
 Each system is run beside Scribe, and all begin with the same overlay and groups: what a run takes
 longer than that of Scribe alone is what the system takes.
@@ -24,11 +25,11 @@ from scribe_spark.experiments import Simulation
 from scribe_spark.overlays import check_overlay
 from scribe_spark.systems import TREE, find_system
 from tools.groups_tables import number, of, publications, rounds, total
-from tools.pages import table
+from tools.pages import table, with_lines
 from tools.peers_claims import CLAIMS, DIRECTIONS, rows_of
 from tools.peers_tables import LENGTHS, Peer, edge_lengths, share
 
-__all__ = ["PEERS", "WORLDS", "main", "page"]
+__all__ = ["PEERS", "README_MARKS", "WORLDS", "main", "page", "readme_lines"]
 
 _RUN = ["run", "--config", "data/peers.toml"]
 _FLOODS = ("scribe", "flooding", "can")
@@ -280,6 +281,33 @@ def _row(peer: Peer, system: str, seconds: str, name: str = "") -> list[str]:
     return [" ".join(filter(None, told)), *cells, seconds]
 
 
+#: The lines of README.md that are those of the page, in short.
+README_MARKS = ("<!-- peers: written by `make peers` -->\n", "<!-- end of peers -->\n")
+
+#: The runs whose rows README has, and its columns.
+_README_RUNS = ("scribe", "bayeux", "can", "flooding", "gossipsub")
+_README_COLUMNS = (
+    *("rad.median", "link_stress.max", "messages", "duplicates.mean"),
+    *("join_messages.max", "state.max"),
+)
+
+
+def readme_lines(out: Path) -> list[str]:
+    """The most telling rows of the table, of the systems that were run."""
+    peers = [Peer(out / name, PEERS[name][0][0]) for name in _README_RUNS]
+    there = [peer for peer in peers if peer.is_there]
+    config = there[0].manifest["resolved"]
+    names = list(_COLUMNS)
+    heads = [_COLUMNS[name] for name in _README_COLUMNS]
+    heads[1] = "link stress, max"
+    rows = []
+    for peer in there:
+        label, *cells, _ = _row(peer, peer.system, "")
+        rows.append([label, *(cells[names.index(name)] for name in _README_COLUMNS)])
+    nodes, groups = int(config["nodes"]), int(config["groups"])
+    return table([f"{nodes:,} nodes, {groups:,} groups", *heads], rows)
+
+
 def _worlds(out: Path) -> list[str]:
     """The systems that live in worlds, side by side under the same events."""
     rows = []
@@ -326,11 +354,18 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--only", nargs="+", choices=[*PEERS, *WORLDS], default=[*PEERS, *WORLDS])
     parser.add_argument("--size", nargs=2, metavar=("NODES", "GROUPS"), help="instead of the full")
     parser.add_argument("--page", type=Path, help="write this page of what is there; run nothing")
+    parser.add_argument(
+        "--readme", type=Path, help="with --page: write its lines in this file, too"
+    )
     given = parser.parse_args(arguments)
     if given.page is None:
         run(given.out, given.only, given.size)
     else:
         given.page.write_text(page(given.out), "utf-8")
+        if given.readme is not None:
+            text = given.readme.read_text("utf-8")
+            text = with_lines(text, README_MARKS, readme_lines(given.out))
+            given.readme.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
