@@ -18,9 +18,11 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.core.arrays import offsets_of, row_numbers
-from scribe_spark.scribe.join import Requests, note_joins, receive_joins
+from scribe_spark.engine import Inbox, Tables
+from scribe_spark.scribe.join import Requests, note_joins, play_here
 from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.paths_to_root import on_chain, tops
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.rejoin import rejoin
 from scribe_spark.scribe.rules import RemoverRules
 from scribe_spark.scribe.scribe import Joins, Scribe
@@ -28,6 +30,7 @@ from scribe_spark.scribe.scribe import Joins, Scribe
 __all__ = [
     "MOST_DROPS",
     "Drops",
+    "RemoveBottlenecks",
     "ancestors",
     "choose_drops",
     "choose_parents",
@@ -224,7 +227,24 @@ def overloaded(scribe: Scribe) -> np.ndarray:
     place = scribe.state.children.key // scribe.state.size
     load = np.bincount(place % scribe.state.size, minlength=scribe.state.size)
     node = np.flatnonzero(load)
-    return node[load[node] > remover.limits(scribe.overlay.states.known.node[node])]
+    return node[load[node] > remover.limits(scribe.ring.node[node])]
+
+
+class RemoveBottlenecks(RoundProgram):
+    """After the round's JOINs: nodes that are overloaded drop children.
+
+    It sees the paths to the root of all nodes as they are, and refuses and answers JOINs in an
+    order: so it plays all nodes in one bucket.
+    """
+
+    one_bucket = True
+    writes = ("entries", "children", "copies", "paths")
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        scribe.sees_all = True
+        if not superstep:
+            remove_bottlenecks(scribe)
 
 
 def remove_bottlenecks(scribe: Scribe) -> None:
@@ -243,8 +263,7 @@ def remove_bottlenecks(scribe: Scribe) -> None:
             return
         before = np.concatenate([before, edge[drops.child]])
         moving, refused, top = _drop(scribe, edge, columns["delay_us"], drops)
-        while len(moving.at):
-            moving = receive_joins(scribe, moving)
+        play_here(scribe, moving)
         rejoin(scribe, refused, top)
 
 
@@ -267,11 +286,11 @@ def tables_of(
     group, parent = scribe.split(place)
     mine = asked[parent]
     edge, group, parent, child = edge[mine], group[mine], parent[mine], child[mine]
-    number = scribe.overlay.states.known.node
+    number = scribe.ring.node
     names = scribe.groups.number[group], number[parent], number[child]
     again, times = np.unique(before, return_counts=True)
     often = again[times == MOST_DROPS]
-    draw = draws.bits_np(scribe.world.seed, "shed", *names).view(np.int64)
+    draw = draws.bits_np(scribe.seed, "shed", *names).view(np.int64)
     return edge, {
         **dict(zip(("group", "parent", "child"), names, strict=True)),
         "delay_us": scribe.delay(parent, child),

@@ -1,46 +1,47 @@
-"""Collapse: nodes that only pass messages on to one child leave; their parents take the child.
+"""Paths without branches are cut short: nodes that only pass messages on to one child leave.
 
 References
 ----------
-JSAC 2002, Section IV.F: "the algorithm collapses long paths in the tree by removing nodes that are
-not members of a group and have only one entry in the group's children table".  docs/rules.md, S30.
+JSAC 2002, Section IV.F.  docs/rules.md, S30.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.scribe.join import Requests, note_joins, receive_joins
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.program import AT
+from scribe_spark.scribe.join import note_joins, send_directly
+from scribe_spark.scribe.joining import JoinProgram
 from scribe_spark.scribe.leave import lose_parent, send_leave
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["collapse"]
+__all__ = ["ASKED", "Collapse"]
+
+#: The table of the questions of this round: ``place``, (group, node), and ``parent``.
+ASKED = "scribe collapse asked"
+
+_MAY, _YES, _LEAVES = "collapse: may I", "collapse: yes", "collapse: join my parent"
 
 
-def collapse(scribe: Scribe) -> None:
-    """After the round's JOINs: such nodes leave, from above downwards, until none may."""
-    if not scribe.rules.collapse:
-        return
-    asked = np.empty(0, dtype=np.int64)
-    while True:
-        place, child = _candidates(scribe)
-        group, node = scribe.split(place)
-        parent = scribe.state.entries.parent[scribe.state.entries.find(place)]
-        # 1. each asks its parent, once; that permits it unless it would leave itself
-        question = scribe.key(place, parent)
-        new = ~np.isin(question, asked)
-        asked = np.union1d(asked, question)
-        permitted = new.copy()
-        permitted[new] = scribe.send("collapse", node[new], parent[new])
-        above = scribe.key(group, parent)
-        permitted &= scribe.state.children.has(scribe.key(above, node))
-        permitted &= ~np.isin(above, place)
-        if not permitted.any():
-            return
-        # 2. who may leaves, and its child joins its parent
-        moving = _leave(scribe, place[permitted], parent[permitted], child[permitted])
-        while len(moving.at):
-            moving = receive_joins(scribe, moving)
+class Collapse(JoinProgram):
+    """After the round's JOINs: such nodes leave, those next to the roots first.
+
+    Each asks its parent, once; that permits it unless it would leave itself.  The program is played
+    again until nobody asks.
+    """
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        super().play(scribe, tables, inbox, superstep)
+        if not superstep:
+            _ask(scribe, tables)
+        if _MAY in inbox:
+            _permit(scribe, inbox[_MAY])
+        if _YES in inbox:
+            _leave(scribe, inbox[_YES])
+        if _LEAVES in inbox:
+            _join_above(scribe, inbox[_LEAVES])
 
 
 def _candidates(scribe: Scribe) -> tuple[np.ndarray, np.ndarray]:
@@ -55,20 +56,49 @@ def _candidates(scribe: Scribe) -> tuple[np.ndarray, np.ndarray]:
     return place[would], child[would]
 
 
-def _leave(scribe: Scribe, place: np.ndarray, parent: np.ndarray, child: np.ndarray) -> Requests:
-    """Nodes leave and tell their only children; return the JOINs that these send."""
-    entries, children = scribe.state.entries, scribe.state.children
+def _ask(scribe: Scribe, tables: Tables) -> None:
+    place, _ = _candidates(scribe)
     group, node = scribe.split(place)
-    row = entries.find(place)
-    number = entries.number[row]
+    parent = scribe.state.entries.parent[scribe.state.entries.find(place)]
+    if ASKED in tables:
+        asked = scribe.key(tables[ASKED]["place"], tables[ASKED]["parent"])
+        new = ~np.isin(scribe.key(place, parent), asked)
+        place, group, node, parent = place[new], group[new], node[new], parent[new]
+    scribe.note(ASKED, place=place, parent=parent)
+    arrives = scribe.send("collapse", node, parent)
+    scribe.tell(_MAY, parent[arrives], group=group[arrives], node=node[arrives])
+
+
+def _permit(scribe: Scribe, came: Columns) -> None:
+    above = scribe.key(came["group"], came[AT])
+    permitted = scribe.state.children.has(scribe.key(above, came["node"]))
+    permitted &= ~np.isin(above, _candidates(scribe)[0])
+    scribe.tell(_YES, came["node"][permitted], group=came["group"][permitted])
+
+
+def _leave(scribe: Scribe, came: Columns) -> None:
+    """Nodes leave, and tell their only children to join their parents."""
+    entries, children = scribe.state.entries, scribe.state.children
+    group, node = came["group"], came[AT]
+    place = scribe.key(group, node)
+    row, edge = entries.find(place), np.searchsorted(children.key, place * scribe.state.size)
+    parent, number = entries.parent[row], entries.number[row]
+    child = children.key[edge] % scribe.state.size
     entries.drop(row)
-    children.drop(children.find(scribe.key(place, child)))
+    children.drop(edge)
     send_leave(scribe, group, node, parent, number)
     told = scribe.send("collapse", node, child)
-    row = scribe.entry(group, child)
-    told &= row >= 0
-    told[told] = entries.parent[row[told]] == node[told]
-    lose_parent(scribe, row[told], "collapse")
-    joins = note_joins(scribe, row[told])
-    scribe.send("JOIN", child[told], parent[told])
-    return Requests.sent_to(joins, parent[told])
+    scribe.tell(_LEAVES, child[told], group=group[told], node=node[told], above=parent[told])
+
+
+def _join_above(scribe: Scribe, came: Columns) -> None:
+    """Children whose parents have left send JOINs to the parents of these."""
+    entries, group = scribe.state.entries, came["group"]
+    row = scribe.entry(group, came[AT])
+    told = row >= 0
+    told[told] = entries.parent[row[told]] == came["node"][told]
+    row, above = row[told], came["above"][told]
+    lose_parent(scribe, row, "collapse")
+    joins = note_joins(scribe, row)
+    scribe.send("JOIN", joins.source, above)
+    send_directly(scribe, joins, above)

@@ -13,21 +13,7 @@ from scribe_spark.scribe.figures import deliver_create
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["create_groups", "receive_creates"]
-
-
-def create_groups(scribe: Scribe, group: np.ndarray, creator: np.ndarray) -> np.ndarray:
-    """All CREATEs of a round; which of them came to something: indices.
-
-    Of several for one group the creator with the least nodeId is the first.
-    """
-    if not len(group):
-        return np.empty(0, dtype=np.int64)
-    order = np.lexsort((creator, group))
-    routes = scribe.route("CREATE", creator[order], group[order])
-    scribe.refused["CREATE lost"] += int((~routes.delivered).sum())
-    order, node = order[routes.delivered], routes.at[routes.delivered]
-    return order[receive_creates(scribe, group[order], creator[order], node)]
+__all__ = ["receive_creates"]
 
 
 def receive_creates(
@@ -43,7 +29,7 @@ def receive_creates(
     allowed &= ~scribe.state.copies.has(place)
     _, first = np.unique(place[allowed], return_index=True)
     made = np.flatnonzero(allowed)[first]
-    scribe.refused["CREATE"] += len(place) - len(made)
+    scribe.refuse("CREATE", len(place) - len(made))
     deliver_create(scribe, group[made], node[made], creator[made])
     become_root(scribe, place[made])
     scribe.state.created[group[made]] = True

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core.arrays import find_sorted
+from scribe_spark.engine import Tables
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import Got
 
 __all__ = [
+    "AGAIN",
+    "GOT",
     "SOURCE",
     "SOURCE_BITS",
     "keep_got",
@@ -37,41 +40,54 @@ def publication_keys(
     scribe: Scribe, group: np.ndarray, publication: np.ndarray, since: int
 ) -> np.ndarray:
     """Numbers of publications from a round on, each another one; negative for older ones."""
-    numbers = int(scribe.overlay.states.known.node.max()) + 1
+    numbers = _numbers(scribe)
     age = (publication >> SOURCE_BITS) - since
     keys = (age * len(scribe.groups) + group) * numbers + (publication & SOURCE)
     return np.where(age >= 0, keys, -1)
 
 
-def note_got(scribe: Scribe, group: np.ndarray, node: np.ndarray, publication: np.ndarray) -> None:
+def _numbers(scribe: Scribe) -> int:
+    return int(scribe.ring.node.max()) + 1
+
+
+#: Tables of who has had what in a round (``key``, ascending), and of duplicates at members
+#: (``group, publication``).
+GOT, AGAIN = "scribe got now", "scribe again"
+
+
+def note_got(
+    scribe: Scribe, tables: Tables, group: np.ndarray, node: np.ndarray, publication: np.ndarray
+) -> None:
     """Nodes got publications, each pair once; members that had one already are counted."""
-    if scribe.got is None:
+    if GOT in tables:
+        got = tables[GOT]["key"]
+    else:
         old = scribe.state.got
         keys = pending_keys(scribe, old.group, old.publication)
-        scribe.got = np.sort((keys * scribe.state.size + old.node)[keys >= 0])
+        got = np.sort((keys * scribe.state.size + old.node)[keys >= 0])
     keys = pending_keys(scribe, group, publication)
     young = keys >= 0
     group, node, publication = group[young], node[young], publication[young]
     keys = keys[young] * scribe.state.size + node
-    again = find_sorted(scribe.got, keys) >= 0
+    again = find_sorted(got, keys) >= 0
     twice = np.flatnonzero(again)
     entries = scribe.state.entries
     twice = twice[entries.member[scribe.entry(group[twice], node[twice])]]
-    scribe.deliveries.again_group.append(group[twice])
-    scribe.deliveries.again.append(publication[twice])
+    scribe.note(AGAIN, group=group[twice], publication=publication[twice])
     new = np.sort(keys[~again])
-    scribe.got = np.insert(scribe.got, np.searchsorted(scribe.got, new), new)
+    tables[GOT] = {"key": np.insert(got, np.searchsorted(got, new), new)}
 
 
-def keep_got(scribe: Scribe) -> None:
+def keep_got(scribe: Scribe, tables: Tables) -> None:
     """Write who has had what into the state, for the next round."""
-    if scribe.got is None:
+    if GOT not in tables:
         return
-    numbers = int(scribe.overlay.states.known.node.max()) + 1
-    keys, node = scribe.split(scribe.got)
+    numbers = _numbers(scribe)
+    keys, node = scribe.split(tables[GOT]["key"])
     keys, source = np.divmod(keys, numbers)
     age, group = np.divmod(keys, len(scribe.groups))
     publication = publication_ids(scribe.number - scribe.rules.deadline, source)
     publication += age << SOURCE_BITS
     kept = age > 0
     scribe.state.got = Got(group[kept], node[kept], publication[kept])
+    del tables[GOT]

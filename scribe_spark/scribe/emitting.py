@@ -1,4 +1,4 @@
-"""Messages with upcalls: dissemination, and what applications send when children were added.
+"""Messages with upcalls: what applications send when children were added, and down the trees.
 
 References
 ----------
@@ -10,52 +10,236 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.scribe.duplicates import note_got
 from scribe_spark.scribe.handlers import calls_of, keep_values
-from scribe_spark.scribe.multicast import Payloads, accepted, drop_children
+from scribe_spark.scribe.join import JOINS
+from scribe_spark.scribe.messages import MessageStore
+from scribe_spark.scribe.multicast import (
+    PAYLOADS,
+    Payloads,
+    accepted,
+    hear_payloads,
+    keep_deliveries,
+    refuse_payloads,
+    send_payloads,
+)
 from scribe_spark.scribe.replicas import turns
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import cause
-from scribe_spark.scribe.upcalls import Application, Emitted
+from scribe_spark.scribe.upcalls import Emitted
 
-__all__ = ["disseminate_with_upcalls", "settle"]
+__all__ = ["ASK", "PAYLOAD", "RETRANSMISSION", "Emitter"]
 
-
-def disseminate_with_upcalls(
-    scribe: Scribe,
-    application: Application,
-    group: np.ndarray,
-    publication: np.ndarray,
-    root: np.ndarray,
-) -> None:
-    """Publications, those of a group in their order, go from the roots down the trees."""
-    message = scribe.messages.add_publications(group, publication)
-    payloads = Payloads.of(message, group, root, root)
-    while len(payloads):
-        payloads = _deliver(scribe, application, payloads, "payload")
+#: Messages to children, and what is in those that go to other buckets; questions to parents.
+PAYLOAD, RETRANSMISSION, ASK = "payload", "retransmission", "JOIN (ask)"
+_CONTENTS, _AFAR = "contents", "from another bucket"
 
 
-def settle(scribe: Scribe) -> None:
-    """joinHandler for all children added; what it sends, until nothing is under way.
+class Emitter:
+    """The upcalls of the nodes of a bucket in a superstep, and what they send.
 
-    The trees are as the round's JOINs have left them.
+    Parameters
+    ----------
+    scribe : Scribe
+        With an application.
+    tables : Tables
+    kind : str
+        Of the messages to children: ``payload`` or ``retransmission``.
     """
-    added, scribe.added = scribe.added, []
-    application = scribe.application
-    if application is None or not added:
-        return
-    at = np.concatenate([one for one, _ in added])
-    joins = Joins.join(*[one for _, one in added])
-    own = (joins.source == at) & scribe.is_root(joins.group, at)  # a new root's JOIN to itself
-    still = own | _are_children(scribe, joins.group, at, joins.source)
-    still &= _is_last(scribe, joins, at)
-    payloads, at, joins = _call_join_handler(scribe, application, at[still], joins.take(still))
-    while len(payloads) or len(joins):
-        on = _deliver(scribe, application, payloads, "retransmission")
-        still = scribe.send("JOIN", joins.source, at)
-        still &= _are_children(scribe, joins.group, at, joins.source)
-        payloads, at, joins = _call_join_handler(scribe, application, at[still], joins.take(still))
-        payloads = Payloads.join(payloads, on)
+
+    def __init__(self, scribe: Scribe, tables: Tables, kind: str) -> None:
+        self.scribe, self.tables, self.kind = scribe, tables, kind
+        self.messages = MessageStore.read(tables)
+        self.sent: list[Payloads] = []
+
+    def close(self) -> None:
+        """Send what is to be sent."""
+        if self.sent:
+            self._send(Payloads.join(*self.sent))
+        self.messages.write(self.tables)
+
+    # ---- messages to children
+
+    def publish(self, group: np.ndarray, publication: np.ndarray, root: np.ndarray) -> None:
+        """Roots take publications, those of a group in their order."""
+        message = self.messages.add_publications(group, publication)
+        self._deliver(Payloads.of(message, group, root, root))
+
+    def receive(self, inbox: Inbox) -> None:
+        """Messages come to nodes."""
+        came = []
+        if self.kind in inbox:
+            came.append(Payloads.from_columns(inbox[self.kind]))
+        if (afar := f"{self.kind} {_AFAR}") in inbox:
+            columns = dict(inbox[afar])
+            columns["message"] = self.messages.add_received(columns, inbox.get(_CONTENTS))
+            came.append(Payloads.from_columns(columns))
+        if came:
+            self._deliver(Payloads.join(*came))
+
+    def _deliver(self, payloads: Payloads) -> None:
+        payloads = self._in_order(payloads)
+        takes, row = accepted(self.scribe, payloads)
+        refused, payloads = payloads.take(~takes), payloads.take(takes)
+        if self.kind == PAYLOAD:
+            hear_payloads(self.scribe, row, payloads)
+        # messages of one node one after the other
+        place = self.scribe.key(payloads.group, payloads.node)
+        for turn in turns(place):
+            self._handle(payloads.take(turn))
+        refuse_payloads(self.scribe, refused)
+
+    def _in_order(self, payloads: Payloads) -> Payloads:
+        """By group and node; those of one node begin with the one with the least number."""
+        number, lengths = (getattr(self.messages, name) for name in ("number", "lengths"))
+        place, of = self.scribe.key(payloads.group, payloads.node), payloads.message
+        return payloads.take(np.lexsort((lengths[of], number[of], place)))
+
+    def _handle(self, came: Payloads) -> None:
+        """Figure 4, lines 5 to 8, at nodes that got one message each."""
+        scribe, application = self.scribe, self.scribe.application
+        place, message = scribe.key(came.group, came.node), came.message
+        calls = calls_of(scribe, place)
+        messages, contents = self.messages.table(message), self.messages.contents(message)
+        group, node = scribe.split(place)
+        of = contents["call"].to_numpy()
+        note_got(scribe, self.tables, group[of], node[of], contents["publication"].to_numpy())
+        # (5, 6) for all children: send(msg, node), as forwardHandler wants it
+        emitted = application.forward_handler(calls, messages, contents)
+        keep_values(scribe, place, emitted.values)
+        self._emit(place, emitted, came)
+        # (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
+        users = application.message_handler(calls, messages, contents)
+        call, publication = (users[n].to_numpy(dtype=np.int64) for n in ("call", "publication"))
+        member = scribe.state.entries.member[scribe.state.entries.find(place)][call]
+        got = came.take(call[member])
+        keep_deliveries(scribe, got.with_messages(publication[member]))
+
+    def _emit(self, place: np.ndarray, emitted: Emitted, came: Payloads | None = None) -> None:
+        """What nodes send to children, as `Emitted` names it.
+
+        Parameters
+        ----------
+        came : Payloads, optional
+            The message that has come to each node of `place`.
+        """
+        new = self.messages.add(emitted.messages, emitted.contents)
+        call, child, which = (
+            emitted.payloads[name].to_numpy(dtype=np.int64) for name in ("call", "child", "message")
+        )
+        message, ends = np.r_[new, -1][which], self.scribe.split(place[call])
+        if came is None:
+            self.sent.append(Payloads.of(message, *ends, child))
+            return
+        message = np.where(which < 0, came.message[call], message)
+        delay_us = came.delay_us[call]
+        if self.scribe.timed:
+            delay_us = delay_us + self.scribe.delay(ends[1], child)
+        self.sent.append(Payloads(message, *ends, child, came.hops[call] + 1, delay_us))
+
+    def _send(self, payloads: Payloads) -> None:
+        """Messages go to nodes that are children, or from new roots to themselves.
+
+        Transmissions to others are counted: one for each publication, at least one.
+        """
+        scribe, children = self.scribe, self.scribe.state.children
+        edge = scribe.key(scribe.key(payloads.group, payloads.sender), payloads.node)
+        row = children.find(edge)
+        still = np.flatnonzero((row >= 0) | (payloads.sender == payloads.node))
+        payloads, row = payloads.take(still), row[still]
+        if not len(payloads):
+            return
+        times = np.maximum(self.messages.lengths[payloads.message], 1)
+        times[payloads.sender == payloads.node] = 0
+        arrives = scribe.is_alive(payloads.node)
+        scribe.counter.count(
+            self.kind,
+            times.sum(),
+            times[~arrives].sum(),
+            between=lambda: (np.repeat(payloads.sender, times), np.repeat(payloads.node, times)),
+        )
+        if self.kind == PAYLOAD:
+            children.paid[row] = True
+            if scribe.timed:
+                self._note_payloads(payloads)
+        payloads = payloads if arrives.all() else payloads.take(np.flatnonzero(arrives))
+        away = ~scribe.is_own(payloads.node)
+        if not away.any():
+            send_payloads(scribe, self.kind, payloads)
+            return
+        send_payloads(scribe, self.kind, payloads.take(np.flatnonzero(~away)))
+        self._send_away(payloads.take(np.flatnonzero(away)))
+
+    def _send_away(self, payloads: Payloads) -> None:
+        """To other buckets, each of which gets what is in a message once."""
+        scribe, messages, of = self.scribe, self.messages, payloads.message
+        own = messages.own_columns(of)
+        origin = np.full(len(of), scribe.first)
+        send_payloads(scribe, f"{self.kind} {_AFAR}", payloads, origin=origin, **own)
+        to = bucket_of(scribe.bounds, payloads.node)
+        _, first = np.unique(np.stack([to, of]), axis=1, return_index=True)
+        inside = messages.contents(of[first])
+        at = first[inside["call"].to_numpy()]
+        scribe.tell(
+            _CONTENTS,
+            payloads.node[at],
+            origin=origin[at],
+            message=of[at],
+            number=inside["number"].to_numpy(),
+            publication=inside["publication"].to_numpy(),
+        )
+
+    def _note_payloads(self, payloads: Payloads) -> None:
+        """Remember who has sent which publications to whom."""
+        inside = self.messages.contents(payloads.message)
+        of, publication = (inside[name].to_numpy() for name in ("call", "publication"))
+        columns = {"group": payloads.group[of], "publication": publication}
+        self.scribe.note(PAYLOADS, **columns, sender=payloads.sender[of], to=payloads.node[of])
+
+    # ---- children that were added
+
+    def settle(self, added: Columns) -> None:
+        """joinHandler for all children added, and that are there still."""
+        scribe = self.scribe
+        columns = dict(added)
+        at = columns.pop("at")
+        joins = Joins(**columns)
+        own = (joins.source == at) & scribe.is_root(joins.group, at)  # a new root's to itself
+        still = own | _are_children(scribe, joins.group, at, joins.source)
+        still &= _is_last(scribe, joins, at)
+        self._call_join_handler(at[still], joins.take(still))
+
+    def asked(self, came: Columns) -> None:
+        """Questions of children come to parents."""
+        columns = dict(came)
+        at = columns.pop(AT)
+        joins = Joins(**columns)
+        still = _are_children(self.scribe, joins.group, at, joins.source)
+        self._call_join_handler(at[still], joins.take(still))
+
+    def _call_join_handler(self, at: np.ndarray, joins: Joins) -> None:
+        scribe, application = self.scribe, self.scribe.application
+        place, call = np.unique(scribe.key(joins.group, at), return_inverse=True)
+        order = np.lexsort((joins.source, call))
+        names = ("source", "number", "cause", "extra")
+        table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
+        emitted = application.join_handler(calls_of(scribe, place), pd.DataFrame(table))
+        self._emit(place, emitted)
+        # for several questions of a node one is sent
+        call, extra = (emitted.asks[name].to_numpy(dtype=np.int64) for name in ("call", "extra"))
+        asking, of = np.unique(call, return_inverse=True)
+        extra = application.common_extra(of, extra, len(asking))
+        group, node = scribe.split(place[asking])
+        row = scribe.entry(group, node)
+        parent = scribe.state.entries.parent[row]
+        up = parent >= 0
+        why = np.full(len(row), cause("ask"), dtype=np.int8)
+        asks = Joins(group, node, scribe.state.entries.number[row], why, extra).take(up)
+        scribe.note(JOINS, **asks.to_columns())
+        arrives = scribe.send("JOIN", asks.source, parent[up])
+        scribe.tell(ASK, parent[up][arrives], **asks.take(arrives).to_columns())
 
 
 def _is_last(scribe: Scribe, joins: Joins, at: np.ndarray) -> np.ndarray:
@@ -71,117 +255,3 @@ def _are_children(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, child: np.ndarray
 ) -> np.ndarray:
     return scribe.state.children.has(scribe.key(scribe.key(group, node), child))
-
-
-def _call_join_handler(
-    scribe: Scribe, application: Application, at: np.ndarray, joins: Joins
-) -> tuple[Payloads, np.ndarray, Joins]:
-    """The messages to children, and the questions to parents: at which nodes, and JOINs."""
-    place, call = np.unique(scribe.key(joins.group, at), return_inverse=True)
-    order = np.lexsort((joins.source, call))
-    names = ("source", "number", "cause", "extra")
-    table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
-    emitted = application.join_handler(calls_of(scribe, place), pd.DataFrame(table))
-    payloads = _payloads(scribe, place, emitted)
-    # for several questions of a node one is sent
-    call, extra = (emitted.asks[name].to_numpy(dtype=np.int64) for name in ("call", "extra"))
-    asking, of = np.unique(call, return_inverse=True)
-    extra = application.common_extra(of, extra, len(asking))
-    group, node = scribe.split(place[asking])
-    row = scribe.entry(group, node)
-    parent = scribe.state.entries.parent[row]
-    up = parent >= 0
-    why = np.full(len(row), cause("ask"), dtype=np.int8)
-    asks = Joins(group, node, scribe.state.entries.number[row], why, extra).take(up)
-    scribe.joins.append(asks)
-    return payloads, parent[up], asks
-
-
-def _payloads(
-    scribe: Scribe, place: np.ndarray, emitted: Emitted, came: Payloads | None = None
-) -> Payloads:
-    """What nodes send to children, as `Emitted` names it.
-
-    Parameters
-    ----------
-    came : Payloads, optional
-        The message that has come to each node of `place`.
-    """
-    new = scribe.messages.add(emitted.messages, emitted.contents)
-    call, child, which = (
-        emitted.payloads[name].to_numpy(dtype=np.int64) for name in ("call", "child", "message")
-    )
-    message, ends = np.r_[new, -1][which], scribe.split(place[call])
-    if came is None:
-        return Payloads.of(message, *ends, child)
-    message = np.where(which < 0, came.message[call], message)
-    delay_us = came.delay_us[call] + (scribe.delay(ends[1], child) if scribe.timed else 0)
-    return Payloads(message, *ends, child, came.hops[call] + 1, delay_us)
-
-
-def _deliver(scribe: Scribe, application: Application, payloads: Payloads, kind: str) -> Payloads:
-    """All messages of a hop arrive; what their receivers send on."""
-    # 1. transmissions: one for each publication, at least one
-    times = np.maximum(scribe.messages.lengths[payloads.message], 1)
-    away, alive = payloads.sender != payloads.node, scribe.overlay.alive[payloads.node]
-    scribe.tally.add(
-        kind,
-        times[away].sum(),
-        times[away & ~alive].sum(),
-        between=lambda: (
-            np.repeat(payloads.sender[away], times[away]),
-            np.repeat(payloads.node[away], times[away]),
-        ),
-    )
-    if kind == "payload":
-        place = scribe.key(payloads.group, payloads.sender)
-        scribe.paid.append(scribe.key(place, payloads.node)[away])
-        if scribe.timed:
-            _note_payloads(scribe, payloads.take(np.flatnonzero(away)))
-    payloads = _in_order(scribe, payloads.take(alive))
-    # 2. who takes them
-    takes, _ = accepted(scribe, payloads)
-    refused, payloads = payloads.take(~takes), payloads.take(takes)
-    # 3. messages of one node one after the other
-    place = scribe.key(payloads.group, payloads.node)
-    sent = [_handle(scribe, application, payloads.take(turn)) for turn in turns(place)]
-    drop_children(scribe, refused)
-    return Payloads.join(payloads.take(np.arange(0)), *sent)
-
-
-def _in_order(scribe: Scribe, payloads: Payloads) -> Payloads:
-    """By group and node; those of one node begin with the one with the least number."""
-    number, lengths = (getattr(scribe.messages, name) for name in ("number", "lengths"))
-    place, of = scribe.key(payloads.group, payloads.node), payloads.message
-    return payloads.take(np.lexsort((lengths[of], number[of], place)))
-
-
-def _note_payloads(scribe: Scribe, payloads: Payloads) -> None:
-    """Remember who has sent which publications to whom."""
-    inside = scribe.messages.contents(payloads.message)
-    of, publication = (inside[name].to_numpy() for name in ("call", "publication"))
-    ends = payloads.sender[of], payloads.node[of]
-    scribe.payloads.append((payloads.group[of], publication, *ends))
-
-
-def _handle(scribe: Scribe, application: Application, came: Payloads) -> Payloads:
-    """Figure 4, lines 5 to 8, at nodes that got one message each."""
-    place, message = scribe.key(came.group, came.node), came.message
-    calls = calls_of(scribe, place)
-    messages, contents = scribe.messages.table(message), scribe.messages.contents(message)
-    group, node = scribe.split(place)
-    of = contents["call"].to_numpy()
-    note_got(scribe, group[of], node[of], contents["publication"].to_numpy())
-    # (5, 6) for all children: send(msg, node), as forwardHandler wants it
-    emitted = application.forward_handler(calls, messages, contents)
-    keep_values(scribe, place, emitted.values)
-    payloads = _payloads(scribe, place, emitted, came)
-    # (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
-    users = application.message_handler(calls, messages, contents)
-    call, publication = (users[name].to_numpy(dtype=np.int64) for name in ("call", "publication"))
-    member = scribe.state.entries.member[scribe.state.entries.find(place)][call]
-    call, publication = call[member], publication[member]
-    ways = came.hops[call], came.delay_us[call]
-    scribe.deliveries.add(group[call], publication, node[call], *ways)
-    still = _are_children(scribe, payloads.group, payloads.sender, payloads.node)
-    return payloads.take(still)

@@ -11,15 +11,19 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.events import Events, ImpossibleRound
-from scribe_spark.scribe.departures import say_goodbye
+from scribe_spark.scribe.departures import GOODBYE, HANDED_ON, hear_goodbyes, say_goodbye
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import Gone, take_away
+from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.replicas import SentStates, receive_states
 from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import Repairs
+from scribe_spark.scribe.state import NOTHING, Repairs
 
-__all__ = ["GroupEvents", "play_group_events"]
+__all__ = ["FAILURES", "GroupEvents", "PlayEvents"]
 
 #: (group, node) of events of one kind, ascending.
 _Pairs = tuple[np.ndarray, np.ndarray]
@@ -59,56 +63,100 @@ class GroupEvents:
         return cls(**{kind: (index[event == kind], position[event == kind]) for kind in kinds})
 
 
-def play_group_events(scribe: Scribe, events: Events, group_events: GroupEvents) -> Gone:
-    """What died is forgotten, goodbyes go out, joins and quits are marked; writes the state.
+#: What only the measurement tells: that a root has died; and that a parent has.
+_DEAD_ROOT, _DEAD_PARENT = "root died", "parent died"
+
+#: The table of nodes that died in this round and were the parents of others: ``node``.
+FAILURES = "scribe failures"
+
+
+@dataclass(frozen=True)
+class PlayEvents(RoundProgram):
+    """What died is forgotten, goodbyes go out, joins and quits are marked.
 
     Pastry's events have been played.  CREATEs and publications come later in the round.
 
-    Returns
-    -------
-    Gone
-        What all had that died.
+    Attributes
+    ----------
+    events : Events
+        Pastry's.
+    group_events : GroupEvents
 
     Raises
     ------
     ImpossibleRound
         For an event that cannot be.
     """
-    # 1. who is gone, and what was under it
-    gone = take_away(scribe, np.concatenate([events.fail, events.leave]))
-    _remember_dead_roots(scribe, gone)
-    _remember_repairs(scribe, gone)
-    scribe.state.incarnation[np.concatenate([events.arrive, events.recover])] = scribe.number
-    say_goodbye(scribe, gone, events.leave)
-    # 2. joins and quits
-    check(scribe, group_events)
-    _join(scribe, *group_events.join)
+
+    events: Events
+    group_events: GroupEvents
+    writes = (
+        *("entries", "children", "copies", "replicas", "values", "addresses", "strangers"),
+        *("kept", "got", "dead_roots", "repairs"),
+    )
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        if _DEAD_ROOT in inbox:
+            came = inbox[_DEAD_ROOT]
+            scribe.state.dead_roots.put(came["place"], died=scribe.number)
+        if _DEAD_PARENT in inbox:
+            _remember_repairs(scribe, inbox[_DEAD_PARENT])
+        if GOODBYE in inbox:
+            hear_goodbyes(scribe, inbox[GOODBYE])
+        if HANDED_ON in inbox:
+            receive_states(scribe, SentStates.received(scribe, inbox[HANDED_ON]))
+        if superstep:
+            return
+        _begin_round(scribe)
+        # 1. who is gone, and what was under it
+        gone = take_away(scribe, np.concatenate([self.events.fail, self.events.leave]))
+        self._measure(scribe, gone)
+        say_goodbye(scribe, gone, self.events.leave)
+        # 2. joins and quits
+        check(scribe, self.group_events)
+        _join(scribe, *_own(scribe, self.group_events.join))
+        entries = scribe.state.entries
+        entries.member[scribe.entry(*_own(scribe, self.group_events.quit))] = False
+
+    def _measure(self, scribe: Scribe, gone: Gone) -> None:
+        """All hear of roots that died, as long as a child can suspect one; children of all dead."""
+        dead = scribe.state.dead_roots
+        dead.keep(dead.died >= scribe.number - scribe.rules.parent_timeout)
+        scribe.tell_all(_DEAD_ROOT, place=gone.entries.key[gone.entries.root])
+        place, child = scribe.split(gone.children.key)
+        group, node = scribe.split(place)
+        there = scribe.is_alive(child)
+        scribe.tell(_DEAD_PARENT, child[there], group=group[there], parent=node[there])
+
+
+def _begin_round(scribe: Scribe) -> None:
+    """Forget what is of one round alone."""
     entries = scribe.state.entries
-    entries.member[scribe.entry(*group_events.quit)] = False
-    return gone
+    entries.extra[:], entries.heeded[:] = NOTHING, False
+    scribe.state.children.paid[:] = False
 
 
-def _remember_dead_roots(scribe: Scribe, gone: Gone) -> None:
-    """Roots that died, as long as a child can still suspect one of them."""
-    dead = scribe.state.dead_roots
-    dead.keep(dead.died >= scribe.number - scribe.rules.parent_timeout)
-    dead.put(gone.entries.key[gone.entries.root], died=scribe.number)
-
-
-def _remember_repairs(scribe: Scribe, gone: Gone) -> None:
+def _remember_repairs(scribe: Scribe, came: Columns) -> None:
     """The children of who is gone, of which these nodes were the parents."""
-    place, child = scribe.split(gone.children.key)
-    group, node = scribe.split(place)
+    group, child, node = came["group"], came[AT], came["parent"]
     row = scribe.entry(group, child)
     under = row >= 0
     under[under] = scribe.state.entries.parent[row[under]] == node[under]
-    scribe.failures = np.unique(node[under])
+    scribe.note(FAILURES, node=np.unique(node[under]))
     old = scribe.state.repairs
     scribe.state.repairs = Repairs(
         np.r_[old.died, np.full(under.sum(), scribe.number)],
         np.r_[old.node, node[under]],
         np.r_[old.place, scribe.key(group, child)[under]],
     )
+
+
+def _own(scribe: Scribe, pairs: _Pairs) -> _Pairs:
+    """Those (group, node) whose nodes are of the bucket."""
+    group, node = pairs
+    mine = scribe.is_own(node)
+    return (group, node) if mine.all() else (group[mine], node[mine])
 
 
 def check(scribe: Scribe, events: GroupEvents) -> None:
@@ -118,20 +166,20 @@ def check(scribe: Scribe, events: GroupEvents) -> None:
     ------
     ImpossibleRound
     """
-    number, known = scribe.number, scribe.overlay.states.known
+    number = scribe.number
     for kind in (one.name for one in fields(events)):
-        group, node = getattr(events, kind)
+        group, node = _own(scribe, getattr(events, kind))
         place = scribe.key(group, node)
         if len(np.unique(place)) < len(place):
             raise ImpossibleRound(number, f"{kind} twice")
-        refused = ~scribe.overlay.alive[node]
+        refused = ~scribe.is_alive(node)
         if kind == "join":
             refused |= _is_member(scribe, place) | scribe.state.strangers.has(place)
         if kind == "quit":
             refused |= ~_is_member(scribe, place)
         if refused.any():
             at = int(np.argmax(refused))
-            which = f"node {known.node[node[at]]} cannot {kind}"
+            which = f"node {scribe.ring.node[node[at]]} cannot {kind}"
             raise ImpossibleRound(number, f"{which} group {scribe.groups.number[group[at]]}")
 
 

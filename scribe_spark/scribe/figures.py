@@ -16,9 +16,15 @@ from collections.abc import Callable
 import numpy as np
 
 from scribe_spark.core.arrays import expand
-from scribe_spark.scribe.scribe import Answers, Joins, Scribe
+from scribe_spark.engine import Columns
+from scribe_spark.engine.program import AT
+from scribe_spark.scribe.paths_to_root import note_paths, paths_above
+from scribe_spark.scribe.scribe import Joins, Scribe
 
 __all__ = [
+    "ADDED",
+    "ANSWER",
+    "AT_ROOT",
     "deliver_create",
     "deliver_join",
     "deliver_leave",
@@ -26,6 +32,16 @@ __all__ = [
     "forward",
     "take_answers",
 ]
+
+#: The answer to a JOIN.
+ANSWER = "answer"
+
+#: The table of children for which joinHandler has not been called yet: the node that has added
+#: each (``at``), and the columns of its JOIN.
+ADDED = "scribe added"
+
+#: The table of JOINs that roots have answered: ``group, source``.
+AT_ROOT = "scribe at root"
 
 
 def forward(
@@ -65,26 +81,30 @@ def deliver_join(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
 def _add_children(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
     """Children are added and answered; joinHandler is called later."""
     edge = scribe.key(scribe.key(joins.group, at), joins.source)
-    scribe.state.children.put(edge, number=joins.number, refreshed=scribe.number)
-    answers = Answers(joins.group, joins.source, at)
-    if scribe.settled:
-        scribe.answers.append(answers)
-        return
-    scribe.added.append((at, joins))
-    entries = scribe.state.entries
-    by_root = ~entries.root[scribe.entry(joins.group, joins.source)]
-    by_root &= entries.root[scribe.entry(joins.group, at)]
-    scribe.at_root.append(joins.take(by_root))
-    take_answers(scribe, answers)
+    scribe.state.children.put(edge, number=joins.number, refreshed=scribe.number, paid=False)
+    answer: dict[str, np.ndarray] = {"group": joins.group, "parent": at}
+    if not scribe.settled:
+        scribe.note(ADDED, at=at, **joins.to_columns())
+        row = scribe.entry(joins.group, at)
+        answer["by_root"] = scribe.state.entries.root[row]
+        answer["path"] = paths_above(scribe, row)
+    scribe.tell(ANSWER, joins.source, **answer)
 
 
-def take_answers(scribe: Scribe, answers: Answers) -> None:
+def take_answers(scribe: Scribe, answers: Columns) -> None:
     """Whoever sent a JOIN takes who answers as its parent; a root takes no answer."""
     entries = scribe.state.entries
-    row = scribe.entry(answers.group, answers.source)
-    takes = ~entries.root[row]
-    entries.parent[row[takes]] = answers.parent[takes]
-    entries.heard[row[takes]] = scribe.number
+    group, source, parent = answers["group"], answers[AT], answers["parent"]
+    row = scribe.entry(group, source)
+    takes = row >= 0
+    takes[takes] = ~entries.root[row[takes]]
+    row, parent = row[takes], parent[takes]
+    entries.parent[row] = parent
+    entries.heard[row] = scribe.number
+    if not scribe.settled:
+        note_paths(scribe, row, parent, answers["path"][takes])
+        by_root = takes & answers["by_root"]
+        scribe.note(AT_ROOT, group=group[by_root], source=source[by_root])
 
 
 def deliver_multicast(scribe: Scribe, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -109,7 +129,7 @@ def deliver_multicast(scribe: Scribe, place: np.ndarray) -> tuple[np.ndarray, np
 def deliver_leave(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, source: np.ndarray, number: np.ndarray
 ) -> None:
-    """Figure 4, line 9; lines 10 and 11 are `leaving.leave_up`.
+    """Figure 4, line 9; lines 10 and 11 are `leave.leave_up`.
 
     A LEAVE that is older than the JOIN by which the child was added last is ignored.
 

@@ -15,7 +15,11 @@ from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import NOTHING
 from scribe_spark.scribe.upcalls import Calls
 
-__all__ = ["calls_of", "call_fault_handler", "keep_used_values", "keep_values"]
+__all__ = ["CHANGED", "calls_of", "call_fault_handler", "keep_used_values", "keep_values"]
+
+#: The table of (group, root), ``place``, that are new or have a new state, which their replicas do
+#: not have yet.
+CHANGED = "scribe changed"
 
 
 def calls_of(scribe: Scribe, place: np.ndarray) -> Calls:
@@ -46,21 +50,14 @@ def calls_of(scribe: Scribe, place: np.ndarray) -> Calls:
     first = np.searchsorted(children.key, place * scribe.state.size)
     call, edge = expand(first, np.searchsorted(children.key, (place + 1) * scribe.state.size))
     under = {"call": call, "child": children.key[edge] % scribe.state.size}
-    values = [
-        scribe.state.values.get(int(value), np.empty(0, dtype=np.int64))
-        for value in copies.value[copy]
-    ]
-    lengths = [len(value) for value in values]
-    kept = {
-        "call": np.repeat(np.flatnonzero(root), lengths),
-        "value": np.concatenate([np.empty(0, dtype=np.int64), *values]),
-    }
+    which, value = scribe.state.values.of(copies.value[copy])
+    kept = {"call": np.flatnonzero(root)[which], "value": value}
     return Calls(scribe.number, pd.DataFrame(here), pd.DataFrame(under), pd.DataFrame(kept))
 
 
 def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
     """JOINs that repair, with what the application adds to them."""
-    if scribe.application is None or not len(joins):
+    if scribe.best_effort or not len(joins):
         return joins
     calls = calls_of(scribe, scribe.key(joins.group, joins.source))
     table = pd.DataFrame({"number": joins.number, "cause": joins.cause})
@@ -75,18 +72,18 @@ def keep_values(scribe: Scribe, place: np.ndarray, values: pd.DataFrame) -> None
     order = np.argsort(call, kind="stable")
     numbers = values["value"].to_numpy(dtype=np.int64)[order]
     changed, first = np.unique(call[order], return_index=True)
-    copies, kept = scribe.state.copies, scribe.state.values
+    copies = scribe.state.copies
     row = copies.find(place[changed])
-    copies.value[row] = max(kept, default=-1) + 1 + np.arange(len(changed))
+    lengths = np.diff(np.r_[first, len(numbers)])
+    copies.value[row] = scribe.state.values.add(lengths, numbers)
     copies.version[row] += 1
-    parts = np.split(numbers, first[1:])
-    kept.update(zip(copies.value[row].tolist(), parts, strict=True))
-    scribe.changed.append(place[changed])
+    scribe.note(CHANGED, place=place[changed])
 
 
 def keep_used_values(scribe: Scribe) -> None:
     """Forget what no copy has any more, and number the rest from 0."""
-    value, old = scribe.state.copies.value, scribe.state.values
+    value = scribe.state.copies.value
     used = np.unique(value[value >= 0])
-    value[value >= 0] = np.searchsorted(used, value[value >= 0])
-    scribe.state.values = {new: old[int(before)] for new, before in enumerate(used)}
+    if len(used) < len(scribe.state.values):
+        value[value >= 0] = np.searchsorted(used, value[value >= 0])
+        scribe.state.values.keep(used)

@@ -9,38 +9,59 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.engine import Columns
+from scribe_spark.engine.program import AT
 from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 
-__all__ = ["expire", "refresh", "send_heartbeats", "suspect"]
+__all__ = [
+    "HEARTBEAT",
+    "REFRESH",
+    "REFUSED",
+    "expire",
+    "find_orphans",
+    "hear_parents",
+    "receive_refreshes",
+    "send_heartbeats",
+    "send_refreshes",
+    "suspect",
+    "was_refused",
+]
+
+REFRESH, REFUSED, HEARTBEAT = "refresh", "refresh refused", "heartbeat"
 
 
-def refresh(scribe: Scribe) -> None:
-    """Children refresh their entries every `refresh` rounds after their JOIN, all at once.
-
-    A parent that has no such entry says so, and the child joins again.
-    """
-    entries, children = scribe.state.entries, scribe.state.children
+def send_refreshes(scribe: Scribe) -> None:
+    """Children refresh their entries every `refresh` rounds after their JOIN, all at once."""
+    entries = scribe.state.entries
     due = (scribe.number - entries.number) % scribe.rules.refresh == 0
     rows = np.flatnonzero((entries.parent >= 0) & due)
-    child = entries.key[rows] % scribe.state.size
+    group, child = scribe.split(entries.key[rows])
+    parent = entries.parent[rows]
     # only silence makes suspicious
-    rows = rows[scribe.send("refresh", child, entries.parent[rows])]
-    edge = _edges_to_parents(scribe, rows)
+    arrives = scribe.send("refresh", child, parent)
+    columns = {"group": group, "child": child, "number": entries.number[rows], AT: parent}
+    if not arrives.all():
+        columns = {name: column[arrives] for name, column in columns.items()}
+    scribe.tell(REFRESH, columns.pop(AT), **columns)
+
+
+def receive_refreshes(scribe: Scribe, came: Columns) -> None:
+    """Parents refresh entries; one that has no such entry says so."""
+    children, child = scribe.state.children, came["child"]
+    edge = children.find(scribe.key(scribe.key(came["group"], came[AT]), child))
     known = edge >= 0
-    known[known] = children.number[edge[known]] == entries.number[rows[known]]
+    known[known] = children.number[edge[known]] == came["number"][known]
     children.refreshed[edge[known]] = scribe.number
-    scribe.refused["refresh"] += int((~known).sum())
-    lose_parent(scribe, rows[~known], "refused")
+    parent = came[AT][~known]
+    scribe.tell(REFUSED, child[~known], group=came["group"][~known], parent=parent)
 
 
-def _edges_to_parents(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
-    """The rows of `Children` at the parents of nodes, by rows of `Entries`, or NONE."""
-    entries = scribe.state.entries
-    group, node = scribe.split(entries.key[rows])
-    edge = scribe.key(scribe.key(group, entries.parent[rows]), node)
-    return scribe.state.children.find(edge)
+def was_refused(scribe: Scribe, came: Columns) -> None:
+    """Children whose refresh was refused join again."""
+    scribe.refuse("refresh", len(came[AT]))
+    lose_parent(scribe, scribe.entry(came["group"], came[AT]), "refused")
 
 
 def expire(scribe: Scribe) -> None:
@@ -65,27 +86,33 @@ def suspect(scribe: Scribe) -> None:
     entries.cause[rows[was_root]] = cause("root failed")
 
 
-def send_heartbeats(scribe: Scribe) -> np.ndarray:
-    """The end of a round: a heartbeat to each child that got no payload from this parent.
+def send_heartbeats(scribe: Scribe) -> None:
+    """The end of a round: a heartbeat to each child that got no payload from this parent."""
+    children = scribe.state.children
+    edge = children.key[~children.paid]
+    place, child = scribe.split(edge)
+    group, parent = scribe.split(place)
+    arrives = scribe.send("heartbeat", parent, child)
+    if not arrives.all():
+        group, parent, child = group[arrives], parent[arrives], child[arrives]
+    scribe.tell(HEARTBEAT, child, group=group, parent=parent)
 
-    Who hears of its parent, by either, knows that it is alive.
 
-    Returns
-    -------
-    ndarray of int64
-        Orphans, by rows of `Entries`: not the root, and no live node is both their parent and has
-        them as a child.
+def hear_parents(scribe: Scribe, came: Columns) -> None:
+    """Who hears of its parent knows that it is alive; heartbeats of others are ignored."""
+    entries = scribe.state.entries
+    row = scribe.entry(came["group"], came[AT])
+    there = row >= 0
+    there[there] = entries.parent[row[there]] == came["parent"][there]
+    row = row[there]
+    entries.heard[row], entries.heeded[row] = scribe.number, True
+
+
+def find_orphans(scribe: Scribe) -> np.ndarray:
+    """Return orphans after the heartbeats, by rows of `Entries`.
+
+    They are not the root, and no live node is both their parent and has them as a child: nobody
+    whom they take for their parent has sent them a heartbeat or a payload.
     """
-    entries, children = scribe.state.entries, scribe.state.children
-    unpaid = np.ones(len(children), dtype=bool)
-    for edges in scribe.paid:
-        paid = children.find(edges)
-        unpaid[paid[paid >= 0]] = False
-    place, child = scribe.split(children.key[unpaid])
-    scribe.send("heartbeat", place % scribe.state.size, child)
-    attached = entries.parent >= 0
-    rows = np.flatnonzero(attached)
-    there = _edges_to_parents(scribe, rows) >= 0
-    entries.heard[rows[there]] = scribe.number
-    attached[rows[~there]] = False
-    return np.flatnonzero(~attached & ~entries.root)
+    entries = scribe.state.entries
+    return np.flatnonzero(~entries.root & ((entries.parent < 0) | ~entries.heeded))

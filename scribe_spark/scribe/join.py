@@ -16,23 +16,42 @@ import numpy as np
 
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.program import AT
-from scribe_spark.scribe.figures import deliver_join, forward
+from scribe_spark.scribe.figures import (
+    ANSWER,
+    deliver_join,
+    deliver_leave,
+    forward,
+    take_answers,
+)
 from scribe_spark.scribe.handlers import call_fault_handler
-from scribe_spark.scribe.paths_to_root import on_chain
+from scribe_spark.scribe.leave import LEAVE
+from scribe_spark.scribe.paths_to_root import on_chain, on_path
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED, cause
 
 __all__ = [
+    "JOIN",
+    "JOINS",
+    "REPAIRING",
     "Requests",
+    "answer_here",
     "first_joins",
     "note_joins",
     "onward",
     "own_joins",
+    "play_here",
     "receive_joins",
     "remember",
-    "send_joins",
+    "send_directly",
+    "send_on",
 ]
+
+#: A JOIN on its way.
+JOIN = "JOIN"
+
+#: The tables of JOINs that were sent, and of nodes that JOINs that repair were at.
+JOINS, REPAIRING = "scribe joins", "scribe repairing"
 
 
 @dataclass(frozen=True)
@@ -80,8 +99,7 @@ class Requests:
 
     def to_columns(self) -> dict[str, np.ndarray]:
         """All of them as columns of messages."""
-        carried = {one.name: getattr(self.joins, one.name) for one in fields(Joins)}
-        return {**carried, AT: self.at, "path": self.path, "repairs": self.repairs}
+        return {**self.joins.to_columns(), AT: self.at, "path": self.path, "repairs": self.repairs}
 
     @classmethod
     def from_columns(cls, columns: Columns) -> Requests:
@@ -90,25 +108,29 @@ class Requests:
         return cls(joins, columns[AT], columns["path"], columns["repairs"])
 
 
-def send_joins(scribe: Scribe) -> None:
-    """Every waiting node sends a JOIN, until all are answered or lost."""
-    moving = first_joins(scribe)
-    while len(moving.at):
-        moving = receive_joins(scribe, moving)
-
-
 def first_joins(scribe: Scribe) -> Requests:
     """Every waiting node sends a JOIN; return those that go on."""
     joins = note_joins(scribe, scribe.state.entries.waiting())
     # all JOINs take a hop; some are delivered where they began
     repairs = np.isin(joins.cause, FAILED)
-    scribe.repairing.append(joins.source[repairs])
+    scribe.note(REPAIRING, node=joins.source[repairs])
     moving, delivered = onward(scribe, Requests.of(scribe, joins, repairs))
     place = scribe.key(joins.group[delivered], joins.source[delivered])
     knows = scribe.state.copies.has(place)
-    scribe.refused["no group"] += int((~knows).sum())
+    scribe.refuse("no group", (~knows).sum())
     become_root(scribe, place[knows])
     return moving
+
+
+def send_on(scribe: Scribe, moving: Requests) -> None:
+    """JOINs go to the next nodes."""
+    columns = moving.to_columns()
+    scribe.tell(JOIN, columns.pop(AT), **columns)
+
+
+def send_directly(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
+    """JOINs go to nodes, and are not routed."""
+    send_on(scribe, Requests.sent_to(joins, to))
 
 
 def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
@@ -137,7 +159,7 @@ def own_joins(scribe: Scribe, place: np.ndarray, which: np.ndarray, received: Jo
         The index in `place` of where each of `received` has come.
     """
     own = Joins.of(*scribe.split(place), scribe.number, cause("forwarder"))
-    if scribe.application is None:
+    if scribe.best_effort:
         return own
     return own.with_extra(scribe.application.common_extra(which, received.extra, len(place)))
 
@@ -148,7 +170,7 @@ def remember(scribe: Scribe, joins: Joins) -> None:
     row = scribe.entry(joins.group, joins.source)
     entries.number[row], entries.tried[row], entries.extra[row] = joins.number, True, joins.extra
     if not scribe.settled:
-        scribe.joins.append(joins)
+        scribe.note(JOINS, **joins.to_columns())
 
 
 def onward(scribe: Scribe, routed: Requests) -> tuple[Requests, np.ndarray]:
@@ -160,30 +182,55 @@ def onward(scribe: Scribe, routed: Requests) -> tuple[Requests, np.ndarray]:
     delivered : ndarray of bool
         Which of `routed` Pastry delivers where they are.
     """
-    onward = scribe.hop("JOIN", routed.at, routed.joins.group)
-    delivered = onward == routed.at
-    goes = (onward >= 0) & ~delivered
+    to = scribe.hop("JOIN", routed.at, routed.joins.group)
+    delivered = to == routed.at
+    goes = (to >= 0) & ~delivered
     if scribe.settled:
         went = routed.take(np.flatnonzero(goes))
-        return Requests(went.joins, onward[goes], went.path, went.repairs), delivered
-    circled = (routed.path == onward[:, None]).any(axis=1)
+        return Requests(went.joins, to[goes], went.path, went.repairs), delivered
+    circled = (routed.path == to[:, None]).any(axis=1)
     index = np.flatnonzero(goes & ~circled)
-    path = np.concatenate([routed.path[index], onward[index, None]], axis=1)
+    path = np.concatenate([routed.path[index], to[index, None]], axis=1)
     went = routed.take(index)
-    return Requests(went.joins, onward[index], path, went.repairs), delivered
+    return Requests(went.joins, to[index], path, went.repairs), delivered
+
+
+def _on_own_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Return which sources are on the paths of nodes (rows of `Entries`): indices."""
+    if scribe.settled:
+        return rows[:0]
+    if scribe.sees_all:
+        return on_chain(scribe, rows, source)
+    return np.flatnonzero(on_path(scribe, rows, source))
+
+
+def answer_here(scribe: Scribe) -> None:
+    """Answers and LEAVEs are there at once, where all nodes are of this bucket."""
+    if ANSWER in scribe.sent:
+        take_answers(scribe, concatenate(scribe.sent.pop(ANSWER)))
+    if LEAVE in scribe.sent:
+        came = concatenate(scribe.sent.pop(LEAVE))
+        deliver_leave(scribe, came["group"], came[AT], came["source"], came["number"])
+
+
+def play_here(scribe: Scribe, moving: Requests) -> None:
+    """JOINs are played to their ends, where all nodes are of this bucket."""
+    while len(moving.at):
+        moving = receive_joins(scribe, moving)
+        answer_here(scribe)
 
 
 def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     """All JOINs under way arrive; return those that go on.
 
-    Who is on whose path to the root is as it was before.
+    Answers that have come have been taken before.
     """
     joins, at = moving.joins, moving.at
-    scribe.repairing.append(at[moving.repairs])
+    scribe.note(REPAIRING, node=at[moving.repairs])
     place = scribe.key(joins.group, at)
     row = scribe.state.entries.find(place)
-    # 1. those of nodes on the receiver's own path to the root go on
-    circular = row[:0] if scribe.settled else on_chain(scribe, row, joins.source)
+    # 1. those of nodes on the receiver's own path from the root go on
+    circular = _on_own_path(scribe, row, joins.source)
     parts = [onward(scribe, moving.take(circular))[0]]
     # 2. nodes that are not in the tree yet send JOINs of their own for those that they got, unless
     #    Pastry delivers there
@@ -205,7 +252,7 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     forward(scribe, at[answered], joins.take(answered), route)
     # 3. where Pastry delivers: at the root, or nowhere
     knows = ends & scribe.state.copies.has(place)
-    scribe.refused["no group"] += int((ends & ~knows).sum())
+    scribe.refuse("no group", (ends & ~knows).sum())
     become_root(scribe, np.unique(place[knows]))
     deliver_join(scribe, at[knows], joins.take(knows))
     return Requests.join(*parts)

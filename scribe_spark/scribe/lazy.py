@@ -18,13 +18,36 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.core.arrays import NONE
 from scribe_spark.scribe.figures import deliver_join, forward
-from scribe_spark.scribe.join import Requests, note_joins, onward, own_joins, remember
+from scribe_spark.scribe.join import (
+    REPAIRING,
+    Requests,
+    answer_here,
+    note_joins,
+    onward,
+    own_joins,
+    remember,
+)
+from scribe_spark.scribe.joining import SendJoins
 from scribe_spark.scribe.paths_to_root import on_chain
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED
 
-__all__ = ["place_in_line", "send_lazily"]
+__all__ = ["SendLazily", "place_in_line", "send_lazily"]
+
+
+class SendLazily(SendJoins):
+    """CREATEs are at their ends; then waiting nodes send JOINs in waves.
+
+    A wave sees the trees that those before it have left: so all nodes are played in one bucket.
+    """
+
+    one_bucket = True
+
+    def send(self, scribe: Scribe) -> None:
+        """See `SendJoins`."""
+        scribe.sees_all = True
+        send_lazily(scribe)
 
 
 def send_lazily(scribe: Scribe) -> None:
@@ -42,6 +65,7 @@ def send_lazily(scribe: Scribe) -> None:
         place = scribe.key(asking.joins.group, asking.at)
         new = ~_in_tree(scribe, scribe.state.entries.find(place))
         become_root(scribe, np.unique(place[new]))
+        answer_here(scribe)
         # 3. all are answered
         _answer(scribe, asking.take(asking.at != asking.joins.source), load)
 
@@ -80,8 +104,8 @@ def _waves(scribe: Scribe) -> list[np.ndarray]:
     new = entries.member & (entries.joined == scribe.number)
     key = entries.key[new | _waits(scribe, np.arange(len(entries.key)))]
     group, node = scribe.split(key)
-    number = scribe.overlay.states.known.node[node]
-    draw = draws.bits_np(scribe.world.seed, "arrival", scribe.groups.number[group], number)
+    number = scribe.ring.node[node]
+    draw = draws.bits_np(scribe.seed, "arrival", scribe.groups.number[group], number)
     place = place_in_line(group, draw.view(np.int64), number)
     wave = np.frexp(place + 1.0)[1]  # place 0; 1, 2; 3 to 6; ...
     return [key[wave == one] for one in np.unique(wave)]
@@ -126,7 +150,7 @@ class _Asking:
 def _search(scribe: Scribe, joins: Joins) -> _Asking:
     """JOINs go on to the first node of the tree that has not the source on its path to the root."""
     repairs = np.isin(joins.cause, FAILED)
-    scribe.repairing.append(joins.source[repairs])
+    scribe.note(REPAIRING, node=joins.source[repairs])
     came, passed = [], np.empty(0, dtype=np.int64)
     here = Requests.of(scribe, joins, repairs)
     while len(here.at):
@@ -136,9 +160,9 @@ def _search(scribe: Scribe, joins: Joins) -> _Asking:
         # (one that a node of the tree does not answer, though Pastry delivers there, is lost)
         lost = _in_tree(scribe, scribe.state.entries.find(place))
         knows = scribe.state.copies.has(place)
-        scribe.refused["no group"] += int((~lost & ~knows).sum())
+        scribe.refuse("no group", (~lost & ~knows).sum())
         came.append(ends.take(~lost & knows))
-        scribe.repairing.append(moving.at[moving.repairs])
+        scribe.note(REPAIRING, node=moving.at[moving.repairs])
         row = scribe.state.entries.find(scribe.key(moving.joins.group, moving.at))
         inside = _in_tree(scribe, row)
         circular = on_chain(scribe, np.where(inside, row, NONE), moving.joins.source)
@@ -158,7 +182,7 @@ def _answer(scribe: Scribe, asking: _Asking, load: np.ndarray) -> None:
     load : ndarray of int64
         How many children each node has, over all groups.
     """
-    number, limits = scribe.overlay.states.known.node, scribe.rules.lazy
+    number, limits = scribe.ring.node, scribe.rules.lazy
     assert limits is not None
     joins, at, before = asking.joins, asking.at, asking.before
     room = limits.limits(number[at]) - load[at]
@@ -166,6 +190,7 @@ def _answer(scribe: Scribe, asking: _Asking, load: np.ndarray) -> None:
     taken |= before == joins.source
     taken[on_chain(scribe, scribe.entry(joins.group, at), before)] = True
     forward(scribe, at[taken], joins.take(taken), lambda _: None)
+    answer_here(scribe)
     # the others become children of the nodes before, which send JOINs of their own
     rest = asking.take(~taken)
     place = scribe.key(rest.joins.group, rest.before)
@@ -175,6 +200,7 @@ def _answer(scribe: Scribe, asking: _Asking, load: np.ndarray) -> None:
     entering = ~scribe.state.entries.has(all_places)
     own = own_joins(scribe, all_places, which, rest.joins).take(entering)
     forward(scribe, rest.before, rest.joins, lambda _: remember(scribe, own))
+    answer_here(scribe)
     sent = np.isin(all_places, scribe.key(joins.group, joins.source))
     row = scribe.state.entries.find(all_places)
     again = ~entering & ~sent & _waits(scribe, row)
@@ -184,5 +210,6 @@ def _answer(scribe: Scribe, asking: _Asking, load: np.ndarray) -> None:
     to, sender = rest.at[first[asks]], rest.before[first[asks]]
     scribe.send("JOIN", sender, to)
     repairs = np.isin(asks, which[rest.repairs])
-    scribe.repairing += [sender[repairs], to[repairs]]
+    scribe.note(REPAIRING, node=np.r_[sender[repairs], to[repairs]])
     deliver_join(scribe, to, sends.take(order))
+    answer_here(scribe)

@@ -1,4 +1,4 @@
-"""LEAVE going up, nodes that die, and the goodbyes of those that depart.
+"""LEAVE going up, and nodes that die.
 
 References
 ----------
@@ -12,41 +12,56 @@ from typing import TypeVar
 
 import numpy as np
 
-from scribe_spark.core.arrays import SortedTable
+from scribe_spark.core.arrays import NONE, SortedTable
+from scribe_spark.engine import Columns
+from scribe_spark.engine.program import AT
 from scribe_spark.scribe.duplicates import SOURCE
-from scribe_spark.scribe.figures import deliver_leave
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import Children, Copies, Entries, Got, Kept, cause
 
-__all__ = ["Gone", "leave_up", "lose_parent", "send_leave", "take_away"]
+__all__ = [
+    "DIED_WITH_SOURCE",
+    "LEAVE",
+    "Gone",
+    "leave_trees",
+    "left_trees",
+    "lose_parent",
+    "send_leave",
+    "take_away",
+]
+
+#: ``group, source, number``: to the parent, with the join number.
+LEAVE = "LEAVE"
 
 _Table = TypeVar("_Table", bound=SortedTable)
 
 
-def leave_up(scribe: Scribe) -> None:
-    """LEAVE hop by hop, until nobody leaves any more (Figure 4, lines 10 and 11).
+def leave_trees(scribe: Scribe) -> None:
+    """All nodes leave trees in which they are not needed (Figure 4, lines 10 and 11).
 
     The lines as printed would take out a member that has lost its last child, and let a root send
     to no parent.  Here a node leaves when it is not a member, not the root, and has no child.
     """
-    entries, children = scribe.state.entries, scribe.state.children
-    asked = np.arange(len(entries))
-    while len(asked):
-        has_child = _has_child(scribe, entries.key[asked])
-        # (10) if |groups[msg.group].children| = 0
-        going = asked[~(entries.member[asked] | entries.root[asked] | has_child)]
-        if not len(going):
-            return
-        group, node = scribe.split(entries.key[going])
-        parent, number = entries.parent[going], entries.number[going]
-        entries.drop(going)
-        up, before = parent >= 0, len(children)
-        # (11) send(msg, groups[msg.group].parent)
-        send_leave(scribe, group[up], node[up], parent[up], number[up])
-        if len(children) == before:
-            return
-        asked = scribe.entry(group[up], parent[up])
-        asked = np.unique(asked[asked >= 0])
+    _leave_up(scribe, np.arange(len(scribe.state.entries)))
+
+
+def left_trees(scribe: Scribe, came: Columns) -> None:
+    """Parents that LEAVEs have come to, whose children they have dropped, leave in their turn."""
+    row = np.unique(scribe.entry(came["group"], came[AT]))
+    _leave_up(scribe, row[row >= 0])
+
+
+def _leave_up(scribe: Scribe, asked: np.ndarray) -> None:
+    entries = scribe.state.entries
+    has_child = _has_child(scribe, entries.key[asked])
+    # (10) if |groups[msg.group].children| = 0
+    going = asked[~(entries.member[asked] | entries.root[asked] | has_child)]
+    group, node = scribe.split(entries.key[going])
+    parent, number = entries.parent[going], entries.number[going]
+    entries.drop(going)
+    up = parent >= 0
+    # (11) send(msg, groups[msg.group].parent)
+    send_leave(scribe, group[up], node[up], parent[up], number[up])
 
 
 def _has_child(scribe: Scribe, place: np.ndarray) -> np.ndarray:
@@ -62,13 +77,20 @@ def send_leave(
 ) -> None:
     """Nodes send LEAVE to their parents, with their join numbers."""
     arrives = scribe.send("LEAVE", node, parent)
-    deliver_leave(scribe, group[arrives], parent[arrives], node[arrives], number[arrives])
+    scribe.tell(
+        LEAVE,
+        parent[arrives],
+        group=group[arrives],
+        source=node[arrives],
+        number=number[arrives],
+    )
 
 
 def lose_parent(scribe: Scribe, rows: np.ndarray, why: str) -> None:
     """Nodes, by rows of `Entries`, have no parent from now on, and will send a JOIN."""
-    scribe.state.entries.parent[rows] = -1
-    scribe.state.entries.cause[rows] = cause(why)
+    entries = scribe.state.entries
+    entries.parent[rows], entries.cause[rows] = NONE, cause(why)
+    entries.path[rows], entries.moved[rows] = NONE, True
 
 
 @dataclass(frozen=True)
@@ -95,19 +117,24 @@ def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
     )
     _taken(state.addresses, dead[state.addresses.key % state.size])
     _taken(state.strangers, dead[state.strangers.key % state.size])
+    _taken(state.replicas, dead[state.replicas.key // state.size % state.size])
     _forget_kept(scribe, dead)
     kept = ~dead[state.got.node]
     state.got = Got(state.got.group[kept], state.got.node[kept], state.got.publication[kept])
-    if scribe.application is not None:
+    if not scribe.best_effort:
         scribe.application.nodes_died(nodes)
     return gone
+
+
+#: The table of publications whose sources kept them, and died in this round.
+DIED_WITH_SOURCE = "scribe died with source"
 
 
 def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
     """What dead sources kept is gone with them."""
     group, publication = scribe.state.kept.group, scribe.state.kept.publication
-    lost = dead[scribe.overlay.states.known.positions(publication & SOURCE)]
-    scribe.died_with_source = Kept(group[lost], publication[lost])
+    lost = dead[scribe.ring.positions(publication & SOURCE)]
+    scribe.note(DIED_WITH_SOURCE, group=group[lost], publication=publication[lost])
     scribe.state.kept = Kept(group[~lost], publication[~lost])
 
 

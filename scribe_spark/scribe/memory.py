@@ -7,6 +7,7 @@ Part of the memory of a node is a ring buffer of the last messages.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -122,3 +123,25 @@ class Remembering(Application):
         self.at_nodes.take_back(columns_of(tables["nodes"]), _NODE, self.nodes)
         self.at_edges.take_back(columns_of(tables["edges"]), _EDGE, self.nodes)
         self.rings.take_back(**columns_of(tables["rings"]))
+
+    def memory(self) -> dict[str, dict[str, np.ndarray]]:
+        """See `Application`; the tables and rings as they are."""
+        tables = {"nodes": self.at_nodes, "edges": self.at_edges}
+        columns = {
+            name: {one: getattr(table, one) for one in ("key", *table.columns())}
+            for name, table in tables.items()
+        }
+        return columns | {"rings": {"top": self.rings.tops, "names": self.rings.names}}
+
+    def remember(self, memory: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """See `Application`."""
+        for name, table in (("nodes", self.at_nodes), ("edges", self.at_edges)):
+            for one, column in memory.get(name, {}).items():
+                setattr(table, one, _own(column))
+        if "rings" in memory:
+            self.rings.tops, self.rings.names = map(_own, memory["rings"].values())
+
+
+def _own(column: np.ndarray) -> np.ndarray:
+    """An array that may be written to."""
+    return column if column.flags.writeable else column.copy()

@@ -8,9 +8,13 @@ import numpy as np
 import pandas as pd
 
 from scribe_spark.core.arrays import expand, offsets_of, whole_numbers
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.scribe.upcalls import NOTHING
 
-__all__ = ["MessageStore"]
+__all__ = ["MESSAGES", "MessageStore"]
+
+#: Tables of a bucket.
+MESSAGES = _MESSAGES, _CONTENTS = "scribe messages", "scribe contents"
 
 #: Columns of messages.
 _OWN = ("number", "start", "floor", "since")
@@ -41,6 +45,27 @@ class MessageStore:
     def __post_init__(self) -> None:
         self.offsets = offsets_of(self.lengths)
 
+    @classmethod
+    def read(cls, tables: Tables) -> MessageStore:
+        """The messages of a bucket."""
+        if _MESSAGES not in tables:
+            return cls()
+        inside = tables[_CONTENTS] if _CONTENTS in tables else {}
+        return cls(**tables[_MESSAGES], **inside)
+
+    def write(self, tables: Tables) -> None:
+        """Write them into the tables of a bucket."""
+        own = (*_OWN, "lengths")
+        if len(self.number):
+            tables[_MESSAGES] = {name: getattr(self, name) for name in own}
+        if len(self.numbers):
+            names = ("numbers", "publications")
+            tables[_CONTENTS] = {name: getattr(self, name) for name in names}
+
+    def own_columns(self, index: np.ndarray) -> dict[str, np.ndarray]:
+        """The columns of messages, but what is in them."""
+        return {name: getattr(self, name)[index] for name in _OWN}
+
     def add(self, messages: pd.DataFrame, contents: pd.DataFrame) -> np.ndarray:
         """New messages; their indices."""
         index = len(self.number) + np.arange(len(messages))
@@ -68,10 +93,32 @@ class MessageStore:
         of = {"message": np.arange(n), "number": np.full(n, -1), "publication": publication}
         return self.add(messages, pd.DataFrame(of))
 
+    def add_received(self, messages: Columns, contents: Columns | None) -> np.ndarray:
+        """Messages of other buckets, ``origin, message`` of which name them; their indices.
+
+        Parameters
+        ----------
+        contents : Columns
+            ``origin, message, number, publication``: what is in them, in order.
+        """
+        if contents is None:
+            nothing = np.empty(0, dtype=np.int64)
+            columns = ("origin", "message", "number", "publication")
+            contents = dict.fromkeys(columns, nothing)
+        span = 1 + max(part["message"].max(initial=0) for part in (messages, contents))
+        names, first, which = np.unique(
+            messages["origin"] * span + messages["message"],
+            return_index=True,
+            return_inverse=True,
+        )
+        of = np.searchsorted(names, contents["origin"] * span + contents["message"])
+        own = {name: messages[name][first] for name in _OWN}
+        inside = {"message": of} | {name: contents[name] for name in ("number", "publication")}
+        return self.add(pd.DataFrame(own), pd.DataFrame(inside))[which]
+
     def table(self, index: np.ndarray) -> pd.DataFrame:
         """Messages as a table, a row for each."""
-        columns = {name: getattr(self, name)[index] for name in _OWN}
-        return pd.DataFrame(columns)
+        return pd.DataFrame(self.own_columns(index))
 
     def contents(self, index: np.ndarray) -> pd.DataFrame:
         """Return what messages hold: ``call, number, publication``; a call is one of `index`."""

@@ -7,14 +7,35 @@ JSAC 2002, Section III.A.3, Figure 4 (lines 5 to 8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from scribe_spark.engine import Columns
+from scribe_spark.engine.program import AT
 from scribe_spark.scribe.figures import deliver_multicast
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["Payloads", "accepted", "disseminate", "drop_children", "receive_payloads"]
+__all__ = [
+    "DELIVERIES",
+    "DROP",
+    "PAYLOADS",
+    "Payloads",
+    "accepted",
+    "drop_children",
+    "hear_payloads",
+    "keep_deliveries",
+    "receive_payloads",
+    "refuse_payloads",
+    "send_payloads",
+]
+
+#: A payload was refused: to its sender.
+DROP = "drop child"
+
+#: The tables of a round's deliveries (``group, publication, node, hops, delay_us``), and of its
+#: payloads, where they are timed (``group, publication, sender, to``).
+DELIVERIES, PAYLOADS = "scribe deliveries", "scribe payloads"
 
 
 @dataclass(frozen=True)
@@ -52,26 +73,22 @@ class Payloads:
         """Some of them."""
         return Payloads(*[getattr(self, one.name)[index] for one in fields(self)])
 
+    def with_messages(self, message: np.ndarray) -> Payloads:
+        """The same with other messages."""
+        return replace(self, message=message)
+
+    @classmethod
+    def from_columns(cls, columns: Columns) -> Payloads:
+        """What :func:`send_payloads` has told."""
+        names = [one.name for one in fields(cls)]
+        return cls(*[columns[AT if name == "node" else name] for name in names])
+
     @staticmethod
     def join(*parts: Payloads) -> Payloads:
         """Return the rows of several together."""
         return Payloads(
             *[np.concatenate([getattr(one, f.name) for one in parts]) for f in fields(Payloads)]
         )
-
-
-def disseminate(scribe: Scribe, payloads: Payloads) -> None:
-    """Publications go down, all of a hop at once, until none is under way.
-
-    Parameters
-    ----------
-    payloads : Payloads
-        Of roots to themselves; the messages are the publications.
-    """
-    while len(payloads):
-        got, payloads, refused = receive_payloads(scribe, payloads)
-        scribe.deliveries.add(got.group, got.message, got.node, got.hops, got.delay_us)
-        drop_children(scribe, refused)
 
 
 def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payloads, Payloads]:
@@ -89,12 +106,13 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
     which, edge = deliver_multicast(scribe, entries.key[row])
     # to the user: (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
     got = payloads.take(np.flatnonzero(entries.member[row]))
-    if not scribe.settled:
-        scribe.paid.append(children.key[edge])
     child = children.key[edge] % scribe.state.size
-    if scribe.timed and not scribe.settled:
-        ends = payloads.node[which], child
-        scribe.payloads.append((payloads.group[which], payloads.message[which], *ends))
+    if not scribe.settled:
+        hear_payloads(scribe, row, payloads)
+        children.paid[edge] = True
+        if scribe.timed:
+            columns = {"group": payloads.group[which], "publication": payloads.message[which]}
+            scribe.note(PAYLOADS, **columns, sender=payloads.node[which], to=child)
     arrives = scribe.send("payload", payloads.node[which], child)
     which, child = which[arrives], child[arrives]
     sent = payloads.take(which)
@@ -119,14 +137,44 @@ def accepted(scribe: Scribe, payloads: Payloads) -> tuple[np.ndarray, np.ndarray
     there = row[takes]
     own = (payloads.sender == payloads.node)[takes]
     takes[takes] = (entries.parent[there] == payloads.sender[takes]) | (own & entries.root[there])
-    scribe.refused["payload"] += int((~takes).sum())
+    scribe.refuse("payload", (~takes).sum())
     return takes, row[takes]
 
 
-def drop_children(scribe: Scribe, refused: Payloads) -> None:
-    """The senders of refused messages are told so, and drop the children that refused them."""
+def send_payloads(scribe: Scribe, kind: str, payloads: Payloads, **more: np.ndarray) -> None:
+    """Messages go to nodes that are alive."""
+    columns = {one.name: getattr(payloads, one.name) for one in fields(payloads)}
+    scribe.tell(kind, columns.pop("node"), **columns, **more)
+
+
+def hear_payloads(scribe: Scribe, row: np.ndarray, payloads: Payloads) -> None:
+    """Nodes, by rows of `Entries`, have heard their parents by payloads; roots have none."""
+    from_parent = row[payloads.sender != payloads.node]
+    scribe.state.entries.heard[from_parent] = scribe.number
+    scribe.state.entries.heeded[from_parent] = True
+
+
+def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
+    """The senders of refused messages are told so."""
+    if not len(refused):
+        return
     edge = np.unique(scribe.key(scribe.key(refused.group, refused.sender), refused.node))
     place, child = scribe.split(edge)
-    scribe.send("drop child", child, place % scribe.state.size)
+    group, parent = scribe.split(place)
+    arrives = scribe.send("drop child", child, parent)
+    scribe.tell(DROP, parent[arrives], group=group[arrives], child=child[arrives])
+
+
+def drop_children(scribe: Scribe, came: Columns) -> None:
+    """Senders of refused messages drop the children that refused them."""
+    edge = scribe.key(scribe.key(came["group"], came[AT]), came["child"])
     row = scribe.state.children.find(edge)
     scribe.state.children.drop(row[row >= 0])
+
+
+def keep_deliveries(scribe: Scribe, got: Payloads) -> None:
+    """Remember what users of members got, and how that has come."""
+    columns = {one.name: getattr(got, one.name) for one in fields(got)}
+    columns["publication"] = columns.pop("message")
+    del columns["sender"]
+    scribe.note(DELIVERIES, **columns)

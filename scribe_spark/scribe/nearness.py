@@ -35,10 +35,11 @@ def nearness_order(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.nd
 
 
 def _leaves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> tuple[np.ndarray, Distances]:
-    leaves = scribe.overlay.states.distinct_leaves(node).astype(np.int64)
+    states = scribe.states
+    leaves = states.distinct_leaves(node - states.first).astype(np.int64)
     leaves[leaves < 0] = NONE
     return leaves, _distances(scribe, group, leaves)
 
 
 def _distances(scribe: Scribe, group: np.ndarray, candidates: np.ndarray) -> Distances:
-    return distances(scribe.overlay.states.known, scribe.groups.keys.take(group), candidates)
+    return distances(scribe.ring, scribe.groups.keys.take(group), candidates)

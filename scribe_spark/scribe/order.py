@@ -48,7 +48,7 @@ def out_of_order(
         One a delivery.
     """
     group, name, node = got
-    if scribe.application is None:
+    if scribe.best_effort:
         return np.zeros(len(name), dtype=bool)
     state, size = scribe.state, scribe.state.size
     _forget_former_members(scribe)
@@ -147,7 +147,7 @@ def _had(scribe: Scribe, place: np.ndarray) -> np.ndarray:
 
 def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
     """Places of publications in the order of roots, from 1 on; 0 for NONE."""
-    known, there = scribe.overlay.states.known, publication >= 0
+    known, there = scribe.ring, publication >= 0
     position = known.positions(np.where(there, publication & SOURCE, known.node[0]))
     published = publication >> SOURCE_BITS
     what = np.stack([_taken(scribe, group, publication), published, position])

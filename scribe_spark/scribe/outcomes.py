@@ -1,4 +1,4 @@
-"""What became of publications, and how long repairs take: kept from round to round until known.
+"""What became of publications: kept from round to round until known.
 
 References
 ----------
@@ -13,28 +13,38 @@ from typing import TypeVar
 import numpy as np
 
 from scribe_spark.core.arrays import codes, expand, find_sorted, whole_numbers
-from scribe_spark.scribe.duplicates import SOURCE, SOURCE_BITS, pending_keys
-from scribe_spark.scribe.paths_to_root import under_root
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.scribe.bottleneck import overloaded
+from scribe_spark.scribe.duplicates import AGAIN, SOURCE, SOURCE_BITS, keep_got, pending_keys
+from scribe_spark.scribe.end_of_round import OUTCOMES
+from scribe_spark.scribe.handlers import keep_used_values
+from scribe_spark.scribe.heartbeat import find_orphans
+from scribe_spark.scribe.multicast import DELIVERIES
+from scribe_spark.scribe.order import out_of_order
+from scribe_spark.scribe.paths_to_root import forget_paths
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.sources import FATES, Sent
 from scribe_spark.scribe.state import (
     CAUSES,
     Missing,
     Publications,
-    Repairs,
     ScribeState,
 )
 
 __all__ = [
+    "DUE",
+    "LEFT",
+    "LookBack",
+    "ORPHANS",
+    "OVERLOADED",
     "PublicationResults",
-    "Repaired",
     "joins_by_cause",
     "note_deliveries",
     "publications_due",
-    "repaired",
 ]
 
-_Rows = TypeVar("_Rows", Missing, Publications, Repairs)
+_Rows = TypeVar("_Rows", Missing, Publications)
 
 
 @dataclass(frozen=True)
@@ -64,28 +74,72 @@ class PublicationResults:
     lost: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
 
-
-@dataclass(frozen=True)
-class Repaired:
-    """Nodes that died with children, all of which a root reaches again.
-
-    Attributes
-    ----------
-    died, node : ndarray of int64
-    rounds : ndarray of int64
-        Rounds from the death to the first at whose end all children that are still in the tree
-        were reached.
-    """
-
-    died: np.ndarray
-    node: np.ndarray
-    rounds: np.ndarray
+    @classmethod
+    def sum_of(cls, columns: Columns) -> PublicationResults:
+        """Add up what became of publications at the members of several buckets."""
+        if not columns:
+            return cls()
+        group, publication = columns["group"], columns["publication"]
+        order = np.lexsort((publication, group, publication >> SOURCE_BITS))
+        group, publication = group[order], publication[order]
+        new = np.r_[True, (np.diff(group) != 0) | (np.diff(publication) != 0)]
+        first = np.flatnonzero(new)
+        counts = ("expected", "in_time", "late", "lost", "duplicates")
+        sums = [np.add.reduceat(columns[name][order], first) for name in counts]
+        return cls(group[first], publication[first], columns["fate"][order][first], *sums)
 
 
 def joins_by_cause(joins: Joins) -> dict[str, int]:
     """JOINs that nodes sent, by cause; causes that did not occur are left out."""
     counts = np.bincount(joins.cause, minlength=len(CAUSES)).tolist()
     return {name: count for name, count in zip(CAUSES, counts, strict=True) if count}
+
+
+#: Tables: what became of publications whose deadline has come, at the members of the bucket (the
+#: columns of `PublicationResults`); of those that are left after the last round; and orphans
+#: (``place``), nodes above their limit of children (``node``).
+DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", "scribe overloaded"
+
+
+@dataclass(frozen=True)
+class LookBack(RoundProgram):
+    """What has become of publications, deliveries and nodes in the round.
+
+    Attributes
+    ----------
+    is_last : bool
+        Whether the world ends with this round.
+    """
+
+    is_last: bool
+    writes = (
+        *("entries", "copies", "values", "paths", "publications", "missing", "resent", "lacking"),
+        *("got", "newest"),
+    )
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        sent = Sent.of(tables.get(OUTCOMES, {}))
+        came = tables.get(DELIVERIES)
+        nothing = np.empty(0, dtype=np.int64)
+        names = ("group", "publication", "node")
+        got = (nothing,) * 3 if came is None else tuple(came[name] for name in names)
+        again = tables.get(AGAIN, {"group": nothing, "publication": nothing})
+        note_deliveries(scribe, sent, got, (again["group"], again["publication"]))
+        wrong = out_of_order(scribe, sent, got)
+        if came is not None:
+            tables[DELIVERIES] = {**came, "out_of_order": wrong}
+        keep_got(scribe, tables)
+        keep_used_values(scribe)
+        forget_paths(scribe)
+        scribe.note(ORPHANS, place=scribe.state.entries.key[find_orphans(scribe)])
+        scribe.note(OVERLOADED, node=overloaded(scribe))
+        state, number, deadline = scribe.state, scribe.number, scribe.rules.deadline
+        scribe.note(DUE, **vars(publications_due(state, number, deadline)))
+        if scribe.first:
+            tables.pop(OUTCOMES, None)  # all buckets have the same
+        if self.is_last:
+            scribe.note(LEFT, **vars(publications_due(state, number, deadline, everything=True)))
 
 
 #: The fates of publications that nobody expects.
@@ -168,6 +222,8 @@ def publications_due(
 ) -> PublicationResults:
     """What became of the publications whose deadline is this round, which are forgotten.
 
+    At the members that are among these nodes.
+
     Parameters
     ----------
     deadline : int
@@ -227,30 +283,6 @@ def _forget(state: ScribeState, due: np.ndarray) -> None:
     state.publications = _take(state.publications, np.flatnonzero(~due))
     first = state.missing.publication >> SOURCE_BITS
     state.missing = _take(state.missing, np.flatnonzero(~np.isin(first, gone)))
-
-
-def repaired(scribe: Scribe, orphans: np.ndarray) -> Repaired:
-    """Forget failed nodes whose children are all reached by a root again; return them.
-
-    Parameters
-    ----------
-    orphans : ndarray of int64
-        By rows of `Entries`.
-    """
-    state, repairs = scribe.state, scribe.state.repairs
-    if not len(repairs.node):
-        return Repaired(*[np.empty(0, dtype=np.int64)] * 3)
-    row = state.entries.find(repairs.place)
-    there = row >= 0
-    is_orphan = np.zeros(len(state.entries), dtype=bool)
-    is_orphan[orphans] = True
-    waits = there.copy()
-    waits[there] = ~under_root(scribe, row[there], is_orphan)
-    death, which = np.unique(repairs.died * state.size + repairs.node, return_inverse=True)
-    left = np.bincount(which[waits], minlength=len(death)) > 0
-    died, node = np.divmod(death[~left], state.size)
-    state.repairs = _take(repairs, np.flatnonzero(left[which] & there))
-    return Repaired(died, node, scribe.number - died)
 
 
 def _take(rows: _Rows, index: np.ndarray) -> _Rows:

@@ -1,20 +1,138 @@
-"""The ways from nodes of trees up to the roots, as parents are; and cycles of parents.
+"""The paths of nodes from the root, as they know them: answers to JOINs and heartbeats bring them.
 
 References
 ----------
-JSAC 2002, Section III.A.2.  docs/rules.md: a node answers no JOIN of a node on its own path.
+JSAC 2002, Section III.A.2.  docs/rules.md, S10 and S11.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE
-from scribe_spark.scribe.nearness import nearness_order
+from scribe_spark.core.arrays import NONE, expand
+from scribe_spark.engine import Columns
+from scribe_spark.engine.program import AT
+from scribe_spark.scribe.leave import lose_parent, send_leave
 from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import cause
 
-__all__ = ["break_cycles", "on_chain", "tops", "under_root"]
+__all__ = [
+    "PATH",
+    "forget_paths",
+    "note_paths",
+    "on_chain",
+    "on_path",
+    "paths_above",
+    "take_paths",
+    "tell_paths",
+    "tops",
+]
+
+#: A parent tells its child who is above it.
+PATH = "path"
+
+
+def paths_above(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
+    """Return whom nodes, by rows of `Entries`, know above themselves, as `Paths`; NONE: nobody."""
+    there = rows >= 0
+    index = np.full(len(rows), NONE)
+    index[there] = scribe.state.entries.path[rows[there]]
+    return scribe.state.paths.of(index)
+
+
+def on_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Return which sources are on the paths of nodes (rows of `Entries`) as these know them: bool.
+
+    A node is on its own path; a row that is NONE has none.
+    """
+    entries = scribe.state.entries
+    there = rows >= 0
+    found = (paths_above(scribe, rows) == source[:, None]).any(axis=1)
+    found[there] |= entries.key[rows[there]] % scribe.state.size == source[there]
+    return found
+
+
+def note_paths(
+    scribe: Scribe, rows: np.ndarray, parent: np.ndarray, above: np.ndarray
+) -> np.ndarray:
+    """Nodes, by rows of `Entries`, have heard of a parent and of those above that.
+
+    Return which of them have another path now.
+    """
+    entries, paths = scribe.state.entries, scribe.state.paths
+    if not len(rows):
+        return np.empty(0, dtype=bool)
+    nodes = np.column_stack([parent.astype(np.int32), above.astype(np.int32)])
+    before = paths.of(entries.path[rows])
+    width = max(before.shape[1], nodes.shape[1])
+    before, nodes = (_widened(one, width) for one in (before, nodes))
+    changed = (before != nodes).any(axis=1)
+    # those that are told by the same parent share what they are told
+    group = entries.key[rows[changed]] // scribe.state.size
+    _, first, which = np.unique(
+        scribe.key(group, parent[changed]), return_index=True, return_inverse=True
+    )
+    entries.path[rows[changed]] = paths.add(nodes[changed][first])[which]
+    entries.moved[rows[changed]] = True
+    return changed
+
+
+def _widened(nodes: np.ndarray, width: int) -> np.ndarray:
+    missing = width - nodes.shape[1]
+    return np.pad(nodes, ((0, 0), (0, missing)), constant_values=NONE) if missing else nodes
+
+
+def tell_paths(scribe: Scribe) -> None:
+    """Parents tell their children their paths, if these have changed since they did so last.
+
+    Heartbeats and payloads carry them; so this is not counted.
+    """
+    entries, children = scribe.state.entries, scribe.state.children
+    moved = np.flatnonzero(entries.moved)
+    entries.moved[moved] = False
+    first = np.searchsorted(children.key, entries.key[moved] * scribe.state.size)
+    last = np.searchsorted(children.key, (entries.key[moved] + 1) * scribe.state.size)
+    which, edge = expand(first, last)
+    group, parent = scribe.split(entries.key[moved[which]])
+    child = children.key[edge] % scribe.state.size
+    alive = scribe.is_alive(child)
+    which, group, parent, child = which[alive], group[alive], parent[alive], child[alive]
+    scribe.tell(
+        PATH, child, group=group, parent=parent, path=paths_above(scribe, moved[which])
+    )
+
+
+def take_paths(scribe: Scribe, told: Columns) -> None:
+    """Children hear who is above their parents; who finds itself there leaves its parent."""
+    entries = scribe.state.entries
+    child = told[AT]
+    row = scribe.entry(told["group"], child)
+    mine = row >= 0
+    mine[mine] = entries.parent[row[mine]] == told["parent"][mine]
+    row, parent, path = row[mine], told["parent"][mine], told["path"][mine]
+    node = child[mine]
+    note_paths(scribe, row, parent, path)
+    circle = (path == node[:, None]).any(axis=1)
+    row, node, parent = row[circle], node[circle], parent[circle]
+    group, number = told["group"][mine][circle], entries.number[row]
+    lose_parent(scribe, row, "cycle")
+    send_leave(scribe, group, node, parent, number)
+
+
+def forget_paths(scribe: Scribe) -> None:
+    """Forget the paths that no node has any more, once they are as many as the others."""
+    entries, paths = scribe.state.entries, scribe.state.paths
+    used = np.zeros(len(paths) + 1, dtype=bool)
+    used[entries.path] = True  # the last one is that of NONE
+    kept = np.flatnonzero(used[:-1])
+    if 2 * len(kept) + 1000 > len(paths):
+        return
+    place = np.full(len(paths) + 1, NONE, dtype=np.int32)
+    place[kept] = np.arange(len(kept))
+    entries.path[:] = place[entries.path]
+    paths.nodes = paths.nodes[kept]
+
+
+# --- paths as they are, where all nodes are of one bucket
 
 
 def on_chain(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -55,71 +173,9 @@ def tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
     return top
 
 
-def under_root(scribe: Scribe, rows: np.ndarray, orphans: np.ndarray) -> np.ndarray:
-    """Whether what a root sends reaches nodes, by rows of `Entries`: bool.
-
-    Parameters
-    ----------
-    orphans : ndarray of bool
-        Of all rows: not the root, and no live node is both the parent and has it as a child.
-    """
-    entries, reached = scribe.state.entries, np.zeros(len(rows), dtype=bool)
-    which, at = np.arange(len(rows)), rows
-    anchor, steps, limit = at, 0, 1
-    while len(which):
-        reached[which] = entries.root[at]
-        on = ~entries.root[at] & ~orphans[at]
-        which, at, anchor = which[on], _parents(scribe, at[on]), anchor[on]
-        on = at != anchor
-        which, at, anchor = which[on], at[on], anchor[on]
-        if (steps := steps + 1) == limit:
-            anchor, limit = at, 2 * limit
-    return reached
-
-
 def _parents(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
     """The rows of the parents of rows, NONE where there is no live node of the tree."""
     entries = scribe.state.entries
     group, parent = entries.key[rows] // scribe.state.size, entries.parent[rows]
     up = scribe.entry(group, np.maximum(parent, 0))
     return np.where(parent >= 0, up, NONE)
-
-
-def break_cycles(scribe: Scribe) -> None:
-    """Break cycles of parents: the node of each that is nearest to the groupId leaves its parent.
-
-    Only JOINs answered in the same superstep could make one, so ways begin at who joined now.
-    """
-    entries = scribe.state.entries
-    for cycle in _cycles(scribe, np.flatnonzero(entries.number == scribe.number)):
-        group, node = scribe.split(entries.key[cycle])
-        top = cycle[nearness_order(scribe, group, node)[:1]]
-        group, node = scribe.split(entries.key[top])
-        scribe.tally.send("LEAVE", np.ones(1, dtype=bool), node, entries.parent[top])
-        edge = scribe.key(scribe.key(group, entries.parent[top]), node)
-        row = scribe.state.children.find(edge)
-        scribe.state.children.drop(row[row >= 0])
-        entries.parent[top], entries.cause[top] = NONE, cause("cycle")
-
-
-def _cycles(scribe: Scribe, start: np.ndarray) -> list[np.ndarray]:
-    """The cycles that ways from some rows lead into, each as its rows; hardly ever any."""
-    at, anchor, steps, limit = start, start, 0, 1
-    looping: list[int] = []
-    while len(at):
-        at = _parents(scribe, at)
-        looping += at[(at >= 0) & (at == anchor)].tolist()
-        on = (at >= 0) & (at != anchor)
-        at, anchor = at[on], anchor[on]
-        if (steps := steps + 1) == limit:
-            anchor, limit = at, 2 * limit
-    cycles, seen = [], set[int]()
-    for first in sorted(set(looping)):
-        if first in seen:
-            continue
-        cycle = [first]
-        while (following := int(_parents(scribe, np.array(cycle[-1:]))[0])) != first:
-            cycle.append(following)
-        seen.update(cycle)
-        cycles.append(np.array(cycle))
-    return cycles

@@ -16,7 +16,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE
 from scribe_spark.pastry.randomised import randomised_hop
 from scribe_spark.scribe.figures import deliver_join, forward
-from scribe_spark.scribe.join import own_joins, remember
+from scribe_spark.scribe.join import answer_here, own_joins, remember
 from scribe_spark.scribe.paths_to_root import on_chain
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
@@ -40,7 +40,7 @@ def rejoin(scribe: Scribe, joins: Joins, top: np.ndarray) -> None:
     top : ndarray of int64
         The end of the path to the root that the source of each knows, or NONE.
     """
-    number = scribe.overlay.states.known.node
+    number = scribe.ring.node
     order = np.lexsort((number[joins.source], scribe.groups.number[joins.group]))
     joins, top = joins.take(order), top[order]
     for attempt in range(ATTEMPTS):
@@ -57,6 +57,7 @@ def rejoin(scribe: Scribe, joins: Joins, top: np.ndarray) -> None:
         if to[0] >= 0 and row[0] >= 0 and not len(on_chain(scribe, row, one.source)):
             scribe.send("JOIN", one.source, to)
             deliver_join(scribe, to, one)
+            answer_here(scribe)
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,14 @@ class _Routes:
     @classmethod
     def of(cls, scribe: Scribe, joins: Joins, attempt: int) -> _Routes:
         """Route JOINs from their sources."""
-        overlay, keys = scribe.overlay, scribe.groups.keys.take(joins.group)
-        number, m = overlay.states.known.node, len(joins)
+        keys, number, m = scribe.groups.keys.take(joins.group), scribe.ring.node, len(joins)
         by = (scribe.groups.number[joins.group], number[joins.source], np.full(m, attempt))
         delivered, circled = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
         path, met, moving = [joins.source], [], np.arange(m)
         while len(moving):
             at = path[-1][moving]
             onward, found = randomised_hop(
-                *(overlay.states, overlay.is_alive, at, keys.take(moving), scribe.world.seed),
+                *(scribe.states, scribe.is_alive, at, keys.take(moving), scribe.seed),
                 *[column[moving] for column in by],
             )
             met.append((moving[found.message], found.dead))
@@ -120,9 +120,8 @@ class _Routes:
             went = np.flatnonzero(hops > hop)
             sender = np.r_[self.path[hop][went], self.path[hop][message]]
             to = np.r_[self.path[hop + 1][went], dead]
-            arrives = np.arange(len(to)) < len(went)
-            scribe.tally.send("JOIN", arrives, sender, to)
-            scribe.found = scribe.found.and_also(sender[~arrives], dead)
+            scribe.send("JOIN", sender, to)
+            scribe.counter.meet(sender[len(went) :], dead)
 
 
 def _answer(scribe: Scribe, routes: _Routes, at: int) -> tuple[bool, int, int]:
@@ -148,7 +147,7 @@ def _answer(scribe: Scribe, routes: _Routes, at: int) -> tuple[bool, int, int]:
     elif not routes.delivered[at]:
         return True, hops, hops + (not routes.circled[at])  # lost: the child waits
     elif not scribe.state.copies.has(place)[0]:
-        scribe.refused["no group"] += 1
+        scribe.refuse("no group", 1)
         return True, hops, hops + 1
     else:
         become_root(scribe, place)
@@ -161,4 +160,5 @@ def _answer(scribe: Scribe, routes: _Routes, at: int) -> tuple[bool, int, int]:
         below = own
     if hops:
         deliver_join(scribe, last, below)
+    answer_here(scribe)
     return True, hops, hops + (not len(inside))

@@ -11,23 +11,34 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from scribe_spark.scribe.handlers import call_fault_handler
-from scribe_spark.scribe.nearness import leaves_by_nearness, rank
+from scribe_spark.core.arrays import offsets_of
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.program import AT
+from scribe_spark.scribe.figures import ADDED
+from scribe_spark.scribe.handlers import CHANGED, call_fault_handler
+from scribe_spark.scribe.nearness import leaves_by_nearness, nearness_order, rank
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import Copies
 
 __all__ = [
+    "REPLICA",
+    "REPLICA_GOODBYE",
     "SentStates",
     "drop_far_copies",
     "has_replica",
     "join_themselves",
-    "sent_states",
+    "receive_goodbyes",
+    "receive_replicas",
     "receive_states",
     "replicate",
     "replicate_changed",
     "root_is_gone",
+    "tell_states",
     "turns",
 ]
+
+#: The state, from a root to a replica; what this has taken; and that it is one no more.
+REPLICA, TAKEN, REPLICA_GOODBYE = "replica", "replica taken", "replica goodbye"
 
 #: The columns of `Copies` that are the state itself.
 _STATE = ("epoch", "version", "creator", "value")
@@ -58,14 +69,42 @@ class SentStates:
         """Some of them."""
         return SentStates(*[getattr(self, one.name)[index] for one in fields(self)])
 
+    def of_copies(self) -> dict[str, np.ndarray]:
+        """The columns of `Copies`."""
+        return {one.name: getattr(self, one.name) for one in fields(self)[3:]}
 
-def sent_states(scribe: Scribe, rows: np.ndarray, to: np.ndarray) -> SentStates:
-    """What nodes, by rows of `Copies`, send to others."""
-    copies = scribe.state.copies
-    group, sender = scribe.split(copies.key[rows])
-    return SentStates(
-        group, sender, to, *[getattr(copies, name)[rows] for name in copies.columns()]
-    )
+    @classmethod
+    def of(cls, scribe: Scribe, copies: Copies, rows: np.ndarray, to: np.ndarray) -> SentStates:
+        """What nodes, by rows of copies, send to others."""
+        group, sender = scribe.split(copies.key[rows])
+        return cls(group, sender, to, *[getattr(copies, name)[rows] for name in copies.columns()])
+
+    @classmethod
+    def received(cls, scribe: Scribe, came: Columns) -> SentStates:
+        """What :func:`tell_states` has told; what an application keeps there is kept here, too."""
+        columns = dict(came)
+        numbers, lengths = columns.pop("numbers"), columns.pop("length")
+        value = np.full(len(lengths), -1)
+        there = np.flatnonzero(lengths >= 0)
+        # a sender has one state of a group
+        key = scribe.key(columns["group"], columns["sender"])[there]
+        _, first, which = np.unique(key, return_index=True, return_inverse=True)
+        first = there[first]
+        inside = np.arange(numbers.shape[1]) < lengths[first][:, None]
+        value[there] = scribe.state.values.add(lengths[first], numbers[first][inside])[which]
+        return cls(to=columns.pop(AT), value=value, **columns)
+
+
+def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarray) -> None:
+    """States go to nodes, with what an application keeps there."""
+    columns = {one.name: getattr(states, one.name) for one in fields(states)}
+    to, value = columns.pop("to"), columns.pop("value")
+    which, number = scribe.state.values.of(value)
+    lengths = np.bincount(which, minlength=len(to))
+    numbers = np.zeros((len(to), int(lengths.max(initial=0))), dtype=np.int64)
+    numbers[which, np.arange(len(which)) - offsets_of(lengths)[which]] = number
+    lengths[value < 0] = -1
+    scribe.tell(kind, to, **columns, length=lengths, numbers=numbers, **more)
 
 
 def turns(keys: np.ndarray) -> list[np.ndarray]:
@@ -81,26 +120,27 @@ def turns(keys: np.ndarray) -> list[np.ndarray]:
 def receive_states(scribe: Scribe, states: SentStates) -> None:
     """Nodes keep the newest state that they hear of; of two that are equally new the first.
 
-    A root stays the root, with the newer state, and repairs its own tree.
+    That is the one of the sender nearest to the groupId.  A root stays the root, with the newer
+    state, and repairs its own tree.
     """
     copies = scribe.state.copies
+    states = states.take(nearness_order(scribe, states.group, states.sender))
     for turn in turns(scribe.key(states.group, states.to)):
         one = states.take(turn)
         place = scribe.key(one.group, one.to)
         row = copies.find(place)
         there = row >= 0
         newer = ~there
-        newer[there] = is_newer(one, there, copies, row[there])
+        newer[there] = _is_newer(one, there, copies, row[there])
         root = newer & there & scribe.is_root(one.group, one.to)
         for name in _STATE:
             getattr(copies, name)[row[root]] = getattr(one, name)[root]
         join_themselves(scribe, one.group[root], one.to[root])
         other = newer & ~root
-        values = {name: getattr(one, name)[other] for name in copies.columns()}
-        copies.put(place[other], **values)
+        copies.put(place[other], **one.take(other).of_copies())
 
 
-def is_newer(
+def _is_newer(
     one: Copies | SentStates, rows: np.ndarray | slice, than: Copies, other: np.ndarray
 ) -> np.ndarray:
     """Whether states are newer than others, row by row."""
@@ -113,71 +153,112 @@ def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None
     if not len(group):
         return
     why = scribe.state.entries.cause[scribe.entry(group, node)]
-    joins = Joins.of(group, node, scribe.number, why)
-    scribe.added.append((node, call_fault_handler(scribe, joins)))
+    joins = call_fault_handler(scribe, Joins.of(group, node, scribe.number, why))
+    scribe.note(ADDED, at=node, **joins.to_columns())
 
 
 def replicate(scribe: Scribe, place: np.ndarray) -> None:
-    """Roots send their states to the k - 1 nearest of their leaf sets, where they are not already.
+    """Roots send their states to the k - 1 nearest of their leaf sets that have not taken them.
 
-    What a replica has, and whom it takes for the root, the root knows.
+    What these have taken the root knows, not what else they have.
 
     Parameters
     ----------
     place : ndarray of int64
         (group, root), ascending.
     """
+    own, leaf = _nearest_leaves(scribe, place)
+    needs = ~_has_taken(scribe, own, leaf)
+    own, leaf = own[needs], leaf[needs]
     copies = scribe.state.copies
-    # several roots of a group, on a broken ring, one after the other
-    for turn in turns(place // scribe.state.size):
-        own = copies.find(place[turn])
-        group, root = scribe.split(place[turn])
-        leaves = leaves_by_nearness(scribe, group, root)[:, : scribe.rules.k - 1]
-        at, column = np.nonzero(leaves >= 0)
-        group, own, to = group[at], own[at], leaves[at, column]
-        # 1. who needs it
-        row = copies.find(scribe.key(group, to))
-        passed = scribe.is_root(group, to) | _same(copies, own, row)
-        passed |= (row >= 0) & is_newer(copies, row, copies, own)
-        group, own, to = group[~passed], own[~passed], to[~passed]
-        # 2. who gets it
-        arrives = scribe.send("replica", copies.key[own] % scribe.state.size, to)
-        states = sent_states(scribe, own[arrives], to[arrives])
-        values = {name: getattr(states, name) for name in copies.columns()}
-        copies.put(scribe.key(states.group, states.to), **values)
+    arrives = scribe.send("replica", copies.key[own] % scribe.state.size, leaf)
+    tell_states(scribe, REPLICA, SentStates.of(scribe, copies, own[arrives], leaf[arrives]))
 
 
-def _same(copies: Copies, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Whether copies are the same, by rows of `Copies`; NONE is the same as none."""
-    columns = [getattr(copies, name) for name in copies.columns()]
-    return (other >= 0) & np.all([column[one] == column[other] for column in columns], axis=0)
+def _nearest_leaves(scribe: Scribe, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Roots, by rows of `Copies`, and their k - 1 nearest leaves, a pair for each leaf."""
+    leaves = leaves_by_nearness(scribe, *scribe.split(place))[:, : scribe.rules.k - 1]
+    at, column = np.nonzero(leaves >= 0)
+    return scribe.state.copies.find(place)[at], leaves[at, column]
+
+
+def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
+    """Whether leaves that answer have taken the states of roots, by rows of `Copies`."""
+    copies, replicas = scribe.state.copies, scribe.state.replicas
+    row = replicas.find(scribe.key(copies.key[own], leaf))
+    taken = (row >= 0) & scribe.is_alive(leaf)
+    row, own, leaf = row[taken], own[taken], leaf[taken]
+    same = replicas.incarnation[row] == scribe.state.incarnation[leaf]
+    for name in ("epoch", "version"):
+        same &= getattr(replicas, name)[row] == getattr(copies, name)[own]
+    taken[taken] = same
+    return taken
 
 
 def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarray:
     """Whether one of the k - 1 nearest leaves has a root's state; none is needed if it is alone."""
-    leaves = leaves_by_nearness(scribe, group, root)[:, : scribe.rules.k - 1]
-    at, column = np.nonzero(leaves >= 0)
+    place, which = np.unique(scribe.key(group, root), return_inverse=True)
+    own, leaf = _nearest_leaves(scribe, place)
+    of = np.searchsorted(place, scribe.state.copies.key[own])
+    found = np.bincount(of, minlength=len(place)) == 0
+    found[of[_has_taken(scribe, own, leaf)]] = True
+    return found[which]
+
+
+def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
+    """Leaves take the states of roots, unless they are roots or have a newer one; roots note it.
+
+    Several roots of a group, on a broken ring, come one after the other.
+    """
     copies = scribe.state.copies
-    own = copies.find(scribe.key(group, root))[at]
-    same = _same(copies, own, copies.find(scribe.key(group[at], leaves[at, column])))
-    found = np.count_nonzero(leaves >= 0, axis=1) == 0
-    found[at[same]] = True
-    return found
+    if REPLICA in inbox:
+        states = SentStates.received(scribe, inbox[REPLICA])
+        states = states.take(np.lexsort((states.sender, states.to, states.group)))
+        for turn in turns(scribe.key(states.group, states.to)):
+            one = states.take(turn)
+            place = scribe.key(one.group, one.to)
+            row = copies.find(place)
+            there = row >= 0
+            takes = ~scribe.is_root(one.group, one.to)
+            other = _newer_copies(copies, row[there], one, there)
+            takes[there] &= ~other
+            one = one.take(takes)
+            copies.put(place[takes], **one.of_copies())
+            state = {name: getattr(one, name) for name in ("epoch", "version")}
+            scribe.tell(TAKEN, one.sender, group=one.group, leaf=one.to, **state)
+    if TAKEN in inbox:
+        came = inbox[TAKEN]
+        edge = scribe.key(scribe.key(came["group"], came[AT]), came["leaf"])
+        state = {name: came[name] for name in ("epoch", "version")}
+        incarnation = scribe.state.incarnation[came["leaf"]]
+        scribe.state.replicas.put(edge, **state, incarnation=incarnation)
 
 
-def replicate_changed(scribe: Scribe) -> None:
+def _newer_copies(
+    copies: Copies, row: np.ndarray, than: SentStates, there: np.ndarray
+) -> np.ndarray:
+    """Whether copies are newer than states that have come."""
+    epoch, version = than.epoch[there], than.version[there]
+    return (copies.epoch[row] > epoch) | (
+        (copies.epoch[row] == epoch) & (copies.version[row] > version)
+    )
+
+
+def replicate_changed(scribe: Scribe, tables: Tables) -> None:
     """Roots that are new, or whose state has changed, bring their replicas up to date."""
-    if not scribe.changed:
-        return
-    place = np.unique(np.concatenate(scribe.changed))
-    scribe.changed = []
-    replicate(scribe, place[scribe.is_root(*scribe.split(place))])
+    parts = scribe.notes.pop(CHANGED, [])
+    if CHANGED in tables:
+        parts = [tables[CHANGED], *parts]
+        del tables[CHANGED]
+    if parts:
+        place = np.unique(np.concatenate([part["place"] for part in parts]))
+        replicate(scribe, place[scribe.is_root(*scribe.split(place))])
 
 
 def root_is_gone(scribe: Scribe) -> np.ndarray:
     """Whether the root that a copy names has left the leaf set, or is back without its state."""
-    copies = scribe.state.copies
-    leaves = scribe.overlay.states.leaves[copies.key % scribe.state.size]
+    copies, states = scribe.state.copies, scribe.states
+    leaves = states.leaves[copies.key % scribe.state.size - states.first]
     there = (leaves == copies.root[:, None]).any(axis=1)
     return ~there | (scribe.state.incarnation[copies.root] != copies.incarnation)
 
@@ -201,5 +282,15 @@ def drop_far_copies(scribe: Scribe, passed_on: np.ndarray) -> None:
     )
     safe = np.isin(copies.key[far], passed_on)
     asks = ~root_is_gone(scribe)[far]
-    safe[asks] = scribe.send("replica goodbye", node[far[asks]], copies.root[far[asks]])
+    asking = far[asks]
+    safe[asks] = arrives = scribe.send("replica goodbye", node[asking], copies.root[asking])
+    asking = asking[arrives]
+    scribe.tell(REPLICA_GOODBYE, copies.root[asking], group=group[asking], leaf=node[asking])
     copies.drop(far[safe])
+
+
+def receive_goodbyes(scribe: Scribe, came: Columns) -> None:
+    """Roots forget leaves that have dropped their copies."""
+    edge = scribe.key(scribe.key(came["group"], came[AT]), came["leaf"])
+    row = scribe.state.replicas.find(edge)
+    scribe.state.replicas.drop(row[row >= 0])

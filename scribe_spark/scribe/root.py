@@ -9,67 +9,99 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
+from scribe_spark.engine import Inbox, Tables
+from scribe_spark.scribe.handlers import CHANGED
 from scribe_spark.scribe.leave import send_leave
-from scribe_spark.scribe.nearness import leaves_by_nearness, nearness_order, rank
+from scribe_spark.scribe.nearness import leaves_by_nearness, rank
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.replicas import (
-    drop_far_copies,
+    SentStates,
     join_themselves,
+    receive_replicas,
     receive_states,
     replicate,
     root_is_gone,
-    sent_states,
+    tell_states,
 )
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 
-__all__ = ["become_root", "failover", "lost_groups", "new_leafs"]
+__all__ = ["PASSED_ON", "FailOver", "HandOver", "become_root"]
+
+#: A group's state, from one that is not the nearest to the nearest; of a root that steps down:
+#: ``hands``.
+STATE = "state"
+
+#: The table of (group, node), ``place``, whose copies have come to live nodes in this round.
+PASSED_ON = "scribe passed on"
 
 
-def new_leafs(scribe: Scribe) -> None:
-    """Whoever has a group's state looks at its leaf set (Pastry's upcall newLeafs)."""
-    copies = scribe.state.copies
-    group, node = scribe.split(copies.key)
-    # 1. a root that is not the nearest hands over; who has a copy of a root that is gone, and is
-    #    not the nearest, passes it on: all at once, to the nearest leaf
-    near = rank(scribe, group, node)
-    root = scribe.is_root(group, node)
-    sends = np.flatnonzero((near > 0) & (root | root_is_gone(scribe)))
-    leaf = leaves_by_nearness(scribe, group[sends], node[sends])[:, 0]
-    arrives = scribe.send("replica", node[sends], leaf)
-    sends, leaf = sends[arrives], leaf[arrives]
-    order = nearness_order(scribe, group[sends], node[sends])
-    sends, leaf = sends[order], leaf[order]
-    states, hands = sent_states(scribe, sends, leaf), root[sends]
-    passed_on = copies.key[sends[~hands]]
-    receive_states(scribe, states)
-    handed = states.take(hands)
-    _step_down(scribe, handed.group, handed.sender, handed.to)
-    become_root(scribe, np.unique(scribe.key(handed.group, handed.to)))
-    # 2. failover
-    failover(scribe)
-    # 3. roots bring their replicas up to date
-    scribe.changed = []
-    replicate(scribe, scribe.state.entries.key[scribe.state.entries.root])
-    # 4. who is not of the k nearest drops its copy, once that is safe
-    drop_far_copies(scribe, passed_on)
+class HandOver(RoundProgram):
+    """Whoever has a group's state looks at its leaf set (Pastry's upcall newLeafs).
+
+    A root that is not the nearest hands over; who has a copy of a root that is gone, and is not the
+    nearest, passes it on: all at once, to the nearest leaf.
+    """
+
+    writes = ("entries", "children", "copies", "replicas", "values")
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        if STATE in inbox:
+            came = dict(inbox[STATE])
+            hands = came.pop("hands")
+            states = SentStates.received(scribe, came)
+            receive_states(scribe, states)
+            become_root(scribe, np.unique(scribe.key(states.group, states.to)[hands]))
+        if superstep:
+            return
+        copies = scribe.state.copies
+        group, node = scribe.split(copies.key)
+        root = scribe.is_root(group, node)
+        sends = (rank(scribe, group, node) > 0) & (root | root_is_gone(scribe))
+        sends = np.flatnonzero(sends)
+        leaf = leaves_by_nearness(scribe, group[sends], node[sends])[:, 0]
+        arrives = scribe.send("replica", node[sends], leaf)
+        sends, leaf = sends[arrives], leaf[arrives]
+        hands = root[sends]
+        tell_states(scribe, STATE, SentStates.of(scribe, copies, sends, leaf), hands=hands)
+        scribe.note(PASSED_ON, place=copies.key[sends[~hands]])
+        _step_down(scribe, sends[hands], leaf[hands])
 
 
-def failover(scribe: Scribe) -> None:
-    """Nodes that have a copy of a group's state and are the nearest to its key become the roots."""
-    copies = scribe.state.copies
-    nearest = rank(scribe, *scribe.split(copies.key)) == 0
-    become_root(scribe, copies.key[nearest])
+def _step_down(scribe: Scribe, rows: np.ndarray, successor: np.ndarray) -> None:
+    """Old roots, by rows of `Copies`, join under the new ones in this round's JOINs.
 
-
-def _step_down(scribe: Scribe, group: np.ndarray, node: np.ndarray, successor: np.ndarray) -> None:
-    """Old roots keep their subtrees, and join under the new ones in this round's JOINs."""
-    entries, copies = scribe.state.entries, scribe.state.copies
-    row = scribe.entry(group, node)
+    They keep their subtrees.
+    """
+    if not len(rows):
+        return
+    entries, copies, replicas = scribe.state.entries, scribe.state.copies, scribe.state.replicas
+    row = entries.find(copies.key[rows])
     entries.root[row], entries.tried[row] = False, True
     entries.cause[row] = cause("hand-over")
-    copy = copies.find(scribe.key(group, node))
-    copies.root[copy] = successor
-    copies.incarnation[copy] = scribe.state.incarnation[successor]
+    copies.root[rows] = successor
+    copies.incarnation[rows] = scribe.state.incarnation[successor]
+    replicas.keep(~np.isin(replicas.key // scribe.state.size, copies.key[rows]))
+
+
+class FailOver(RoundProgram):
+    """Who has a copy and is the nearest becomes the root; roots bring their replicas up to date."""
+
+    writes = ("entries", "children", "copies", "replicas", "values")
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        if not superstep:
+            copies, entries = scribe.state.copies, scribe.state.entries
+            nearest = rank(scribe, *scribe.split(copies.key)) == 0
+            become_root(scribe, copies.key[nearest])
+            scribe.notes.pop(CHANGED, None)
+            if CHANGED in tables:
+                del tables[CHANGED]
+            replicate(scribe, entries.key[entries.root])
+        receive_replicas(scribe, inbox)
 
 
 def become_root(scribe: Scribe, place: np.ndarray) -> None:
@@ -93,16 +125,11 @@ def become_root(scribe: Scribe, place: np.ndarray) -> None:
     tried = entries.tried[row]
     join_themselves(scribe, group[tried], node[tried])
     parent = entries.parent[row]
-    entries.parent[row], entries.root[row] = -1, True
+    entries.parent[row], entries.root[row] = NONE, True
+    entries.path[row], entries.moved[row] = NONE, True
     copy = copies.find(place)
     copies.root[copy], copies.incarnation[copy] = node, scribe.state.incarnation[node]
-    scribe.changed.append(place)
+    if not scribe.settled:
+        scribe.note(CHANGED, place=place)
     had = parent >= 0
     send_leave(scribe, group[had], node[had], parent[had], entries.number[row[had]])
-
-
-def lost_groups(scribe: Scribe) -> np.ndarray:
-    """Groups that were created and of whose state no live node has a copy, ascending."""
-    there = np.zeros(len(scribe.groups), dtype=bool)
-    there[scribe.state.copies.key // scribe.state.size] = True
-    return np.flatnonzero(scribe.state.created & ~there)

@@ -7,55 +7,80 @@ JSAC 2002, Section III; NGC 2001, Section 3.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.pastry import one_bucket as pastry
+from scribe_spark.pastry.arrivals.routes import Found
+from scribe_spark.pastry.arrivals.wave import states_in_buckets
 from scribe_spark.pastry.events import Events, ImpossibleRound
 from scribe_spark.pastry.lookups import Lookups, drawn_lookups
-from scribe_spark.pastry.one_bucket import look_up, play_events
+from scribe_spark.pastry.one_bucket import drop_and_repair, look_up, play_events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.traffic import Traffic
-from scribe_spark.scribe import (
-    create,
-    heartbeat,
-    join,
-    leave,
-    paths_to_root,
-    root,
-    sources,
-)
-from scribe_spark.scribe.bottleneck import overloaded, remove_bottlenecks
-from scribe_spark.scribe.collapse import collapse
-from scribe_spark.scribe.duplicates import SOURCE_BITS, keep_got
-from scribe_spark.scribe.emitting import disseminate_with_upcalls, settle
-from scribe_spark.scribe.events import GroupEvents, play_group_events
+from scribe_spark.scribe.bottleneck import RemoveBottlenecks
+from scribe_spark.scribe.collapse import ASKED, Collapse
+from scribe_spark.scribe.duplicates import AGAIN, SOURCE_BITS
+from scribe_spark.scribe.end_of_round import OUTCOMES, EndRound
+from scribe_spark.scribe.events import FAILURES, GroupEvents, PlayEvents
+from scribe_spark.scribe.figures import AT_ROOT
+from scribe_spark.scribe.given import FOUND, Given, LocalPlayer, Observer
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.handlers import keep_used_values
-from scribe_spark.scribe.lazy import send_lazily
-from scribe_spark.scribe.multicast import Payloads, disseminate
-from scribe_spark.scribe.order import out_of_order
+from scribe_spark.scribe.handlers import CHANGED
+from scribe_spark.scribe.join import JOINS, REPAIRING
+from scribe_spark.scribe.joining import MADE, SendJoins
+from scribe_spark.scribe.lazy import SendLazily
+from scribe_spark.scribe.messages import MESSAGES
+from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.outcomes import (
+    DUE,
+    LEFT,
+    ORPHANS,
+    OVERLOADED,
+    LookBack,
     PublicationResults,
-    Repaired,
-    note_deliveries,
-    publications_due,
-    repaired,
 )
+from scribe_spark.scribe.program import GroupRound, KeptApplications, RoundProgram
+from scribe_spark.scribe.publishing import Disseminate, Settle
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.replicas import replicate_changed
+from scribe_spark.scribe.repairs import REPAIRED, CountRepairs, FindReached
+from scribe_spark.scribe.root import FailOver, HandOver
 from scribe_spark.scribe.rules import ScribeRules
-from scribe_spark.scribe.scribe import SCRIBE_KINDS, Joins, Scribe
-from scribe_spark.scribe.state import NOTHING, ScribeState
-from scribe_spark.scribe.unknown_members import refuse_unknown_members
+from scribe_spark.scribe.scribe import REFUSED, REFUSED_KINDS, SCRIBE_KINDS, Joins
+from scribe_spark.scribe.sources import FindRoots, Sent
+from scribe_spark.scribe.splitting import state_of, tables_of
+from scribe_spark.scribe.state import PARTS, ScribeState, table_of
+from scribe_spark.scribe.unknown_members import RefuseUnknownMembers
 from scribe_spark.scribe.upcalls import Application
+from scribe_spark.scribe.upkeep import HERE, LeaveTrees, Refresh
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["ScribeResult", "application_of", "play_round"]
+__all__ = ["Buckets", "Repaired", "ScribeResult", "application_of", "play_round"]
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Nodes that died with children, all of which a root reaches again.
+
+    Attributes
+    ----------
+    died, node : ndarray of int64
+    rounds : ndarray of int64
+        Rounds from the death to the first at whose end all children that are still in the tree
+        were reached.
+    """
+
+    died: np.ndarray
+    node: np.ndarray
+    rounds: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -70,8 +95,8 @@ class ScribeResult:
         Groups of whose state no live node had a copy, before the round's CREATEs.
     joins : Joins
         All JOINs that were sent.
-    at_root : Joins
-        Those that roots have answered, whose children the sources have become.
+    at_root : (ndarray of int64, ndarray of int64)
+        Groups and sources of JOINs that roots have answered, whose children these have become.
     sent : Sent
         Publications of the round, and those that were kept before it, and what became of them.
     deliveries : (ndarray of int64, ndarray of int64, ndarray of int64)
@@ -94,6 +119,8 @@ class ScribeResult:
         as a child.
     publications : PublicationResults
         Of those whose deadline is this round.
+    left : PublicationResults
+        Of all others, after the last round.
     repaired : Repaired
         Nodes that died, all of whose children are reached again.
     failures : ndarray of int64
@@ -108,8 +135,8 @@ class ScribeResult:
     created: tuple[np.ndarray, np.ndarray]
     lost: np.ndarray
     joins: Joins
-    at_root: Joins
-    sent: sources.Sent
+    at_root: tuple[np.ndarray, np.ndarray]
+    sent: Sent
     deliveries: tuple[np.ndarray, np.ndarray, np.ndarray]
     ways: tuple[np.ndarray, np.ndarray]
     payloads: list[tuple[np.ndarray, ...]]
@@ -119,6 +146,7 @@ class ScribeResult:
     orphans: np.ndarray
     duplicates: tuple[np.ndarray, np.ndarray]
     publications: PublicationResults
+    left: PublicationResults
     repaired: Repaired
     failures: np.ndarray
     overloaded: np.ndarray
@@ -136,6 +164,195 @@ def application_of(rules: ScribeRules, nodes: int) -> Application | None:
     return Reliable(rules.buffer, nodes) if rules.reliable else None
 
 
+@dataclass(frozen=True)
+class _Steps:
+    """The steps of a round of groups, each some programs, one after the other.
+
+    Attributes
+    ----------
+    player : LocalPlayer
+    round : GroupRound
+    events : GroupEvents
+    close_phase : callable
+        Pastry drops and repairs what the messages of a phase have found dead.
+    """
+
+    player: LocalPlayer
+    round: GroupRound
+    events: GroupEvents
+    close_phase: Callable[[], None]
+
+    def _play(self, program: type[RoundProgram], *more: Any) -> int:
+        return self.player.play(program(self.player.given, self.round, *more))
+
+    def play_events(self, events: Events) -> None:
+        """(1) When Pastry's events have been played."""
+        self._play(PlayEvents, events, self.events)
+
+    def maintain(self) -> None:
+        """(3) Roots, soft state, suspicion, LEAVE, CREATE, JOIN."""
+        self._play(HandOver)
+        self._play(FailOver)
+        self._play(Refresh)
+        self._play(LeaveTrees, *self.events.create)
+        self._play(SendJoins if self.round.rules.lazy is None else SendLazily)
+        if self.round.rules.remover is not None:
+            self._play(RemoveBottlenecks)
+        if self.round.rules.collapse:
+            while self._play(Collapse):
+                pass
+        if self.player.has(table_of("strangers")):
+            self._play(RefuseUnknownMembers)
+        self.close_phase()
+        self._play(Settle)
+
+    def publish(self) -> None:
+        """(4) Publications go to the roots and down the trees; heartbeats."""
+        self._play(FindRoots, *self.events.publish)
+        self.close_phase()
+        self._play(Settle)
+        self._play(Disseminate)
+        self._play(EndRound)
+
+    def look_back(self, is_last: bool) -> ScribeResult:
+        """(5) The measurement."""
+        if self.player.has(table_of("repairs")):
+            self._play(FindReached)
+            self._play(CountRepairs)
+        self._play(LookBack, is_last)
+        return _result(self.round, self.player.take(*_OF_A_ROUND))
+
+
+#: Tables that do not stay in the buckets.
+_OF_A_ROUND = (
+    *(MADE, HERE, JOINS, AT_ROOT, OUTCOMES, DELIVERIES, PAYLOADS, REFUSED, ORPHANS, AGAIN, DUE),
+    *(LEFT, REPAIRED, FAILURES, OVERLOADED, REPAIRING, ASKED, CHANGED),
+    *MESSAGES,
+)
+
+
+def _result(round: GroupRound, taken: dict[str, Columns]) -> ScribeResult:
+    """Put together what the buckets have left."""
+
+    def rows(table: str, *names: str) -> tuple[np.ndarray, ...]:
+        empty = np.empty(0, dtype=np.int64)
+        return tuple(taken[table][name] if table in taken else empty for name in names)
+
+    shape = -1, len(round.groups)
+    here, created = (part.reshape(shape).any(axis=0) for part in rows(HERE, "here", "created"))
+    kinds = np.bincount(*rows(REFUSED, "kind", "count"), minlength=len(REFUSED_KINDS)).tolist()
+    group, publication, node = rows(DELIVERIES, "group", "publication", "node")
+    payloads = rows(PAYLOADS, "group", "publication", "sender", "to")
+    (wrong,) = rows(DELIVERIES, "out_of_order")
+    (orphans,), (failures,) = rows(ORPHANS, "place"), rows(FAILURES, "node")
+    (over,), (repairing,) = rows(OVERLOADED, "node"), rows(REPAIRING, "node")
+    died, dead = rows(REPAIRED, "died", "node")
+    order = np.lexsort((dead, died))
+    refused = dict(zip(REFUSED_KINDS, kinds, strict=True))
+    return ScribeResult(
+        created=rows(MADE, "group", "creator"),  # type: ignore[arg-type]
+        lost=np.flatnonzero(created & ~here),
+        joins=Joins(**taken[JOINS]) if JOINS in taken else Joins(),
+        at_root=rows(AT_ROOT, "group", "source"),  # type: ignore[arg-type]
+        sent=Sent.of(taken.get(OUTCOMES, {})),
+        deliveries=(group, publication, node),
+        ways=rows(DELIVERIES, "hops", "delay_us"),  # type: ignore[arg-type]
+        payloads=[payloads] if len(payloads[0]) else [],
+        ages=round.number - (publication >> SOURCE_BITS),
+        out_of_order=wrong.astype(bool),
+        refused={kind: count for kind, count in sorted(refused.items()) if count},
+        orphans=np.sort(orphans),
+        duplicates=rows(AGAIN, "group", "publication"),  # type: ignore[arg-type]
+        publications=PublicationResults.sum_of(taken.get(DUE, {})),
+        left=PublicationResults.sum_of(taken.get(LEFT, {})),
+        repaired=Repaired(died[order], dead[order], round.number - died[order]),
+        failures=np.unique(failures),
+        overloaded=np.sort(over),
+        repairing=np.unique(repairing),
+    )
+
+
+class Buckets:
+    """What the nodes of a world know of groups, and their applications, in this process.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+    tables : list of Tables
+        Of the buckets.
+    applications : list of Application, optional
+        One for each; without them delivery is best effort.
+    player : callable
+        Makes the player of a round.
+    """
+
+    def __init__(
+        self,
+        bounds: np.ndarray,
+        tables: list[Tables],
+        applications: list[Application] | None = None,
+        player: Callable[[Given, list[Tables]], LocalPlayer] = LocalPlayer,
+    ) -> None:
+        self.bounds, self.tables, self.applications = bounds, tables, applications
+        self.player = player
+
+    def play(
+        self,
+        overlay: OverlayState,
+        incarnation: np.ndarray,
+        number: int,
+        events: Events,
+        group_events: GroupEvents,
+        groups: Groups,
+        world: WorldRules,
+        rules: ScribeRules,
+        kernel: Kernel,
+        lookups: Lookups | int = 0,
+        traffic: Traffic | None = None,
+        lan_us: int | None = None,
+        is_last: bool = False,
+    ) -> tuple[RoundResult, ScribeResult]:
+        """Play one round, as :func:`play_round`; writes into `incarnation`, too."""
+        tally = Tally(MESSAGE_KINDS + SCRIBE_KINDS, traffic)
+        leaves, was_alive = overlay.states.leaves.copy(), overlay.alive.copy()
+        for tables, pastrys in zip(
+            self.tables, states_in_buckets(overlay.states, self.bounds), strict=True
+        ):
+            tables.update(pastrys)
+        ring = RingInMemory(overlay.states.known)
+        given = Given(ring, self.bounds, world, kernel, Observer(tally), overlay.is_alive)
+        player = self.player(given, self.tables)
+        kept = None if self.applications is None else KeptApplications(self.applications)
+        timed = lan_us is not None
+        round = GroupRound(number, groups, rules, incarnation, kept, timed, lan_us or 0)
+
+        def close_phase() -> None:
+            found = player.take(FOUND).get(FOUND)
+            if found is not None:
+                drop_and_repair(overlay, Found(**found), world, kernel, tally)
+
+        steps = _Steps(player, round, group_events, close_phase)
+        # 1. events
+        play_events(overlay, number, events, world, kernel, tally)
+        if not overlay.alive.any():
+            raise ImpossibleRound(number, "no node is left")
+        incarnation[np.concatenate([events.arrive, events.recover])] = number
+        steps.play_events(events)
+        # 2. Pastry's detection and repair
+        pastry.repair(overlay, number, world, kernel, tally)
+        # 3. maintenance of trees
+        steps.maintain()
+        # 4. publications, heartbeats, lookups
+        steps.publish()
+        if isinstance(lookups, int):
+            lookups = drawn_lookups(overlay, lookups, number, world.seed)
+        found = look_up(overlay, lookups, world, kernel, tally)
+        # 5. what is seen
+        new_leafs = pastry.changed_leaf_sets(overlay, leaves, was_alive)
+        of_overlay = RoundResult(number, tally.by_kind(), new_leafs, found)
+        return of_overlay, steps.look_back(is_last)
+
+
 def play_round(
     overlay: OverlayState,
     state: ScribeState,
@@ -150,8 +367,9 @@ def play_round(
     application: Application | None = None,
     traffic: Traffic | None = None,
     lan_us: int | None = None,
+    is_last: bool = False,
 ) -> tuple[RoundResult, ScribeResult]:
-    """Play one round; writes into `overlay` and `state`.
+    """Play one round on one bucket; writes into `overlay` and `state`.
 
     Parameters
     ----------
@@ -167,114 +385,22 @@ def play_round(
         Where senders and receivers of all messages are remembered.
     lan_us : int, optional
         Delay of a node's LAN link, each way; where it is given, payloads are timed.
+    is_last : bool
+        Whether the world ends with this round.
 
     Raises
     ------
     ImpossibleRound
         For an event that cannot be, or if no node is left.
     """
-    tally = Tally(MESSAGE_KINDS + SCRIBE_KINDS, traffic)
-    scribe = Scribe(
-        *(overlay, world, kernel, groups, rules, state, number, application, tally),
-        timed=lan_us is not None,
-        lan_us=lan_us or 0,
+    tables = tables_of(state)
+    bounds = np.array([0, state.size])
+    buckets = Buckets(bounds, [tables], None if application is None else [application])
+    played = buckets.play(
+        *(overlay, state.incarnation, number, events, group_events, groups, world, rules, kernel),
+        *(lookups, traffic, lan_us, is_last),
     )
-    leaves, was_alive = overlay.states.leaves.copy(), overlay.alive.copy()
-    state.entries.extra[:] = NOTHING  # JOINs of this round alone are asked about
-    # 1. events
-    play_events(overlay, number, events, world, kernel, scribe.tally)
-    if not overlay.alive.any():
-        raise ImpossibleRound(number, "no node is left")
-    play_group_events(scribe, events, group_events)
-    # 2. Pastry's detection and repair
-    pastry.repair(overlay, number, world, kernel, scribe.tally)
-    # 3. maintenance of trees
-    lost, made = _maintain(scribe, group_events.create)
-    # 4. publications, heartbeats
-    sent = _publish(scribe, group_events.publish)
-    orphans = heartbeat.send_heartbeats(scribe)
-    if isinstance(lookups, int):
-        lookups = drawn_lookups(overlay, lookups, number, world.seed)
-    found = look_up(overlay, lookups, world, kernel, scribe.tally)
-    # 5. what is seen
-    new_leafs = pastry.changed_leaf_sets(overlay, leaves, was_alive)
-    of_overlay = RoundResult(number, scribe.tally.by_kind(), new_leafs, found)
-    return of_overlay, _look(scribe, group_events.create, made, lost, sent, orphans)
-
-
-def _maintain(
-    scribe: Scribe, creates: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Roots, soft state, suspicion, LEAVE, CREATE, JOIN; lost groups, CREATEs that succeeded."""
-    root.new_leafs(scribe)
-    lost = root.lost_groups(scribe)
-    heartbeat.refresh(scribe)
-    heartbeat.expire(scribe)
-    heartbeat.suspect(scribe)
-    leave.leave_up(scribe)
-    made = create.create_groups(scribe, *creates)
-    if scribe.rules.lazy is None:
-        join.send_joins(scribe)
-    else:
-        send_lazily(scribe)
-    remove_bottlenecks(scribe)
-    collapse(scribe)
-    paths_to_root.break_cycles(scribe)
-    refuse_unknown_members(scribe)
-    scribe.close_phase()
-    replicate_changed(scribe)
-    settle(scribe)
-    return lost, made
-
-
-def _publish(scribe: Scribe, published: tuple[np.ndarray, np.ndarray]) -> sources.Sent:
-    """Publications go to the roots and down the trees."""
-    sent = sources.find_roots(scribe, *published)
-    scribe.close_phase()
-    settle(scribe)
-    sent = sources.keep(scribe, sent)
-    taken = sent.taken()
-    group, publication, root = taken.group, taken.publication, taken.root
-    if scribe.application is None:
-        disseminate(scribe, Payloads.of(publication, group, root, root))
-    else:
-        disseminate_with_upcalls(scribe, scribe.application, group, publication, root)
-    replicate_changed(scribe)
-    sources.acknowledge(scribe, sent)
-    return sources.with_lost_sources(scribe, sent)
-
-
-def _look(
-    scribe: Scribe,
-    creates: tuple[np.ndarray, np.ndarray],
-    made: np.ndarray,
-    lost: np.ndarray,
-    sent: sources.Sent,
-    orphans: np.ndarray,
-) -> ScribeResult:
-    """The measurement; writes what it keeps for later rounds."""
-    deliveries, again = scribe.deliveries.arrays(), scribe.deliveries.duplicates()
-    note_deliveries(scribe, sent, deliveries, again)
-    wrong = out_of_order(scribe, sent, deliveries)
-    keep_got(scribe)
-    keep_used_values(scribe)
-    return ScribeResult(
-        created=(creates[0][made], creates[1][made]),
-        lost=lost,
-        joins=Joins.join(Joins(), *scribe.joins),
-        at_root=Joins.join(Joins(), *scribe.at_root),
-        sent=sent,
-        deliveries=deliveries,
-        ways=scribe.deliveries.ways(),
-        payloads=scribe.payloads,
-        ages=scribe.number - (deliveries[1] >> SOURCE_BITS),
-        out_of_order=wrong,
-        refused={kind: count for kind, count in sorted(scribe.refused.items()) if count},
-        orphans=scribe.state.entries.key[orphans],
-        duplicates=again,
-        publications=publications_due(scribe.state, scribe.number, scribe.rules.deadline),
-        repaired=repaired(scribe, orphans),
-        failures=scribe.failures,
-        overloaded=overloaded(scribe),
-        repairing=np.unique(np.concatenate([scribe.failures[:0], *scribe.repairing])),
-    )
+    after = state_of(tables, state.size, state.incarnation, len(groups))
+    for name in PARTS:
+        setattr(state, name, getattr(after, name))
+    return played

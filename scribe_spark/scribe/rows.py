@@ -7,13 +7,12 @@ in which more nodes are known.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from scribe_spark.core.arrays import NONE, SortedTable, key_of
+from scribe_spark.core.arrays import NONE, SortedTable, index_in_run, key_of
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.overlay_state import NEVER
 from scribe_spark.scribe.group_keys import Groups
@@ -28,10 +27,13 @@ from scribe_spark.scribe.state import (
     Kept,
     Lacking,
     Missing,
+    Paths,
     Publications,
     Repairs,
+    Replicas,
     Resent,
     ScribeState,
+    Values,
 )
 from scribe_spark.scribe.upcalls import Application
 
@@ -47,6 +49,7 @@ _SORTED: dict[str, tuple[type[SortedTable], tuple[str, ...]]] = {
     "entries": (Entries, _NODE),
     "children": (Children, _EDGE),
     "copies": (Copies, _NODE),
+    "replicas": (Replicas, _EDGE),
     "addresses": (Addresses, _NODE),
     "strangers": (SortedTable, _NODE),
     "dead_roots": (DeadRoots, _NODE),
@@ -62,6 +65,9 @@ _PLAIN: dict[str, type[Kept | Publications | Missing | Resent | Got]] = {
 }
 
 _APPLICATION = "application "
+
+#: Columns that are of one round alone, and what they begin with.
+_OF_A_ROUND = {"extra": NOTHING, "paid": False, "heeded": False}
 
 
 class _Names:
@@ -111,7 +117,8 @@ def to_tables(
     for name, (_, parts) in _SORTED.items():
         table: SortedTable = getattr(state, name)
         columns = table.to_columns(parts, state.size)
-        columns.pop("extra", None)  # of this round alone
+        for one in _OF_A_ROUND:
+            columns.pop(one, None)
         tables[name] = names.outside(columns)
     for name in _PLAIN:
         tables[name] = names.outside(dict(vars(getattr(state, name))))
@@ -126,6 +133,9 @@ def to_tables(
     some = np.flatnonzero(state.newest >= 0)
     tables["newest"] = names.outside({"group": some, "publication": state.newest[some]})
     tables["values"] = _values_table(state.values)
+    row, place = np.nonzero(state.paths.nodes >= 0)
+    above = state.paths.nodes[row, place]
+    tables["paths"] = names.outside({"path": row, "place": place, "node": above})
     if application is not None:
         for name, frame in application.tables().items():
             own = {str(one): frame[one].to_numpy() for one in frame.columns}
@@ -150,8 +160,8 @@ def from_tables(
     state = ScribeState.empty(len(known), len(groups))
     for name, (_, parts) in _SORTED.items():
         columns = names.inside(tables[name])
-        if name == "entries":
-            columns["extra"] = np.full(len(columns["node"]), NOTHING)
+        n = len(columns[parts[0]])
+        columns |= {one: np.full(n, value) for one, value in _OF_A_ROUND.items()}
         getattr(state, name).take_back(columns, parts, state.size)
     for name, kind in _PLAIN.items():
         columns = names.inside(tables[name])
@@ -166,6 +176,7 @@ def from_tables(
     newest = names.inside(tables["newest"])
     state.newest[newest["group"]] = newest["publication"]
     state.values = _values(tables["values"])
+    state.paths = _paths(names.inside(tables["paths"]))
     if application is not None:
         application.restore(
             {
@@ -177,21 +188,20 @@ def from_tables(
     return state
 
 
-def _values_table(values: dict[int, np.ndarray]) -> pa.Table:
+def _values_table(values: Values) -> pa.Table:
     """``value, place, number``: what an application keeps in the groups' states."""
-    lengths = [len(values[value]) for value in values]
-    nothing = np.empty(0, dtype=np.int64)
-    columns: dict[str, Any] = {
-        "value": np.repeat(np.array(list(values), dtype=np.int64), lengths),
-        "place": np.concatenate([nothing, *map(np.arange, lengths)]),
-        "number": np.concatenate([nothing, *values.values()]),
-    }
-    return pa.table(columns)
+    value, number = values.of(np.arange(len(values)))
+    return pa.table({"value": value, "place": index_in_run(value), "number": number})
 
 
-def _values(table: pa.Table) -> dict[int, np.ndarray]:
+def _values(table: pa.Table) -> Values:
     value, place, number = (table.column(name).to_numpy() for name in table.column_names)
-    order = np.lexsort((place, value))
-    found, first = np.unique(value[order], return_index=True)
-    parts = np.split(number[order], first[1:]) if len(found) else []
-    return dict(zip(found.tolist(), parts, strict=True))
+    return Values(np.bincount(value), number[np.lexsort((place, value))])
+
+
+def _paths(columns: dict[str, np.ndarray]) -> Paths:
+    row, place = columns["path"], columns["place"]
+    shape = int(row.max(initial=NONE)) + 1, int(place.max(initial=NONE)) + 1
+    nodes = np.full(shape, NONE, dtype=np.int32)
+    nodes[row, place] = columns["node"]
+    return Paths(nodes)

@@ -1,28 +1,33 @@
-"""A round's Scribe: the state, what carries its messages, and what was counted."""
+"""The Scribe software of some nodes: what they know, what they are told, and what they send."""
 
 from __future__ import annotations
 
-from collections import Counter
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from typing import Protocol
 
 import numpy as np
 
 from scribe_spark.core.arrays import codes, whole_numbers
-from scribe_spark.pastry.arrivals.routes import Found, Routes, hop, route
-from scribe_spark.pastry.one_bucket import drop_and_repair
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.rules import WorldRules
-from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
-from scribe_spark.scribe.deliveries import Deliveries
+from scribe_spark.engine import Columns
+from scribe_spark.engine.packing import concatenate, count_rows
+from scribe_spark.engine.program import AT
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.routes import hop
+from scribe_spark.pastry.arrivals.states import IsAlive, States
+from scribe_spark.pastry.traffic import Between
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.messages import MessageStore
 from scribe_spark.scribe.rules import ScribeRules
-from scribe_spark.scribe.state import NOTHING, Kept, ScribeState
+from scribe_spark.scribe.state import NOTHING, ScribeState
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["SCRIBE_KINDS", "Answers", "Joins", "Rule", "Scribe"]
+__all__ = ["REFUSED", "REFUSED_KINDS", "SCRIBE_KINDS", "Counter", "Joins", "Rule", "Scribe"]
+
+#: The table of counts of what was refused, and the kinds: ``kind`` is an index of them.
+REFUSED = "scribe refused"
+REFUSED_KINDS = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refresh", "no group")
 
 #: The kinds of messages of Scribe.  ``payload`` and ``retransmission`` are MULTICASTs on edges of
 #: trees, ``MULTICAST`` those from sources to roots; ``shed``
@@ -86,6 +91,10 @@ class Joins:
         """Some of them."""
         return Joins(*[getattr(self, one.name)[index] for one in fields(self)])
 
+    def to_columns(self) -> dict[str, np.ndarray]:
+        """All of them as columns."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
     def with_extra(self, extra: np.ndarray) -> Joins:
         """The same with other extras."""
         return Joins(self.group, self.source, self.number, self.cause, extra)
@@ -98,116 +107,135 @@ class Joins:
         )
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Answers to JOINs: arrays of shape (m,).
-
-    Attributes
-    ----------
-    group, source : ndarray of int64
-        Whom they are for.
-    parent : ndarray of int64
-    """
-
-    group: np.ndarray
-    source: np.ndarray
-    parent: np.ndarray
-
-
 #: ``rule(at, key_hi, key_lo)``: where messages go next.
 Rule = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
+class Counter(Protocol):
+    """Counts the messages that the nodes of a bucket send."""
+
+    def count(
+        self,
+        kind: str,
+        messages: int | np.integer,
+        lost: int | np.integer = 0,
+        *,
+        between: Between,
+    ) -> None:
+        """Count messages, of which some are lost; `between` gives senders and receivers."""
+
+    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
+        """Note dead nodes that nodes have met."""
+
+
+class CountsNothing:
+    """A `Counter` for runs, in which nobody asks."""
+
+    def count(self, kind: str, messages: int, lost: int = 0, *, between: Between) -> None:
+        """See `Counter`."""
+
+    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
+        """See `Counter`."""
+
+
 @dataclass
 class Scribe:
-    """What the kernels of one round share.
+    """The Scribe software of the nodes of a bucket, while they play a superstep.
 
     Attributes
     ----------
-    overlay : OverlayState
-    world : WorldRules
+    ring : Ring
+        All nodes.
+    find_states : callable
+        Returns what Pastry knows in these nodes.
+    is_alive : callable
     kernel : Kernel
+        Of the underlay.
     groups : Groups
     rules : ScribeRules
     state : ScribeState
     number : int
         The round.
-    application : Application, optional
-        Without one delivery is best effort.
-    tally : Tally
-    refused : Counter of str
-        Messages that were refused, by kind.
-    joins : list of Joins
-        Sent in this round.
-    at_root : list of Joins
-        Answered by roots, whose children the sources have become.
-    repairing : list of ndarray of int64
-        Nodes that JOINs that repair have come to, their sources too; see `joining`.
-    failures : ndarray of int64
-        Nodes that died in this round and were the parents of others.
-    died_with_source : Kept
-        Publications whose sources kept them, and died in this round.
-    added : list of (ndarray of int64, Joins)
-        Parents and the JOINs of their new children, for joinHandler.
-    changed : list of ndarray of int64
-        (group, root) that are new or have a new state, not yet sent to the replicas.
-    paid : list of ndarray of int64
-        (group, parent, child) to which a payload was sent in this round.
-    deliveries : Deliveries
-    messages : MessageStore
-        Those of the application.
-    got : ndarray of int64, optional
-        Who has had which publication, see `duplicates`.
-    found : Found
-        Dead nodes that the messages of this phase met.
+    make_application : callable, optional
+        Returns the application of these nodes; without one delivery is best effort.
+    counter : Counter
+    bounds : ndarray of int64, shape (B + 1,)
+        Of all buckets.
+    bucket : int
+    seed : int
+        Of draws.
     rule : callable, optional
-        Another rule of routing than Pastry's.
+        Another rule of routing than Pastry's around dead nodes.
     settled : bool
         Whether nodes neither come nor go and all know their tables to be right, as in a run: then
         no JOIN can come to a node twice or close a cycle, and nobody asks.
+    sees_all : bool
+        Whether all nodes are of this bucket, and paths to the root are seen as they are.
     timed : bool
         Whether payloads carry the delay of their way.
-    payloads : list of (ndarray, ndarray, ndarray, ndarray)
-        Group, publication, sender and receiver of each payload of a round; where `timed`.
     lan_us : int
         Delay of a node's LAN link, each way.
-    answers : list of Answers
-        To JOINs, to be sent; where nothing is settled an answer is there at once.
+    sent : dict of str to list of Columns
+        Messages to nodes, by kind.
+    notes : dict of str to list of Columns
+        Rows of tables that are only added to.
     """
 
-    overlay: OverlayState
-    world: WorldRules
+    ring: Ring
+    find_states: Callable[[], States]
+    is_alive: IsAlive
     kernel: Kernel
     groups: Groups
     rules: ScribeRules
     state: ScribeState
     number: int
-    application: Application | None = None
-    tally: Tally = field(default_factory=lambda: Tally(MESSAGE_KINDS + SCRIBE_KINDS))
-    refused: Counter[str] = field(default_factory=Counter)
-    joins: list[Joins] = field(default_factory=list)
-    at_root: list[Joins] = field(default_factory=list)
-    repairing: list[np.ndarray] = field(default_factory=list)
-    failures: np.ndarray = field(default_factory=whole_numbers)
-    died_with_source: Kept = field(default_factory=Kept)
-    added: list[tuple[np.ndarray, Joins]] = field(default_factory=list)
-    changed: list[np.ndarray] = field(default_factory=list)
-    paid: list[np.ndarray] = field(default_factory=list)
-    deliveries: Deliveries = field(default_factory=Deliveries)
-    messages: MessageStore = field(default_factory=MessageStore)
-    got: np.ndarray | None = None
-    found: Found = field(default_factory=Found.nothing)
+    make_application: Callable[[], Application] | None = None
+    counter: Counter = field(default_factory=CountsNothing)
+    bounds: np.ndarray = field(default_factory=whole_numbers)
+    bucket: int = 0
+    seed: int = 0
     rule: Rule | None = None
     settled: bool = False
+    sees_all: bool = False
     timed: bool = False
-    payloads: list[tuple[np.ndarray, ...]] = field(default_factory=list)
     lan_us: int = 0
-    answers: list[Answers] = field(default_factory=list)
+    sent: dict[str, list[Columns]] = field(default_factory=dict)
+    notes: dict[str, list[Columns]] = field(default_factory=dict)
 
     @property
     def acknowledged(self) -> bool:
         """Whether sources keep publications until a root has acknowledged them."""
-        return self.application is not None and self.application.acknowledged
+        return self.make_application is not None and self.application.acknowledged
+
+    @functools.cached_property
+    def first(self) -> int:
+        """The position of the bucket's first node."""
+        return int(self.bounds[self.bucket])
+
+    @functools.cached_property
+    def last(self) -> int:
+        """The position of the next bucket's first node."""
+        return int(self.bounds[self.bucket + 1])
+
+    def is_own(self, node: np.ndarray) -> np.ndarray:
+        """Whether nodes are of the bucket."""
+        return (node >= self.first) & (node < self.last)
+
+    @property
+    def best_effort(self) -> bool:
+        """Whether there is no application."""
+        return self.make_application is None
+
+    @functools.cached_property
+    def application(self) -> Application:
+        """The application of these nodes."""
+        assert self.make_application is not None
+        return self.make_application()
+
+    @functools.cached_property
+    def states(self) -> States:
+        """What Pastry knows in these nodes."""
+        return self.find_states()
 
     # ---- keys
 
@@ -230,13 +258,42 @@ class Scribe:
         root[root] = self.state.entries.root[row[root]]
         return root
 
+    # ---- notes
+
+    def note(self, table: str, **columns: np.ndarray) -> None:
+        """Add rows to a table of the bucket."""
+        if count_rows(columns):
+            self.notes.setdefault(table, []).append(columns)
+
+    def refuse(self, kind: str, count: int | np.integer) -> None:
+        """Count messages that were refused."""
+        if count:
+            kinds = np.array([REFUSED_KINDS.index(kind)])
+            self.note(REFUSED, kind=kinds, count=np.array([int(count)]))
+
     # ---- messages
 
     def send(self, kind: str, sender: np.ndarray, to: np.ndarray) -> np.ndarray:
         """Count a message to each node; whether it arrives."""
-        arrives = self.overlay.alive[to]
-        self.tally.send(kind, arrives, sender, to)
+        arrives = self.is_alive(to)
+        lost = arrives.size - np.count_nonzero(arrives)
+        self.counter.count(kind, arrives.size, lost, between=lambda: (sender, to))
         return arrives
+
+    def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
+        """Hand over messages to live nodes; they arrive in the next superstep."""
+        if len(at):
+            self.sent.setdefault(kind, []).append({AT: at, **columns})
+
+    def tell_all(self, kind: str, **columns: np.ndarray) -> None:
+        """Tell every bucket something; only measures do so."""
+        rows = count_rows(columns)
+        for at in self.bounds[:-1][np.diff(self.bounds) > 0].tolist():
+            self.tell(kind, np.full(rows, at), **columns)
+
+    def outbox(self) -> dict[str, Columns]:
+        """Return all messages."""
+        return {kind: concatenate(parts) for kind, parts in self.sent.items()}
 
     def hop(self, kind: str, at: np.ndarray, group: np.ndarray) -> np.ndarray:
         """One hop of Pastry with the groupIds as keys, by the tables as they are.
@@ -250,15 +307,12 @@ class Scribe:
             return at
         keys = self.groups.keys.take(group)
         if self.rule is not None:
-            onward = self.rule(at, keys.hi, keys.lo)
-            goes = (onward >= 0) & (onward != at)
-            self.tally.add(kind, np.count_nonzero(goes), between=lambda: (at[goes], onward[goes]))
-            return onward
-        onward, met = hop(self.overlay.states, self.overlay.is_alive, at, keys)
-        self.found = self.found.and_also(at[met.message], met.dead)
+            return self.rule(at, keys.hi, keys.lo)
+        onward, met = hop(self.states, self.is_alive, at, keys)
+        self.counter.meet(at[met.message], met.dead)
         lost = len(met.message)
         goes = (onward >= 0) & (onward != at)
-        self.tally.add(
+        self.counter.count(
             kind,
             np.count_nonzero(goes) + lost,
             lost,
@@ -268,18 +322,5 @@ class Scribe:
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """D between two different nodes, in microseconds: int64."""
-        router = self.overlay.states.known.router
+        router = self.ring.router
         return self.kernel.delays(router[a], router[b]) + 2 * self.lan_us
-
-    def route(self, kind: str, start: np.ndarray, group: np.ndarray) -> Routes:
-        """All hops of Pastry with the groupIds as keys."""
-        keys = self.groups.keys.take(group)
-        routes = route(self.overlay.states, self.overlay.is_alive, start, keys)
-        self.found = self.found.and_also(routes.found.node, routes.found.dead)
-        self.tally.add_routes(kind, routes)
-        return routes
-
-    def close_phase(self) -> None:
-        """What the messages of a phase have found dead is dropped from the tables and repaired."""
-        drop_and_repair(self.overlay, self.found, self.world, self.kernel, self.tally)
-        self.found = Found.nothing()

@@ -10,18 +10,35 @@ JSAC 2002, Sections III.A.3 and III.B.2; NGC 2001, Section 3.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE
-from scribe_spark.scribe.duplicates import SOURCE, SOURCE_BITS, publication_ids
-from scribe_spark.scribe.replicas import has_replica, replicate_changed
+from scribe_spark.core.arrays import NONE, codes, find_sorted, whole_numbers
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.program import AT
+from scribe_spark.scribe.duplicates import SOURCE, SOURCE_BITS, publication_ids, publication_keys
+from scribe_spark.scribe.leave import DIED_WITH_SOURCE
+from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.replicas import has_replica
 from scribe_spark.scribe.root import become_root
+from scribe_spark.scribe.routing import Routing, begin_routes, go_on, one_hop_on
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import Kept
 
-__all__ = ["FATES", "Sent", "acknowledge", "find_roots", "keep", "with_lost_sources"]
+__all__ = [
+    "FATE",
+    "FATES",
+    "SENT",
+    "FindRoots",
+    "Sent",
+    "acknowledge",
+    "finish_publications",
+    "hear_fates",
+    "receive_publications",
+    "take_publications",
+]
 
 #: What becomes of a publication at the root; ``kept``: its source sends it again in the next round;
 #: ``source died``: while it kept it.
@@ -50,13 +67,24 @@ class Sent:
         `Scribe.timed`.
     """
 
-    group: np.ndarray
-    source: np.ndarray
-    publication: np.ndarray
-    root: np.ndarray
-    fate: np.ndarray
-    hops: np.ndarray
-    delay_us: np.ndarray
+    group: np.ndarray = field(default_factory=whole_numbers)
+    source: np.ndarray = field(default_factory=whole_numbers)
+    publication: np.ndarray = field(default_factory=whole_numbers)
+    root: np.ndarray = field(default_factory=whole_numbers)
+    fate: np.ndarray = field(default_factory=codes)
+    hops: np.ndarray = field(default_factory=whole_numbers)
+    delay_us: np.ndarray = field(default_factory=whole_numbers)
+
+    @classmethod
+    def of(cls, columns: Columns) -> Sent:
+        """Publications in any order."""
+        return cls(**columns).in_order() if columns else cls()
+
+    def in_order(self) -> Sent:
+        """The same, in order; those whose sources died come last."""
+        died = self.fate == _SOURCE_DIED
+        keys = (self.source, self.publication >> SOURCE_BITS, self.group, died)
+        return self.take(np.lexsort(keys))
 
     def take(self, index: np.ndarray) -> Sent:
         """Some of them."""
@@ -67,132 +95,219 @@ class Sent:
         return self.take(self.fate == _SENT)
 
 
-def find_roots(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> Sent:
+@dataclass(frozen=True)
+class FindRoots(RoundProgram):
     """MULTICASTs go to the roots: those of this round, and those that were kept.
 
     First all go to the addresses that their sources keep; then all that are not at a root yet are
     routed, from the source where the address did not answer, else from the node that was no root.
+    Who is root is as it was before any was routed.
+
+    Attributes
+    ----------
+    group, source : ndarray of int64
+        Of the publications of this round.
     """
-    group, source, publication = _under_way(scribe, group, source)
-    at = _send_to_addresses(scribe, group, source)
-    hops, delay_us = _of_way(scribe, source, at)
-    root = np.where(scribe.is_root(group, at), at, NONE)
-    lost = np.flatnonzero(root < 0)
-    root[lost], more, more_us = _route(scribe, group[lost], source[lost], at[lost])
-    hops[lost] += more
-    delay_us[lost] += more_us
-    # the root checks credentials
-    refused = (root >= 0) & ~scribe.groups.allows("multicast", group, source)
-    scribe.refused["MULTICAST"] += int(refused.sum())
-    fate = np.where(root < 0, _NO_ROOT, np.where(refused, _REFUSED, _SENT)).astype(np.int8)
-    # those of one source and group have all come to the same
-    place, first = np.unique(scribe.key(group, source), return_index=True)
-    addresses = scribe.state.addresses
-    forgotten = addresses.find(place[fate[first] == _NO_ROOT])
-    addresses.drop(forgotten[forgotten >= 0])
-    found = fate[first] == _SENT
-    if scribe.rules.source != "routed":
-        addresses.put(place[found], root=root[first[found]])
-    return Sent(group, source, publication, root, fate, hops, delay_us)
+
+    group: np.ndarray
+    source: np.ndarray
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        go_on(scribe, _MULTICAST, inbox)
+        if _ADDRESSED in inbox:
+            self._arrive(scribe, inbox[_ADDRESSED])
+        if superstep:
+            return
+        mine = scribe.is_own(self.source)
+        sent = _under_way(scribe, self.group[mine], self.source[mine])
+        group, source = sent["group"], sent["source"]
+        n = len(group)
+        began = {"hops": np.zeros(n, np.int64), "delay_us": np.zeros(n, np.int64)}
+        scribe.note(SENT, **sent, **began, root=np.full(n, NONE), fate=_all(n, _NO_ROOT))
+        sent |= began
+        row = scribe.state.addresses.find(scribe.key(group, source))
+        at = source.copy()
+        at[row >= 0] = scribe.state.addresses.root[row[row >= 0]]
+        own = scribe.is_root(group, source)
+        at[own] = source[own]
+        away = np.flatnonzero(at != source)
+        arrives = scribe.send("MULTICAST", source[away], at[away])
+        there = away[arrives]
+        addressed = one_hop_on(scribe, {**take(sent, there), AT: source[there]}, at[there])
+        scribe.tell(_ADDRESSED, addressed.pop(AT), **addressed)
+        here = np.setdiff1d(np.arange(len(group)), there)
+        self._arrive(scribe, {**take(sent, here), AT: source[here]})
+
+    def _arrive(self, scribe: Scribe, came: Columns) -> None:
+        """Messages are at roots, or are routed from where they are."""
+        root = scribe.is_root(came["group"], came[AT])
+        direct = take(came, np.flatnonzero(root))
+        scribe.note(_ARRIVED, **direct)
+        routed = take(came, np.flatnonzero(~root))
+        begin_routes(scribe, _MULTICAST, routed.pop(AT), **routed)
 
 
-def _under_way(
-    scribe: Scribe, group: np.ndarray, source: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+#: A publication on its way to an address.
+_ADDRESSED = "MULTICAST to an address"
+
+#: The tables of publications that have come to roots directly, and of those that were routed.
+_ARRIVED, _ROUTED = "scribe arrived", "scribe routed"
+
+_MULTICAST = Routing("MULTICAST", ends=_ROUTED)
+
+#: The table of publications of the bucket's sources in this round, and what became of them: the
+#: columns of `Sent`; and that of those which roots of the bucket may take.
+SENT, _AT_ROOT = "scribe sent", "scribe publications at roots"
+
+#: The table of publications that roots will acknowledge: ``root, source``.
+_ANSWERED = "scribe answered"
+
+#: What became of a publication, for its source: ``group, publication, root, fate``.
+FATE = "fate"
+
+
+#: The columns of publications that have come to roots.
+_AT_ROOTS = ("group", "source", "publication", "root", "hops", "delay_us")
+
+
+def _all(n: int, fate: int) -> np.ndarray:
+    return np.full(n, fate, dtype=np.int8)
+
+
+def _under_way(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> dict[str, np.ndarray]:
     """Group, source and name of a round's publications and of those that were kept, in order."""
-    kept, known = scribe.state.kept, scribe.overlay.states.known
-    names = publication_ids(scribe.number, known.node[source])
+    kept, ring = scribe.state.kept, scribe.ring
+    names = publication_ids(scribe.number, ring.node[source])
     group, publication = np.r_[kept.group, group], np.r_[kept.publication, names]
-    source = np.r_[known.positions(kept.publication & SOURCE), source]
-    order = np.lexsort((source, publication >> SOURCE_BITS, group))
-    return group[order], source[order], publication[order]
+    source = np.r_[ring.positions(kept.publication & SOURCE), source]
+    sent = {"group": group, "source": source, "publication": publication}
+    return take(sent, _in_order(sent))
 
 
-def _send_to_addresses(scribe: Scribe, group: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Try addresses of roots; return where messages are then: at the sources of dead ones."""
-    addresses = scribe.state.addresses
-    row = addresses.find(scribe.key(group, source))
-    at = source.copy()
-    at[row >= 0] = addresses.root[row[row >= 0]]
-    at[scribe.is_root(group, source)] = source[scribe.is_root(group, source)]
-    away = np.flatnonzero(at != source)
-    dead = away[~scribe.send("MULTICAST", source[away], at[away])]
-    at[dead] = source[dead]
-    return at
+def _in_order(sent: Columns) -> np.ndarray:
+    """The order in which roots take publications."""
+    return np.lexsort((sent["source"], sent["publication"] >> SOURCE_BITS, sent["group"]))
 
 
-def _of_way(scribe: Scribe, sender: np.ndarray, to: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return hops and delay of messages that were sent, none of those that stay where they are."""
-    away = sender != to
-    hops, delay_us = away.astype(np.int64), np.zeros(len(to), dtype=np.int64)
-    if scribe.timed:
-        delay_us[away] = scribe.delay(sender[away], to[away])
-    return hops, delay_us
+def receive_publications(scribe: Scribe, tables: Tables) -> None:
+    """Publications are at their ends: nodes with a copy become roots, which check credentials.
 
-
-def _route(
-    scribe: Scribe, group: np.ndarray, source: np.ndarray, start: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Route to the groupIds; roots tell the sources their addresses.
-
-    Returns
-    -------
-    root, hops, delay_us : ndarray of int64
-        The root, or NONE.
+    They tell sources their addresses.
     """
-    if not len(group):
-        return source, source, source
-    routes = scribe.route("MULTICAST", start, group)
-    place = scribe.key(group, routes.at)
-    found = routes.delivered & scribe.state.copies.has(place)
-    become_root(scribe, np.unique(place[found]))
+    direct, routed = tables.pop(_ARRIVED, None), tables.pop(_ROUTED, None)
+    parts = [] if direct is None else [{**direct, "root": direct[AT]}]
+    if routed is not None:
+        place = scribe.key(routed["group"], routed[AT])
+        found = routed["delivered"] & scribe.state.copies.has(place)
+        become_root(scribe, np.unique(place[found]))
+        root, source = np.where(found, routed[AT], NONE), routed["source"]
+        if scribe.rules.source != "routed":
+            told = found & (root != source)
+            scribe.send("address", root[told], source[told])
+        parts.append({**routed, "root": root})
+    for part in parts:
+        sent = {name: part[name] for name in _AT_ROOTS}
+        root = sent["root"]
+        refused = (root >= 0) & ~scribe.groups.allows("multicast", sent["group"], sent["source"])
+        scribe.refuse("MULTICAST", refused.sum())
+        fate = np.where(root < 0, _NO_ROOT, np.where(refused, _REFUSED, _SENT)).astype(np.int8)
+        _tell_fates(scribe, sent, fate)
+        scribe.note(_AT_ROOT, **take(sent, np.flatnonzero(fate == _SENT)))
+        _answer(scribe, take(sent, np.flatnonzero(refused)))
+
+
+def _tell_fates(scribe: Scribe, sent: Columns, fate: np.ndarray) -> None:
+    columns = {name: sent[name] for name in _AT_ROOTS if name != "source"}
+    scribe.tell(FATE, sent["source"], **columns, fate=fate)
+
+
+def hear_fates(scribe: Scribe, tables: Tables, came: Columns) -> None:
+    """Sources hear what became of their publications, and keep the addresses of roots."""
+    sent = tables[SENT]
+    keys = _names(scribe, sent)
+    row = np.argsort(keys)[find_sorted(np.sort(keys), _names(scribe, came))]
+    heard = {name: sent[name].copy() for name in ("fate", "root", "hops", "delay_us")}
+    for name, column in heard.items():
+        column[row] = came[name]
+    tables[SENT] = {**sent, **heard}
+    # those of one source and group have all come to the same
+    place, first = np.unique(scribe.key(came["group"], came[AT]), return_index=True)
+    fate, root = came["fate"][first], came["root"][first]
+    addresses = scribe.state.addresses
+    forgotten = addresses.find(place[(fate == _NO_ROOT) & (root < 0)])
+    addresses.drop(forgotten[forgotten >= 0])
     if scribe.rules.source != "routed":
-        told = found & (routes.at != source)
-        scribe.send("address", routes.at[told], source[told])
-    delay_us = np.zeros(len(group), dtype=np.int64)
-    for sender, to in zip(routes.path, routes.path[1:], strict=False):
-        went = np.flatnonzero(to >= 0)
-        delay_us[went] += _of_way(scribe, sender[went], to[went])[1]
-    return np.where(found, routes.at, NONE), routes.hops, delay_us
+        addresses.put(place[fate == _SENT], root=root[fate == _SENT])
+
+
+def _names(scribe: Scribe, sent: Columns) -> np.ndarray:
+    """A number for each publication."""
+    return publication_keys(scribe, sent["group"], sent["publication"], 0)
 
 
 # ---- what sources keep
 
 
-def keep(scribe: Scribe, sent: Sent) -> Sent:
-    """What no root takes in this round is kept; up to its deadline, when it is given up.
+def take_publications(scribe: Scribe, tables: Tables) -> Columns:
+    """Return the publications that roots take, in order: the columns of `Sent` but the fate.
 
-    A root takes a publication only if one of its replicas is there to take it, too.
+    Where sources keep what no root takes, one takes a publication only if one of its replicas is
+    there to take it, too.
     """
-    if not scribe.acknowledged:
-        return sent
-    replicate_changed(scribe)  # roots that are new know only then who of their leaves answers
-    fate = sent.fate.copy()
-    taken = np.flatnonzero(fate == _SENT)
-    fate[taken[~has_replica(scribe, sent.group[taken], sent.root[taken])]] = _NO_ROOT
-    young = (sent.publication >> SOURCE_BITS) + scribe.rules.deadline > scribe.number
-    fate[young & (fate == _NO_ROOT)] = _KEPT
-    kept = fate == _KEPT
-    scribe.state.kept = Kept(sent.group[kept], sent.publication[kept])
-    return replace(sent, fate=fate)
+    sent = tables.pop(_AT_ROOT, None)
+    if sent is None:
+        empty = np.empty(0, dtype=np.int64)
+        return dict.fromkeys(_AT_ROOTS, empty)
+    if scribe.acknowledged:
+        there = has_replica(scribe, sent["group"], sent["root"])
+        left = take(sent, np.flatnonzero(~there))
+        _tell_fates(scribe, left, _all(len(left["root"]), _NO_ROOT))
+        sent = take(sent, np.flatnonzero(there))
+    _answer(scribe, sent)
+    return take(sent, _in_order(sent))
 
 
-def acknowledge(scribe: Scribe, sent: Sent) -> None:
+def _answer(scribe: Scribe, sent: Columns) -> None:
+    """Roots remember whom they will acknowledge what they have taken or refused."""
+    if scribe.acknowledged:
+        scribe.note(_ANSWERED, root=sent["root"], source=sent["source"])
+
+
+def acknowledge(scribe: Scribe, tables: Tables) -> None:
     """Roots answer what they have taken, once the replicas have it, and what they refuse."""
-    if not scribe.acknowledged:
-        return
-    answered = (sent.fate == _SENT) | (sent.fate == _REFUSED)
-    answered &= sent.root != sent.source
-    scribe.send("acknowledgement", sent.root[answered], sent.source[answered])
+    answered = tables.pop(_ANSWERED, None)
+    if answered is not None:
+        root, source = answered["root"], answered["source"]
+        away = root != source
+        scribe.send("acknowledgement", root[away], source[away])
 
 
-def with_lost_sources(scribe: Scribe, sent: Sent) -> Sent:
-    """The publications of a round, and those whose sources died in it while they kept them."""
-    died = scribe.died_with_source
-    source = scribe.overlay.states.known.positions(died.publication & SOURCE)
-    n = len(source)
-    nowhere, fate = np.full(n, NONE), np.full(n, _SOURCE_DIED, dtype=np.int8)
-    none = np.zeros(n, dtype=np.int64)
-    of_dead = Sent(died.group, source, died.publication, nowhere, fate, none, none)
-    parts = [[getattr(one, f.name) for one in (sent, of_dead)] for f in fields(Sent)]
-    return Sent(*map(np.concatenate, parts))
+def finish_publications(scribe: Scribe, tables: Tables) -> Columns:
+    """What no root has taken in this round is kept; up to its deadline, when it is given up.
+
+    Return the publications of the bucket's sources: the columns of `Sent`.
+    """
+    sent = tables.pop(SENT, None)
+    parts = [] if sent is None else [dict(sent)]
+    if scribe.acknowledged:
+        kept = np.empty(0, dtype=np.int64)
+        if sent is not None:
+            fate = sent["fate"].copy()
+            young = (sent["publication"] >> SOURCE_BITS) + scribe.rules.deadline > scribe.number
+            fate[young & (fate == _NO_ROOT)] = _KEPT
+            kept = np.flatnonzero(fate == _KEPT)
+            parts = [{**sent, "fate": fate}]
+            scribe.state.kept = Kept(sent["group"][kept], sent["publication"][kept])
+        elif len(scribe.state.kept.group):
+            scribe.state.kept = Kept()
+    if DIED_WITH_SOURCE in tables:
+        died = tables[DIED_WITH_SOURCE]
+        n = len(died["group"])
+        source = scribe.ring.positions(died["publication"] & SOURCE)
+        del tables[DIED_WITH_SOURCE]
+        nowhere, fate = np.full(n, NONE), _all(n, _SOURCE_DIED)
+        none = np.zeros(n, dtype=np.int64)
+        way = {"hops": none, "delay_us": none}
+        parts.append({**died, **way, "source": source, "root": nowhere, "fate": fate})
+    return concatenate(parts) if parts else {}

@@ -1,4 +1,4 @@
-"""What there is of groups between two rounds: sorted tables of arrays, by (group, node).
+"""What the nodes of a bucket know of groups: sorted tables of arrays, by (group, node).
 
 A node is its position in the ring as in `OverlayState`, a group its index in `Groups`.  With K
 nodes the key of a pair is ``group * K + node``, that of an edge ``(group * K + parent) * K +
@@ -7,19 +7,33 @@ child``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, SortedTable, codes, flags, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    SortedTable,
+    codes,
+    expand,
+    flags,
+    offsets_of,
+    whole_numbers,
+)
+from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.pastry.overlay_state import NEVER
 from scribe_spark.scribe.upcalls import CAUSES, NOTHING
 
 __all__ = [
     "CAUSES",
     "NOTHING",
+    "PARTS",
+    "PREFIX",
     "Addresses",
+    "BucketState",
     "Children",
     "Copies",
     "DeadRoots",
@@ -29,11 +43,15 @@ __all__ = [
     "Kept",
     "Lacking",
     "Missing",
+    "Paths",
     "Publications",
     "Repairs",
+    "Replicas",
     "Resent",
     "ScribeState",
+    "Values",
     "cause",
+    "table_of",
 ]
 
 
@@ -44,6 +62,13 @@ def cause(name: str) -> int:
 
 #: The numbers of those of them that are failures.
 FAILED = (cause("parent failed"), cause("root failed"))
+
+
+def _rows() -> np.ndarray:
+    return np.empty(0, dtype=np.int32)
+
+
+_FLAGS = ("member", "root", "tried", "moved", "heeded")
 
 
 @dataclass
@@ -71,6 +96,12 @@ class Entries(SortedTable):
         Whether it has sent a JOIN since it entered the tree.
     extra : ndarray of int64
         What an application has added to the JOIN of this round, or :data:`NOTHING`.
+    path : ndarray of int32
+        The row of `ScribeState.paths` with those above it, as it was told last, or NONE.
+    moved : ndarray of bool
+        Whether the path has changed since it was told to the children.
+    heeded : ndarray of bool
+        Whether it has heard its parent in this round, by a heartbeat or a payload.
     """
 
     entered: np.ndarray = field(default_factory=whole_numbers)
@@ -83,12 +114,15 @@ class Entries(SortedTable):
     heard: np.ndarray = field(default_factory=whole_numbers)
     tried: np.ndarray = field(default_factory=flags)
     extra: np.ndarray = field(default_factory=whole_numbers)
+    path: np.ndarray = field(default_factory=_rows)
+    moved: np.ndarray = field(default_factory=flags)
+    heeded: np.ndarray = field(default_factory=flags)
 
     def enter(self, keys: np.ndarray, number: int, why: str) -> None:
         """Nodes enter trees in a round (Figure 3, line 4)."""
         new: dict[str, Any] = dict.fromkeys(self.columns(), NONE)
         new |= {"entered": number, "cause": cause(why), "extra": NOTHING}
-        self.insert(keys, **new | dict.fromkeys(("member", "root", "tried"), False))
+        self.insert(keys, **new | dict.fromkeys(_FLAGS, False))
 
     def waiting(self) -> np.ndarray:
         """The rows of those that wait."""
@@ -105,10 +139,13 @@ class Children(SortedTable):
         The child's join number.
     refreshed : ndarray of int64
         The round of its JOIN or last refresh.
+    paid : ndarray of bool
+        Whether a payload was sent to it in this round.
     """
 
     number: np.ndarray = field(default_factory=whole_numbers)
     refreshed: np.ndarray = field(default_factory=whole_numbers)
+    paid: np.ndarray = field(default_factory=flags)
 
 
 @dataclass
@@ -133,6 +170,23 @@ class Copies(SortedTable):
     creator: np.ndarray = field(default_factory=whole_numbers)
     value: np.ndarray = field(default_factory=whole_numbers)
     root: np.ndarray = field(default_factory=whole_numbers)
+    incarnation: np.ndarray = field(default_factory=whole_numbers)
+
+
+@dataclass
+class Replicas(SortedTable):
+    """What roots know of their replicas; by (group, root, leaf): what that has taken.
+
+    Attributes
+    ----------
+    epoch, version : ndarray of int64
+        Of the state, as of `Copies`.
+    incarnation : ndarray of int64
+        Of the leaf.
+    """
+
+    epoch: np.ndarray = field(default_factory=whole_numbers)
+    version: np.ndarray = field(default_factory=whole_numbers)
     incarnation: np.ndarray = field(default_factory=whole_numbers)
 
 
@@ -254,22 +308,91 @@ class Got:
 
 
 @dataclass
+class Values:
+    """What an application keeps in the groups' states: lists of numbers, one after the other.
+
+    Attributes
+    ----------
+    lengths : ndarray of int64, shape (v,)
+    numbers : ndarray of int64
+    """
+
+    lengths: np.ndarray = field(default_factory=whole_numbers)
+    numbers: np.ndarray = field(default_factory=whole_numbers)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def add(self, lengths: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Add lists; return their indices."""
+        index = len(self.lengths) + np.arange(len(lengths))
+        self.lengths = np.r_[self.lengths, lengths]
+        self.numbers = np.r_[self.numbers, numbers]
+        return index
+
+    def of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of lists: which of `index`, and the number; NONE has none."""
+        first = offsets_of(self.lengths)
+        there = np.flatnonzero(index >= 0)
+        which, at = expand(first[index[there]], first[index[there] + 1])
+        return there[which], self.numbers[at]
+
+    def keep(self, index: np.ndarray) -> None:
+        """Keep only some lists, which are numbered anew."""
+        _, numbers = self.of(index)
+        self.lengths, self.numbers = self.lengths[index], numbers
+
+
+@dataclass
+class Paths:
+    """The ways up from nodes, as they were told: nodes from the parent to the root, then NONE.
+
+    Those that were told the same together share a row.
+
+    Attributes
+    ----------
+    nodes : ndarray of int32, shape (p, longest)
+    """
+
+    nodes: np.ndarray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int32))
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def add(self, nodes: np.ndarray) -> np.ndarray:
+        """Add paths; return their rows."""
+        rows = len(self.nodes) + np.arange(len(nodes), dtype=np.int32)
+        used = (nodes >= 0).any(axis=0)
+        nodes = nodes[:, : len(used) - int(used[::-1].argmax()) if used.any() else 0]
+        joined = concatenate([{"": self.nodes}, {"": nodes.astype(np.int32)}])
+        self.nodes = joined[""]
+        return rows
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the paths of rows; that of NONE is empty."""
+        if not len(self.nodes):
+            return np.full((len(rows), 0), NONE, dtype=np.int32)
+        return np.where((rows >= 0)[:, None], self.nodes[rows], np.int32(NONE))
+
+
+@dataclass
 class ScribeState:
-    """All groups in all nodes; kernels write into it.
+    """What some nodes know of all groups; kernels write into it.
 
     Attributes
     ----------
     size : int
-        K, how many nodes are known.
+        K, how many nodes there are.
     incarnation : ndarray of int64, shape (K,)
-        The round of a node's last arrival or recovery, or NEVER.
+        The round of a node's last arrival or recovery, or NEVER; all nodes know it.
     kept : Kept
+    replicas : Replicas
+    paths : Paths
     strangers : SortedTable
         (group, node): a JOIN without the right credentials that nobody has refused yet.
     created : ndarray of bool, shape (G,)
         Groups that were created at some time.
-    values : dict of int to ndarray of int64
-        What an application keeps in the groups' states.
+    values : Values
     newest : ndarray of int64, shape (G,)
         The newest publication of each group that a root has taken, or NONE; see `order`.
     dead_roots, repairs, publications, missing, resent, lacking, got
@@ -283,10 +406,12 @@ class ScribeState:
     entries: Entries = field(default_factory=Entries)
     children: Children = field(default_factory=Children)
     copies: Copies = field(default_factory=Copies)
+    replicas: Replicas = field(default_factory=Replicas)
+    paths: Paths = field(default_factory=Paths)
     addresses: Addresses = field(default_factory=Addresses)
     kept: Kept = field(default_factory=Kept)
     strangers: SortedTable = field(default_factory=SortedTable)
-    values: dict[int, np.ndarray] = field(default_factory=dict)
+    values: Values = field(default_factory=Values)
     dead_roots: DeadRoots = field(default_factory=DeadRoots)
     repairs: Repairs = field(default_factory=Repairs)
     publications: Publications = field(default_factory=Publications)
@@ -314,3 +439,123 @@ class ScribeState:
         created = np.zeros(groups, dtype=bool)
         newest = np.full(groups, NONE, dtype=np.int64)
         return cls(nodes, np.full(nodes, NEVER, dtype=np.int64), created, newest)
+
+
+# --- tables of a bucket
+
+
+class BucketState(ScribeState):
+    """A `ScribeState` that is read off the tables of a bucket, part by part, when asked for.
+
+    Parameters
+    ----------
+    tables : Tables
+    writes : sequence of str
+        The parts that the caller may write into; all others cannot be written to.
+    size : int
+        K.
+    incarnation : ndarray of int64, shape (K,)
+    groups : int
+        G.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        writes: Sequence[str],
+        size: int,
+        incarnation: np.ndarray,
+        groups: int,
+    ) -> None:
+        self.size, self.incarnation = size, incarnation
+        self._tables, self._writes, self._groups = tables, frozenset(writes), groups
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in PARTS:
+            raise AttributeError(name)
+        part = self._read(name)
+        setattr(self, name, part)
+        return part
+
+    def _read(self, name: str) -> Any:
+        kind, table = PARTS[name], table_of(name)
+        if kind is None:  # an array of all groups
+            if table in self._tables:
+                return self._lend(name, self._tables[table])["value"]
+            begins = (np.zeros, {"dtype": bool}) if name == "created" else (_nothing, {})
+            return begins[0](self._groups, **begins[1])
+        if issubclass(kind, Values):
+            tables = [f"{table} {part}" for part in ("lengths", "numbers")]
+            if tables[0] not in self._tables:
+                return kind()
+            return kind(*(self._lend(name, self._tables[one])["value"] for one in tables))
+        if table not in self._tables:
+            return kind()
+        return kind(**self._lend(name, self._tables[table]))
+
+    def _lend(self, name: str, columns: Columns) -> dict[str, np.ndarray]:
+        writes, lent = name in self._writes, {}
+        for column, array in columns.items():
+            if writes != array.flags.writeable:
+                array = array.copy() if writes else array.view()
+                array.flags.writeable = writes
+            lent[column] = array
+        return lent
+
+    def put_back(self) -> None:
+        """Write the parts that have been read, of those that may be written, into the tables."""
+        for name in PARTS:
+            if name in self._writes and name in self.__dict__:
+                self._write(name, self.__dict__[name])
+
+    def _write(self, name: str, part: Any) -> None:
+        table = table_of(name)
+        if isinstance(part, np.ndarray):
+            self._tables[table] = {"value": part}
+        elif isinstance(part, Values):
+            for one in ("lengths", "numbers"):
+                self._put(f"{table} {one}", {"value": getattr(part, one)})
+        else:
+            columns = {one.name: getattr(part, one.name) for one in fields(part)}
+            self._put(table, columns)
+
+    def _put(self, table: str, columns: Columns) -> None:
+        if count_rows(columns):
+            self._tables[table] = columns
+        elif table in self._tables:
+            del self._tables[table]
+
+
+def _nothing(groups: int) -> np.ndarray:
+    return np.full(groups, NONE, dtype=np.int64)
+
+
+def table_of(part: str) -> str:
+    """Return the name of the table of a bucket with a part of its `ScribeState`."""
+    return f"{PREFIX}{part.replace('_', ' ')}"
+
+
+#: How the names of Scribe's tables begin.
+PREFIX = "scribe "
+
+#: What a `ScribeState` consists of, but for what all nodes know; None: an array of all groups.
+PARTS: dict[str, type | None] = {
+    "created": None,
+    "newest": None,
+    "entries": Entries,
+    "children": Children,
+    "copies": Copies,
+    "replicas": Replicas,
+    "paths": Paths,
+    "addresses": Addresses,
+    "kept": Kept,
+    "strangers": SortedTable,
+    "values": Values,
+    "dead_roots": DeadRoots,
+    "repairs": Repairs,
+    "publications": Publications,
+    "missing": Missing,
+    "resent": Resent,
+    "lacking": Lacking,
+    "got": Got,
+}

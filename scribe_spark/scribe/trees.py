@@ -29,20 +29,18 @@ from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.overlay import Application, Overlay, Routed, Step
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.arrivals.states import States, is_node
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.create import receive_creates
-from scribe_spark.scribe.figures import take_answers
+from scribe_spark.scribe.figures import ANSWER, take_answers
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.join import Requests, first_joins, receive_joins
+from scribe_spark.scribe.join import JOIN, Requests, first_joins, receive_joins, send_on
 from scribe_spark.scribe.multicast import Payloads, receive_payloads
 from scribe_spark.scribe.rules import ScribeRules
-from scribe_spark.scribe.scribe import Answers, Scribe
+from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, Children, Copies, Entries, ScribeState
 from scribe_spark.underlay.protocol import Kernel
 
@@ -66,7 +64,7 @@ SYSTEM = "scribe"
 ENTRIES, CHILDREN, COPIES, CREATED = "entries", "children", "copies", "created"
 DELIVERED = "delivered"
 # kinds of messages
-MEMBER, JOIN, _ANSWER, PAYLOAD = "member", "JOIN", "answer", "payload"
+MEMBER, PAYLOAD = "member", "payload"
 _ROOT, _PARENT, _CHILD = "root", "parent", "child"
 
 
@@ -116,12 +114,9 @@ class Run:
         ring, first = self.facts.ring, int(self.bounds[bucket])
         size = len(ring)
         groups = Groups(self.number, Keys(self.key_hi, self.key_lo), size)
-        nobody = np.empty((0, 0), dtype=np.int32)
-        states = States(ring, np.empty(0, dtype=np.int64), nobody, nobody)
-        constant = {name: np.broadcast_to(value, size) for name, value in _LIVES.items()}
         state = ScribeState(
             size,
-            constant["incarnation"],
+            np.broadcast_to(np.int64(NONE), size),
             np.zeros(len(groups), dtype=bool),
             np.full(len(groups), NONE, dtype=np.int64),
         )
@@ -132,10 +127,9 @@ class Run:
         if COPIES in tables:
             state.copies = Copies(**tables[COPIES])
         return Scribe(
-            OverlayState(
-                *(states, constant["alive"], constant["died"], constant["wait"], constant["wait"])
-            ),
-            WorldRules(b=4, leaf_set=16),  # not read: nothing is repaired
+            ring,
+            _no_states,  # the rule knows them
+            is_node,
             self.kernel,
             groups,
             ScribeRules(),
@@ -148,17 +142,14 @@ class Run:
         )
 
 
-_LIVES = {
-    "incarnation": np.int64(NONE),
-    "alive": np.bool_(True),
-    "died": np.int64(NONE),
-    "wait": np.int64(0),
-}
+def _no_states() -> States:
+    raise AssertionError("a run has a rule of its own")
 
 
 def _read_entries(columns: Columns) -> Entries:
     n = len(columns["key"])
     constant = {"entered": 0, "joined": 0, "number": 0, "heard": 0, "tried": True, "extra": NOTHING}
+    constant |= {"path": NONE, "moved": False, "heeded": False}
     kept = {name: np.array(column) for name, column in columns.items()}
     empty = Entries()
     return Entries(
@@ -173,7 +164,8 @@ def _write_entries(entries: Entries) -> Columns:
 
 def _read_children(columns: Columns) -> Children:
     key = columns["key"]
-    return Children(np.array(key), np.zeros(len(key), np.int64), np.zeros(len(key), np.int64))
+    zero = np.zeros(len(key), np.int64)
+    return Children(np.array(key), zero, zero.copy(), np.zeros(len(key), bool))
 
 
 @dataclass(frozen=True)
@@ -223,29 +215,20 @@ class Join(RunProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Figures 3 and 4 for the JOINs that have come, and for those that begin here."""
         scribe = self.run.scribe(bucket, tables)
-        sent = []
         # 1. answers to JOINs
-        if _ANSWER in inbox:
-            given = inbox[_ANSWER]
-            take_answers(scribe, Answers(given["group"], given[AT], given["parent"]))
+        if ANSWER in inbox:
+            take_answers(scribe, inbox[ANSWER])
         # 2. JOINs on their way
         if JOIN in inbox:
-            sent.append(receive_joins(scribe, Requests.from_columns(inbox[JOIN])))
+            send_on(scribe, receive_joins(scribe, Requests.from_columns(inbox[JOIN])))
         # 3. members join
         if MEMBER in inbox:
             _enter(scribe, scribe.key(inbox[MEMBER]["group"], inbox[MEMBER][AT]))
-            sent.append(first_joins(scribe))
+            send_on(scribe, first_joins(scribe))
         tables[ENTRIES] = _write_entries(scribe.state.entries)
         if len(scribe.state.children):
             tables[CHILDREN] = {"key": scribe.state.children.key}
-        out = {}
-        if sent:
-            out[JOIN] = Requests.join(*sent).to_columns()
-        if scribe.answers:
-            out[_ANSWER] = concatenate(
-                [{"group": a.group, AT: a.source, "parent": a.parent} for a in scribe.answers]
-            )
-        return out
+        return scribe.outbox()
 
 
 def _enter(scribe: Scribe, place: np.ndarray) -> None:

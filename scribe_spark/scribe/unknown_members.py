@@ -9,32 +9,52 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["refuse_unknown_members"]
+__all__ = ["RefuseUnknownMembers"]
+
+_JOIN, _REFUSED = "JOIN (unknown member)", "JOIN refused"
 
 
-def refuse_unknown_members(scribe: Scribe) -> None:
+class RefuseUnknownMembers(RoundProgram):
     """After the round's JOINs theirs go to the first node of the tree, and leave nothing behind.
 
     Where there is no such group they are sent again in the next round.
     """
-    strangers = scribe.state.strangers
-    group, source = scribe.split(strangers.key)
-    refused = _knows_list(scribe, group, source)
-    moving = np.flatnonzero(~refused)
-    at, path = source[moving], source[moving, None]
-    while len(moving):
-        onward = scribe.hop("JOIN", at, group[moving])
-        circled = (path == onward[:, None]).any(axis=1)  # also where it is delivered
-        goes = (onward >= 0) & ~circled
-        moving, at = moving[goes], onward[goes]
-        path = np.concatenate([path[goes], at[:, None]], axis=1)
-        knows = _knows_list(scribe, group[moving], at)
-        refused[moving[knows]] = True
-        moving, at, path = moving[~knows], at[~knows], path[~knows]
-    scribe.refused["JOIN"] += int(refused.sum())
-    strangers.keep(~refused)
+
+    writes = ("strangers",)
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        if _REFUSED in inbox:
+            strangers = scribe.state.strangers
+            place = scribe.key(inbox[_REFUSED]["group"], inbox[_REFUSED][AT])
+            strangers.drop(strangers.find(place))
+        if _JOIN in inbox:
+            self._arrive(scribe, inbox[_JOIN])
+        if not superstep:
+            group, source = scribe.split(scribe.state.strangers.key)
+            self._arrive(
+                scribe, {"group": group, "source": source, AT: source, "path": source[:, None]}
+            )
+
+    def _arrive(self, scribe: Scribe, joins: Columns) -> None:
+        """JOINs are at nodes, which refuse them or pass them on."""
+        knows = _knows_list(scribe, joins["group"], joins[AT])
+        refused = take(joins, np.flatnonzero(knows))
+        scribe.refuse("JOIN", len(refused[AT]))
+        scribe.tell(_REFUSED, refused["source"], group=refused["group"])
+        joins = take(joins, np.flatnonzero(~knows))
+        onward = scribe.hop("JOIN", joins[AT], joins["group"])
+        circled = (joins["path"] == onward[:, None]).any(axis=1)  # also where it is delivered
+        goes = np.flatnonzero((onward >= 0) & ~circled)
+        onward, joins = onward[goes], take(joins, goes)
+        path = np.column_stack([joins["path"], onward])
+        scribe.tell(_JOIN, onward, group=joins["group"], source=joins["source"], path=path)
 
 
 def _knows_list(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ JSAC 2002, Section III.B.2: forwardHandler, joinHandler, faultHandler.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -226,3 +227,12 @@ class Application:
 
     def restore(self, tables: dict[str, pd.DataFrame]) -> None:
         """Take back what :meth:`tables` gave; rows may come in any order."""
+
+    def memory(self) -> dict[str, dict[str, np.ndarray]]:
+        """All that it remembers, as it is inside: for the next superstep of the same nodes."""
+        return {name: columns_of(table) for name, table in self.tables().items()}
+
+    def remember(self, memory: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Take back what :meth:`memory` gave, but for tables without rows."""
+        empty = {name: table.iloc[:0] for name, table in self.tables().items()}
+        self.restore(empty | {name: frame(**columns) for name, columns in memory.items()})

@@ -127,7 +127,7 @@ def group_measures(
         "groups.lost": len(result.lost),
         "joins": sum(joins.values()),
         **{f"joins.{cause}": count for cause, count in joins.items()},
-        "joins.at_root": len(result.at_root),
+        "joins.at_root": len(result.at_root[0]),
         **{f"refused.{kind}": count for kind, count in result.refused.items()},
         "failures": len(result.failures),
         **({"overloaded": len(result.overloaded)} if has_limits else {}),

@@ -17,10 +17,9 @@ from oracle.scribe_living.state import Scribe
 from oracle.scribe_living.world import Event, Run, Snapshot
 
 from scribe_spark.scribe.outcomes import joins_by_cause
-from scribe_spark.scribe.paths_to_root import break_cycles, on_chain, under_root
-from scribe_spark.scribe.scribe import Scribe as Round
 
 COUNT, G = small.COUNT, small.G
+ENTRY = {"refreshed": 8, "paid": False}
 STATIC = [seed for seed in range(60) if (case := random_case(seed)).keys and len(case.ids) > 1]
 
 
@@ -150,28 +149,24 @@ def test_what_cannot_be_is_refused(event: Event, text: str) -> None:
         world.play(2, [(2, 41, "join", G), (2, 41, "join", G)])
 
 
-def test_a_cycle_is_broken_by_its_node_nearest_to_the_group_id() -> None:
-    """No world has ever made one: here it is made by hand."""
+def test_who_finds_itself_on_the_path_of_a_heartbeat_leaves_its_parent() -> None:
+    """No world has ever made a cycle: here it is made by hand."""
     world, _ = grown()
-    entries, children, size = world.state.entries, world.state.children, world.state.size
+    for number in range(1, 8):  # paths are told from the root downwards
+        world.play(number, [])
+    state, size = world.state, world.state.size
+    entries, children = state.entries, state.children
     inner = np.unique(children.key // size)
     row = entries.find(inner)
     row = row[~entries.root[row] & ~entries.root[entries.find(entries.parent[row])]]
-    top, bottom = entries.find(entries.parent[row[:1]]), row[:1]
-    entries.parent[top] = entries.key[bottom] % size
-    shared = Round(
-        world.overlay,
-        world.pastry.rules,
-        world.pastry.kernel,
-        world.groups,
-        world.rules,
-        world.state,
-        0,
-    )
-    nobody = np.zeros(len(entries), dtype=bool)
-    assert under_root(shared, np.r_[top, bottom], nobody).tolist() == [False, False]
-    assert on_chain(shared, np.r_[top, bottom], np.array([-5, -5])).tolist() == []
-    break_cycles(shared)
-    waiting = entries.waiting()
-    assert len(waiting) == 1
-    assert waiting[0] in (top[0], bottom[0])
+    bottom, top = row[:1], entries.find(entries.parent[row[:1]])
+    path = state.paths.of(entries.path[bottom])
+    assert entries.key[top] in path[0] + entries.key[top] // size * size
+    low = entries.key[bottom] % size
+    entries.parent[top], entries.moved[top] = low, True
+    entries.path[top] = state.paths.add(np.column_stack([low, path]).astype(np.int32))
+    children.put(entries.key[bottom] * size + entries.key[top] % size, number=8, **ENTRY)
+    seen = world.play(8, [])
+    assert [row[-1] for row in seen.entries if row[-1]] == ["cycle"]
+    seen = world.play(9, [])
+    assert attached(seen) == {(G, node) for _, node, *_ in seen.entries}

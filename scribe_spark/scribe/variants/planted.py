@@ -112,7 +112,7 @@ class LimitedProgram(RunProgram):
         scribe = self.run.scribe(bucket, tables)
         own = tables.get(LIMIT)
         scribe.rules = replace(scribe.rules, remover=replace(self.rules, own=own))
-        scribe.world = replace(scribe.world, seed=self.seed)
+        scribe.seed = self.seed
         return scribe
 
 

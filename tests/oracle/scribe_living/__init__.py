@@ -14,6 +14,6 @@ Everything is bulk-synchronous: in a superstep all messages that are under way a
 what a node does with several of them does not depend on their order. Nothing here is drawn.
 
 What the texts leave open is settled by the rules S1 to S31 of docs/rules.md, each behind one small
-function: S1 `world.Run.step`; S6 `leaving.leave_up`; S11 `joining.break_cycles`; S23
+function: S1 `world.Run.step`; S6 `leaving.leave_up`; S11 `upkeep.heartbeats`; S23
 `groups.Settings`.
 """

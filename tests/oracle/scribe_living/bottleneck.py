@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 from ..bottleneck import Drop, drops_of, load
 from ..living.routing import drawn_candidates
-from .figures import deliver_join, forward
+from .figures import deliver_join, forward, take_answers
 from .joining import JoinPhase, Routed, common_extra
 from .leaving import lose_parent
 from .phase import ON_ITS_WAY, UNDELIVERABLE, Message, Phase
@@ -26,7 +26,7 @@ def remove_bottlenecks(scribe: Scribe, phase: Phase) -> None:
     before: Counter[tuple[int, int, int]] = Counter()  # group, parent, child: drops of this round
     while drops := dropped(scribe, before):
         before.update((drop.group, drop.parent, drop.child) for drop in drops)
-        joins = JoinPhase(scribe, phase)
+        joins = JoinPhase(scribe, phase, sees_all=True)
         # 1. the children are told, measure and choose; they know the path that they had
         tops = {(drop.group, drop.parent): top(scribe, drop.group, drop.parent) for drop in drops}
         sent = [(drop, to) for drop in drops if (to := tell(scribe, drop)) is not None]
@@ -45,7 +45,7 @@ def remove_bottlenecks(scribe: Scribe, phase: Phase) -> None:
             else:
                 parents[drop.child] = to
                 joins.moving.append(Routed(join, message, repairs=False))
-        while joins.moving:
+        while joins.busy:
             joins.superstep()
         rejoin(scribe, joins, refused)
 
@@ -67,6 +67,7 @@ def rejoin(scribe: Scribe, joins: JoinPhase, refused: list[tuple[Join, int | Non
         if join.source not in scribe.chain(join.group, to):
             assert scribe.overlay.send("JOIN", join.source, to)
             deliver_join(scribe, to, [join])
+            take_answers(scribe)
 
 
 def rejoins(scribe: Scribe, joins: JoinPhase, join: Join, attempt: int) -> bool:
@@ -105,6 +106,7 @@ def rejoins(scribe: Scribe, joins: JoinPhase, join: Join, attempt: int) -> bool:
     if scribe.entry(group, at) is None:
         become_root(scribe, group, at)
     deliver_join(scribe, at, [below])
+    take_answers(scribe)
     return True
 
 

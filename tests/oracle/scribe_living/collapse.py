@@ -36,7 +36,7 @@ def collapse(scribe: Scribe, phase: Phase) -> None:
             assert scribe.overlay.send("JOIN", join.source, to)
             message = Message(scribe.groups[join.group].key, [join.source, to])
             joins.moving.append(Routed(join, message, repairs=False))
-        while joins.moving:
+        while joins.busy:
             joins.superstep()
 
 

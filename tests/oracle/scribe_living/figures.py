@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .state import Child, Scribe
+from .state import Answer, Child, Scribe
 from .upcalls import Join, Payload
 
 
@@ -35,15 +35,29 @@ def deliver_join(scribe: Scribe, node: int, messages: Sequence[Join]) -> None:
 
 
 def add_child(scribe: Scribe, node: int, message: Join) -> None:
-    """A child is added, and gets its answer: its parent; joinHandler is called later."""
+    """A child is added, and answered; joinHandler is called later."""
     group, source = message.group, message.source
-    scribe.entries[group][node].children[source] = Child(message.number, scribe.round)
+    entry = scribe.entries[group][node]
+    entry.children[source] = Child(message.number, scribe.round)
     scribe.added.append((node, message))
-    child = scribe.entry(group, source)
-    if child is not None and not child.root:  # a root takes no answer
-        child.parent, child.heard = node, scribe.round
-        if scribe.entries[group][node].root:
-            scribe.at_root.append((group, source))
+    scribe.answers.append(Answer(group, source, node, entry.path, entry.root))
+
+
+def take_answers(scribe: Scribe) -> None:
+    """All answers that are under way arrive."""
+    answers, scribe.answers = scribe.answers, []
+    for answer in answers:
+        take_answer(scribe, answer)
+
+
+def take_answer(scribe: Scribe, answer: Answer) -> None:
+    """Whoever sent a JOIN takes who answers as its parent; a root takes no answer."""
+    child = scribe.entry(answer.group, answer.source)
+    if child is not None and not child.root:
+        child.parent, child.heard = answer.parent, scribe.round
+        child.path = (answer.parent, *answer.path)
+        if answer.by_root:
+            scribe.at_root.append((answer.group, answer.source))
 
 
 def deliver_multicast(scribe: Scribe, group: int, node: int, message: Payload) -> dict:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .figures import deliver_join, forward
+from .figures import deliver_join, forward, take_answers
 from .phase import DELIVERED, ON_ITS_WAY, Message, Phase
 from .roots import become_root
-from .state import Entry, Scribe
+from .state import Scribe
 from .upcalls import Application, Join
 
 
@@ -24,8 +24,9 @@ class Routed:
 class JoinPhase:
     """The JOINs that are under way."""
 
-    def __init__(self, scribe: Scribe, phase: Phase) -> None:
+    def __init__(self, scribe: Scribe, phase: Phase, sees_all: bool = False) -> None:
         self.scribe, self.phase = scribe, phase
+        self.sees_all = sees_all  # paths as they are, not as nodes know them
         self.moving: list[Routed] = []
 
     def start(self, group: int, node: int) -> None:
@@ -65,29 +66,33 @@ class JoinPhase:
         return status
 
     def superstep(self) -> None:
-        """All JOINs under way arrive; who is on whose chain is as it was before."""
+        """The answers of the superstep before arrive, then all JOINs under way."""
+        take_answers(self.scribe)
         arrived: dict[tuple[int, int], list[Routed]] = {}
         for routed in self.moving:
             arrived.setdefault((routed.join.group, routed.message.at), []).append(routed)
             if routed.repairs:
                 self.scribe.repairing.add(routed.message.at)
         self.moving = []
-        chains = {place: self.scribe.chain(*place) for place in arrived}
         for (group, node), messages in sorted(arrived.items(), key=place_of):
-            self.receive(group, node, messages, chains[group, node])
+            self.receive(group, node, messages)
 
-    def receive(
-        self, group: int, node: int, messages: Sequence[Routed], chain: Sequence[int]
-    ) -> None:
+    @property
+    def busy(self) -> bool:
+        """Whether JOINs or answers are under way."""
+        return bool(self.moving or self.scribe.answers)
+
+    def receive(self, group: int, node: int, messages: Sequence[Routed]) -> None:
         """What a node does with the JOINs of one group that reach it together.
 
-        JOINs of nodes on its own chain go on (rule S10). The rest is answered, except where
-        Pastry delivers at a node that has not the group's state (rule S12).
+        JOINs of nodes on its own path, as it knows it, go on (rule S10). The rest is answered,
+        except where Pastry delivers at a node that has not the group's state (rule S12).
         """
+        path = (self.scribe.chain if self.sees_all else self.scribe.known_path)(group, node)
         for routed in messages:
-            if routed.join.source in chain:
+            if routed.join.source in path:
                 self.onward(routed)
-        joins = [routed.join for routed in messages if routed.join.source not in chain]
+        joins = [routed.join for routed in messages if routed.join.source not in path]
         if not joins:
             return
         if self.scribe.entry(group, node) is not None:
@@ -122,30 +127,8 @@ def send_joins(scribe: Scribe, phase: Phase) -> None:
     waiting = [(group, node) for group, node, entry in scribe.all_entries() if entry.waits]
     for group, node in waiting:
         joins.start(group, node)
-    while joins.moving:
+    while joins.busy:
         joins.superstep()
-
-
-def break_cycles(scribe: Scribe) -> None:
-    """Of each cycle of parents the node nearest to the groupId leaves its parent (rule S11)."""
-    for group in sorted(scribe.entries):
-        for node in cycle_tops(scribe, group):
-            entry = scribe.entries[group][node]
-            parent, entry.parent, entry.cause = entry.parent, None, "cycle"
-            scribe.overlay.note("LEAVE", node, parent)
-            scribe.entries[group][parent].children.pop(node, None)
-
-
-def cycle_tops(scribe: Scribe, group: int) -> list[int]:
-    """The node nearest to the groupId of each cycle."""
-    tops = set()
-    for node in scribe.entries[group]:
-        chain = scribe.chain(group, node)
-        end: Entry = scribe.entries[group][chain[-1]]
-        if end.parent in chain:
-            cycle = chain[chain.index(end.parent) :]
-            tops.add(min(cycle, key=lambda one: scribe.nearness(group, one)))
-    return sorted(tops)
 
 
 def refuse_unknown_members(scribe: Scribe, phase: Phase) -> None:

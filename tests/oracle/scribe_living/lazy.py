@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from .figures import forward
+from .figures import forward, take_answers
 from .joining import JoinPhase, common_extra
 from .phase import DELIVERED, ON_ITS_WAY, Message, Phase
 from .roots import become_root
@@ -125,6 +125,7 @@ def answer(scribe: Scribe, joins: JoinPhase, asking: list[Asking], load: Counter
             forward(scribe, one.p, [one.join], lambda: None)
         else:
             adopted[group, q].append(one)
+    take_answers(scribe)
     for (group, q), some in sorted(adopted.items()):
         received, p = [one.join for one in some], min(one.p for one in some)
         entry = scribe.entry(group, q)
@@ -142,3 +143,4 @@ def answer(scribe: Scribe, joins: JoinPhase, asking: list[Asking], load: Counter
             scribe.repairing |= {q, p}
         assert scribe.overlay.send("JOIN", q, p)
         forward(scribe, p, [own], lambda: None)
+    take_answers(scribe)

@@ -72,7 +72,7 @@ def lose_parent(scribe: Scribe, group: int, node: int, parent: int, cause: str) 
     """If that is its parent, the node has none from now on, and will send a JOIN."""
     entry = scribe.entry(group, node)
     if entry is not None and entry.parent == parent:
-        entry.parent, entry.cause = None, cause
+        entry.parent, entry.cause, entry.path = None, cause, ()
 
 
 def hand_on(scribe: Scribe, group: int, node: int, state: GroupState) -> None:

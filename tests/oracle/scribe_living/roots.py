@@ -53,10 +53,12 @@ def new_leafs(scribe: Scribe) -> None:
     letters = [one for one in letters if scribe.overlay.send("replica", one.sender, one.to)]
     passed_on = {(one.group, one.sender) for one in letters}
     handed = [one for one in handed if scribe.overlay.send("replica", one.sender, one.to)]
-    for one in by_nearness(scribe, letters + handed):
-        receive_state(scribe, one.group, one.to, one.copy)
+    letters = by_nearness(scribe, letters + handed)
+    letters = [replace(one, copy=replace(one.copy)) for one in letters]  # as they were sent
     for one in handed:
         step_down(scribe, one.group, one.sender, one.to)
+    for one in letters:
+        receive_state(scribe, one.group, one.to, one.copy)
     for group, node in dict.fromkeys((one.group, one.to) for one in handed):
         become_root(scribe, group, node)
     for group, node in sorted(scribe.copies):
@@ -99,6 +101,7 @@ def step_down(scribe: Scribe, group: int, node: int, successor: int) -> None:
     entry.root, entry.cause, entry.tried = False, "hand-over", True
     copy = scribe.copies[group, node]
     copy.root, copy.incarnation = successor, scribe.incarnation.get(successor, -1)
+    scribe.replicas.pop((group, node), None)
 
 
 def become_root(scribe: Scribe, group: int, node: int) -> Entry:
@@ -114,7 +117,7 @@ def become_root(scribe: Scribe, group: int, node: int) -> Entry:
         entry = scribe.enter(group, node, "own")
     if entry.tried:
         join_itself(scribe, group, node)
-    parent, entry.parent, entry.root = entry.parent, None, True
+    parent, entry.parent, entry.root, entry.path = entry.parent, None, True, ()
     copy = scribe.copies[group, node]
     copy.root, copy.incarnation = node, scribe.incarnation.get(node, -1)
     scribe.changed.add((group, node))
@@ -131,18 +134,30 @@ def join_itself(scribe: Scribe, group: int, node: int) -> None:
 
 
 def replicate(scribe: Scribe, group: int, root: int) -> None:
-    """A root sends the state to the k - 1 nearest of its leaf set, where it is not already.
+    """A root sends the state to the k - 1 nearest of its leaf set that have not answered it.
 
-    What a replica has, and whom it takes for the root, the root knows (rule S15).
+    What they have taken from it the root knows, not what else they have (rule S15).
     """
     own = scribe.copies[group, root]
     for leaf in scribe.leaves_by_nearness(group, root)[: scribe.settings.replicas - 1]:
-        copy = scribe.copies.get((group, leaf))
-        if is_root(scribe, group, leaf) or copy == own or (copy and copy.state.age > own.state.age):
+        if is_replica(scribe, group, root, leaf):
             continue
-        if scribe.overlay.send("replica", root, leaf):
-            scribe.copies[group, leaf] = Copy(own.state, own.root, own.incarnation)
+        if not scribe.overlay.send("replica", root, leaf):
+            continue
+        copy = scribe.copies.get((group, leaf))
+        if is_root(scribe, group, leaf) or (copy and copy.state.age > own.state.age):
+            continue  # refused
+        scribe.copies[group, leaf] = Copy(own.state, own.root, own.incarnation)
+        known = scribe.replicas.setdefault((group, root), {})
+        known[leaf] = own.state.age, scribe.incarnation.get(leaf, -1)
     scribe.changed.discard((group, root))
+
+
+def is_replica(scribe: Scribe, group: int, root: int, leaf: int) -> bool:
+    """Whether a leaf that answers has taken the root's state as it is now."""
+    known = scribe.replicas.get((group, root), {}).get(leaf)
+    now = scribe.copies[group, root].state.age, scribe.incarnation.get(leaf, -1)
+    return leaf in scribe.overlay.live and known == now
 
 
 def replicate_changed(scribe: Scribe) -> None:
@@ -157,8 +172,7 @@ def replicate_changed(scribe: Scribe) -> None:
 def has_replica(scribe: Scribe, group: int, root: int) -> bool:
     """Whether one of the k - 1 nearest leaves has a root's state; none is needed if it is alone."""
     leaves = scribe.leaves_by_nearness(group, root)[: scribe.settings.replicas - 1]
-    own = scribe.copies[group, root]
-    return not leaves or any(scribe.copies.get((group, leaf)) == own for leaf in leaves)
+    return not leaves or any(is_replica(scribe, group, root, leaf) for leaf in leaves)
 
 
 def drop_far_copies(scribe: Scribe, passed_on: set[tuple[int, int]]) -> None:
@@ -177,7 +191,9 @@ def drop_far_copies(scribe: Scribe, passed_on: set[tuple[int, int]]) -> None:
         if root_is_gone(scribe, group, node):
             safe = (group, node) in passed_on
         else:
-            safe = scribe.overlay.send("replica goodbye", node, scribe.copies[group, node].root)
+            root = scribe.copies[group, node].root
+            safe = scribe.overlay.send("replica goodbye", node, root)
+            scribe.replicas.get((group, root), {}).pop(node, None)
         if safe:
             del scribe.copies[group, node]
 

@@ -26,6 +26,17 @@ CAUSES = (
 )
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a JOIN, on its way: who is the parent, and whom that knows above itself."""
+
+    group: int
+    source: int
+    parent: int
+    path: tuple[int, ...]
+    by_root: bool
+
+
 @dataclass
 class Child:
     """An entry of a children table."""
@@ -51,6 +62,7 @@ class Entry:
     heard: int = -1  # round of the last sign of life of the parent
     tried: bool = False  # has sent a JOIN before
     extra: int | None = None  # of the last JOIN
+    path: tuple[int, ...] = ()  # from its parent up to the root, as it was told last
     children: dict[int, Child] = field(default_factory=dict)
 
     @property
@@ -93,6 +105,10 @@ class Scribe:
         (group, node): a JOIN without the right credentials that nobody has refused yet.
     changed
         (group, root): new, or its state has changed since it was sent to the replicas.
+    replicas
+        (group, root) -> leaf -> age of the state that it has taken, and its incarnation then.
+    answers
+        To JOINs; they arrive in the next superstep.
     added
         (parent, JOIN) of children for which joinHandler has not been called yet.
     paid
@@ -111,7 +127,9 @@ class Scribe:
     incarnation: dict[int, int] = field(default_factory=dict)
     kept: set[Publication] = field(default_factory=set)
     strangers: set[tuple[int, int]] = field(default_factory=set)
+    replicas: dict[tuple[int, int], dict[int, tuple]] = field(default_factory=dict)
     changed: set[tuple[int, int]] = field(default_factory=set)
+    answers: list[Answer] = field(default_factory=list)
     added: list[tuple[int, Join]] = field(default_factory=list)
     paid: set[tuple[int, int, int]] = field(default_factory=set)
     got: set[tuple[Publication, int]] = field(default_factory=set)
@@ -151,10 +169,15 @@ class Scribe:
                 if entry is not None:
                     yield group, node, entry
 
+    def known_path(self, group: int, node: int) -> tuple[int, ...]:
+        """The node and whom it knows above itself: backwards the path from the root (rule S10)."""
+        entry = self.entry(group, node)
+        return (node, *entry.path) if entry is not None else (node,)
+
     def chain(self, group: int, node: int) -> list[int]:
         """The node, its parent, and so on, as far as live nodes of the tree are met.
 
-        Backwards this is the path from the root (rule S10).
+        No node knows it: tests look at it.
         """
         chain: list[int] = []
         at: int | None = node
@@ -202,7 +225,7 @@ class Scribe:
         """All that a node has known dies with it (rule S3)."""
         for group in self.entries.values():
             group.pop(node, None)
-        for table in (self.copies, self.addresses):
+        for table in (self.copies, self.addresses, self.replicas):
             for key in [key for key in table if key[1] == node]:
                 del table[key]
         self.strangers = {pair for pair in self.strangers if pair[1] != node}

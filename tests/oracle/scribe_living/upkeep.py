@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .figures import send_leave
 from .leaving import lose_parent
 from .state import Scribe
 
@@ -59,8 +60,13 @@ def suspect(scribe: Scribe, roots_that_died: set[tuple[int, int, int]]) -> None:
 def heartbeats(scribe: Scribe) -> None:
     """The end of a round: a heartbeat to each child that got no payload from this parent.
 
-    Who hears of its parent, by either, knows that it is alive.
+    Who hears of its parent, by either, knows that it is alive, and who is above it now: all at
+    once.  Who finds itself there leaves its parent (rule S11).
     """
+    paths = {
+        (group, node): scribe.known_path(group, node) for group, node, _ in scribe.all_entries()
+    }
+    cycles = []
     for group, node, entry in scribe.all_entries():
         for child in sorted(entry.children):
             if (group, node, child) not in scribe.paid and not scribe.overlay.send(
@@ -69,5 +75,10 @@ def heartbeats(scribe: Scribe) -> None:
                 continue
             other = scribe.entry(group, child)
             if other is not None and other.parent == node:
-                other.heard = scribe.round
+                other.heard, other.path = scribe.round, paths[group, node]
+                if child in other.path:
+                    cycles.append((group, child, node))
+    for group, node, parent in cycles:
+        send_leave(scribe, group, node, parent, scribe.entries[group][node].number)
+        lose_parent(scribe, group, node, parent, "cycle")
     scribe.paid = set()

@@ -194,7 +194,6 @@ class Run:
         (lazy.send_lazily if scribe.settings.lazy else joining.send_joins)(scribe, phase)
         bottleneck.remove_bottlenecks(scribe, phase)
         collapse.collapse(scribe, phase)
-        joining.break_cycles(scribe)
         joining.refuse_unknown_members(scribe, phase)
         phase.close()
         roots.replicate_changed(scribe)

@@ -1,0 +1,231 @@
+"""What the programs of a round have in common: the Scribe of a bucket is read off its tables.
+
+References
+----------
+JSAC 2002, Section III.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate, count_rows
+from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES
+from scribe_spark.pastry.traffic import Between
+from scribe_spark.scribe.figures import deliver_leave
+from scribe_spark.scribe.given import Given, Observer
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.leave import LEAVE
+from scribe_spark.scribe.rules import ScribeRules
+from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.state import PREFIX, BucketState
+from scribe_spark.scribe.upcalls import Application
+
+__all__ = [
+    "MEMORY",
+    "Applications",
+    "GroupRound",
+    "KeptApplications",
+    "RoundProgram",
+    "StoredApplications",
+    "append",
+]
+
+
+class Applications(Protocol):
+    """An application for each bucket."""
+
+    def of(self, bucket: int, tables: Tables) -> Application:
+        """Return that of a bucket, which knows what it has remembered."""
+
+    def put_back(self, application: Application, tables: Tables) -> None:
+        """Keep what an application remembers."""
+
+
+@dataclass(frozen=True)
+class KeptApplications:
+    """Applications that stay in this process.
+
+    Attributes
+    ----------
+    of_buckets : sequence of Application
+    """
+
+    of_buckets: Sequence[Application]
+
+    def of(self, bucket: int, tables: Tables) -> Application:
+        """See `Applications`."""
+        return self.of_buckets[bucket]
+
+    def put_back(self, application: Application, tables: Tables) -> None:
+        """See `Applications`."""
+
+
+@dataclass(frozen=True)
+class StoredApplications:
+    """Applications that remember in the tables of their buckets.
+
+    Attributes
+    ----------
+    make : callable
+        Makes one that remembers nothing, given how many nodes there are.
+    nodes : int
+    """
+
+    make: Callable[[int], Application]
+    nodes: int
+
+    def of(self, bucket: int, tables: Tables) -> Application:
+        """See `Applications`."""
+        made = self.make(self.nodes)
+        names = [name for name in tables if name.startswith(MEMORY)]
+        if names:
+            made.remember({name.removeprefix(MEMORY): tables[name] for name in names})
+        return made
+
+    def put_back(self, application: Application, tables: Tables) -> None:
+        """See `Applications`."""
+        for name, columns in application.memory().items():
+            if count_rows(columns):
+                tables[f"{MEMORY}{name}"] = columns
+            else:
+                tables.pop(f"{MEMORY}{name}", None)
+
+
+#: How the names of the tables of applications begin.
+MEMORY = f"{PREFIX}application "
+
+
+@dataclass(frozen=True)
+class GroupRound:
+    """What the programs of a round of groups share; all nodes know it.
+
+    Attributes
+    ----------
+    number : int
+        The round.
+    groups : Groups
+    rules : ScribeRules
+    incarnation : ndarray of int64, shape (K,)
+        The round of each node's last arrival or recovery, or NEVER.
+    applications : Applications, optional
+        Without them delivery is best effort.
+    timed : bool
+        Whether payloads carry the delay of their way.
+    lan_us : int
+        Delay of a node's LAN link, each way.
+    """
+
+    number: int
+    groups: Groups
+    rules: ScribeRules
+    incarnation: np.ndarray
+    applications: Applications | None = None
+    timed: bool = False
+    lan_us: int = 0
+
+
+@dataclass(frozen=True)
+class RoundProgram(ABC):
+    """A program of a round.
+
+    Attributes
+    ----------
+    given : Given
+        What Pastry's programs have in common.
+    round : GroupRound
+    writes : tuple of str
+        The parts of `ScribeState` that it writes.
+    """
+
+    given: Given
+    round: GroupRound
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """See `engine.Program`."""
+        return self.given.bounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        scribe = self._scribe(bucket, tables)
+        if LEAVE in inbox:
+            came = inbox[LEAVE]
+            deliver_leave(scribe, came["group"], came[AT], came["source"], came["number"])
+        self.play(scribe, tables, inbox, superstep)
+        scribe.state.put_back()
+        for name, parts in scribe.notes.items():
+            append(tables, name, *parts)
+        if "application" in vars(scribe) and self.round.applications is not None:
+            self.round.applications.put_back(scribe.application, tables)
+        return scribe.outbox()
+
+    @abstractmethod
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """What the nodes of a bucket do in a superstep; LEAVEs have been delivered."""
+
+    def _scribe(self, bucket: int, tables: Tables) -> Scribe:
+        given, own = self.given, self.round
+        ring, first, last = given.facts.ring, *self.bounds[bucket : bucket + 2].tolist()
+
+        def states() -> States:
+            leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
+            return States(ring, np.arange(first, last), leaves, cells)
+
+        make = None if own.applications is None else partial(own.applications.of, bucket, tables)
+        return Scribe(
+            ring,
+            states,
+            given.is_alive,
+            given.kernel,
+            own.groups,
+            own.rules,
+            BucketState(tables, self.writes, len(ring), own.incarnation, len(own.groups)),
+            own.number,
+            make,
+            _Counts(given.observer, tables),
+            bounds=self.bounds,
+            bucket=bucket,
+            seed=given.rules.seed,
+            timed=own.timed,
+            lan_us=own.lan_us,
+        )
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Counts in the tables of a bucket."""
+
+    observer: Observer
+    tables: Tables
+
+    def count(
+        self,
+        kind: str,
+        messages: int | np.integer,
+        lost: int | np.integer = 0,
+        *,
+        between: Between,
+    ) -> None:
+        """See `scribe.Counter`."""
+        self.observer.count(self.tables, kind, messages, lost, between=between)
+
+    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
+        """See `scribe.Counter`."""
+        self.observer.meet(self.tables, node, dead)
+
+
+def append(tables: Tables, name: str, *parts: Columns) -> None:
+    """Add rows to a table."""
+    before = [tables[name]] if name in tables else []
+    tables[name] = concatenate([*before, *parts])

@@ -1,0 +1,118 @@
+"""How long repairs take: nodes that died, and whether a root reaches all their children again.
+
+Only the measurement asks; its messages are not counted.
+
+References
+----------
+JSAC 2002, Section III.B.1; docs/rules.md, S21.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
+from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.state import Repairs
+
+__all__ = ["REPAIRED", "CountRepairs", "FindReached"]
+
+_WALK, _REACHED, _LEFT, _DONE = "way up", "reached", "not reached yet", "all reached"
+
+#: The table of nodes all of whose children are reached again: ``died, node``.
+REPAIRED = "scribe repaired"
+
+#: The table of (group, node), ``place``, of `Repairs` that a root reaches.
+_PLACES = "scribe reached"
+
+
+class FindReached(RoundProgram):
+    """Ways up from the children of dead nodes, as parents are, to roots."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        if _REACHED in inbox:
+            came = inbox[_REACHED]
+            scribe.note(_PLACES, place=scribe.key(came["group"], came[AT]))
+        if _WALK in inbox:
+            _walk(scribe, inbox[_WALK])
+        if not superstep:
+            group, child = scribe.split(np.unique(scribe.state.repairs.place))
+            one = np.ones(len(child), dtype=np.int64)
+            began = {"group": group, "source": child, AT: child, "anchor": child}
+            _walk(scribe, began | {"steps": 0 * one, "limit": one})
+
+
+def _walk(scribe: Scribe, ways: Columns) -> None:
+    """To a root, to an orphan, or to the bucket's edge; who comes back to the anchor is below
+    itself."""
+    entries = scribe.state.entries
+    while len(ways[AT]):
+        row = scribe.entry(ways["group"], ways[AT])
+        ways, row = take(ways, np.flatnonzero(row >= 0)), row[row >= 0]
+        root = entries.root[row]
+        scribe.tell(_REACHED, ways["source"][root], group=ways["group"][root])
+        on = np.flatnonzero(~root & (entries.parent[row] >= 0) & entries.heeded[row])
+        ways, at = take(ways, on), entries.parent[row[on]]
+        on = np.flatnonzero(at != ways["anchor"])
+        ways, at = take(ways, on), at[on]
+        steps = ways["steps"] + 1
+        far = steps == ways["limit"]
+        anchor = np.where(far, at, ways["anchor"])
+        limit = np.where(far, 2 * ways["limit"], ways["limit"])
+        ways = {**ways, AT: at, "anchor": anchor, "steps": steps, "limit": limit}
+        away = ~scribe.is_own(at)
+        if away.any():
+            leaving = take(ways, np.flatnonzero(away))
+            scribe.tell(_WALK, leaving.pop(AT), **leaving)
+            ways = take(ways, np.flatnonzero(~away))
+
+
+class CountRepairs(RoundProgram):
+    """Forget dead nodes whose children are all reached by a root again; note them."""
+
+    writes = ("repairs",)
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        if _LEFT in inbox:
+            _add_up(scribe, inbox[_LEFT])
+        if _DONE in inbox:
+            _forget(scribe, inbox[_DONE])
+        if superstep:
+            return
+        repairs, entries = scribe.state.repairs, scribe.state.entries
+        reached = tables.pop(_PLACES, {"place": np.empty(0, dtype=np.int64)})["place"]
+        there = entries.has(repairs.place)
+        left = there & (find_sorted(np.sort(reached), repairs.place) < 0)
+        death, which = np.unique(_deaths(scribe, repairs), return_inverse=True)
+        waits = np.bincount(which[left], minlength=len(death)) > 0
+        died, node = scribe.split(death)
+        scribe.tell(_LEFT, node, died=died, waits=waits, asks=np.full(len(died), scribe.first))
+
+
+def _deaths(scribe: Scribe, repairs: Repairs) -> np.ndarray:
+    return repairs.died * scribe.state.size + repairs.node
+
+
+def _add_up(scribe: Scribe, came: Columns) -> None:
+    """Where the dead node was: whether children are left in any bucket."""
+    death, which = np.unique(came["died"] * scribe.state.size + came[AT], return_inverse=True)
+    waits = np.bincount(which[came["waits"]], minlength=len(death)) > 0
+    died, node = scribe.split(death[~waits])
+    scribe.note(REPAIRED, died=died, node=node)
+    columns = {"died": came["died"], "node": came[AT], "waits": waits[which]}
+    scribe.tell(_DONE, came["asks"], **columns)
+
+
+def _forget(scribe: Scribe, came: Columns) -> None:
+    repairs = scribe.state.repairs
+    waits = came["died"] * scribe.state.size + came["node"]
+    waits = np.sort(waits[came["waits"]])
+    kept = find_sorted(waits, _deaths(scribe, repairs)) > NONE
+    kept &= scribe.state.entries.has(repairs.place)
+    scribe.state.repairs = Repairs(repairs.died[kept], repairs.node[kept], repairs.place[kept])

@@ -1,0 +1,93 @@
+"""What nodes of trees do in every round before JOINs: soft state, suspicion, LEAVEs; CREATEs.
+
+References
+----------
+JSAC 2002, Sections III.A.1, III.A.2 and III.B.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.engine import Inbox, Tables
+from scribe_spark.scribe.heartbeat import (
+    REFRESH,
+    REFUSED,
+    expire,
+    receive_refreshes,
+    send_refreshes,
+    suspect,
+    was_refused,
+)
+from scribe_spark.scribe.leave import LEAVE, leave_trees, left_trees
+from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.replicas import REPLICA_GOODBYE, drop_far_copies, receive_goodbyes
+from scribe_spark.scribe.root import PASSED_ON
+from scribe_spark.scribe.routing import Routing, begin_routes, go_on
+from scribe_spark.scribe.scribe import Scribe
+
+__all__ = ["CREATED", "HERE", "LeaveTrees", "Refresh"]
+
+#: The table of the groups, a row each: of whose states the bucket has a copy (``here``), and which
+#: were created in it before the round's CREATEs (``created``).
+HERE = "scribe here"
+
+#: The table of CREATEs where they were delivered.
+CREATED = "scribe CREATEs"
+
+
+class Refresh(RoundProgram):
+    """Far replicas drop their copies; then children refresh their entries."""
+
+    writes = ("entries", "children", "copies", "replicas")
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        if REPLICA_GOODBYE in inbox:
+            receive_goodbyes(scribe, inbox[REPLICA_GOODBYE])
+        if REFRESH in inbox:
+            receive_refreshes(scribe, inbox[REFRESH])
+        if REFUSED in inbox:
+            was_refused(scribe, inbox[REFUSED])
+        if superstep:
+            return
+        passed_on = tables[PASSED_ON]["place"] if PASSED_ON in tables else np.empty(0, np.int64)
+        tables.pop(PASSED_ON, None)
+        drop_far_copies(scribe, passed_on)
+        here = np.zeros(len(scribe.groups), dtype=bool)
+        here[scribe.state.copies.key // scribe.state.size] = True
+        tables[HERE] = {"here": here, "created": scribe.state.created.copy()}
+        send_refreshes(scribe)
+
+
+@dataclass(frozen=True)
+class LeaveTrees(RoundProgram):
+    """Entries expire, silent parents are suspected, nodes leave; CREATEs go to the groupIds.
+
+    Attributes
+    ----------
+    group, creator : ndarray of int64
+        Of the CREATEs.
+    """
+
+    group: np.ndarray
+    creator: np.ndarray
+    writes = ("entries", "children")
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        if LEAVE in inbox:
+            left_trees(scribe, inbox[LEAVE])
+        if not superstep:
+            expire(scribe)
+            suspect(scribe)
+            leave_trees(scribe)
+            mine = scribe.is_own(self.creator)
+            group, creator = self.group[mine], self.creator[mine]
+            begin_routes(scribe, _CREATE, creator, group=group, creator=creator)
+        go_on(scribe, _CREATE, inbox)
+
+
+_CREATE = Routing("CREATE", ends=CREATED)
