@@ -102,7 +102,7 @@ def tell_paths(scribe: Scribe) -> None:
 
 
 def take_paths(scribe: Scribe, told: Columns) -> None:
-    """Children hear who is above their parents; who finds itself there leaves its parent."""
+    """Children hear who is above their parents; who finds itself on a new path leaves its parent."""
     entries = scribe.state.entries
     child = told[AT]
     row = scribe.entry(told["group"], child)
@@ -110,8 +110,7 @@ def take_paths(scribe: Scribe, told: Columns) -> None:
     mine[mine] = entries.parent[row[mine]] == told["parent"][mine]
     row, parent, path = row[mine], told["parent"][mine], told["path"][mine]
     node = child[mine]
-    note_paths(scribe, row, parent, path)
-    circle = (path == node[:, None]).any(axis=1)
+    circle = note_paths(scribe, row, parent, path) & (path == node[:, None]).any(axis=1)
     row, node, parent = row[circle], node[circle], parent[circle]
     group, number = told["group"][mine][circle], entries.number[row]
     lose_parent(scribe, row, "cycle")

@@ -61,7 +61,7 @@ def heartbeats(scribe: Scribe) -> None:
     """The end of a round: a heartbeat to each child that got no payload from this parent.
 
     Who hears of its parent, by either, knows that it is alive, and who is above it now: all at
-    once.  Who finds itself there leaves its parent (rule S11).
+    once.  Who finds itself on a path that is new to it leaves its parent (rule S11).
     """
     paths = {
         (group, node): scribe.known_path(group, node) for group, node, _ in scribe.all_entries()
@@ -75,8 +75,9 @@ def heartbeats(scribe: Scribe) -> None:
                 continue
             other = scribe.entry(group, child)
             if other is not None and other.parent == node:
-                other.heard, other.path = scribe.round, paths[group, node]
-                if child in other.path:
+                before, other.path = other.path, paths[group, node]
+                other.heard = scribe.round
+                if child in other.path and other.path != before:
                     cycles.append((group, child, node))
     for group, node, parent in cycles:
         send_leave(scribe, group, node, parent, scribe.entries[group][node].number)
