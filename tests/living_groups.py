@@ -5,9 +5,7 @@ The oracle asks for every draw; in the rounds it gets those of `scribe_spark`.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import living_worlds
@@ -18,8 +16,9 @@ from oracle.scribe_living.cases import World as Case
 from oracle.scribe_living.groups import Group, Settings
 from oracle.scribe_living.measures import PublicationResult
 from oracle.scribe_living.world import Event, Run, Snapshot
+from poisoned import PoisonedPlayer
 
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.events import Events
@@ -28,10 +27,8 @@ from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.given import LocalPlayer
 from scribe_spark.scribe.group_keys import OPERATIONS, Groups
 from scribe_spark.scribe.outcomes import publications_due
-from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import Buckets, ScribeResult, play_round
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
@@ -63,12 +60,10 @@ class World:
     def in_buckets(self, count: int) -> World:
         """The same, played on some buckets, whose tables only they can read."""
         known = self.overlay.states.known
-        bounds = np.linspace(0, len(known), count + 1).astype(np.int64)
         made = None
         if self.case.buffer is not None:
             made = [Reliable(self.case.buffer, len(known)) for _ in range(count)]
-        tables = [PoisonedTables() for _ in range(count)]
-        self.buckets = Buckets(bounds, tables, made, PoisonedPlayer)
+        self.buckets = Buckets([Tables() for _ in range(count)], made, PoisonedPlayer)
         return self
 
     def step(self, number: int, events: list[Event]) -> tuple[Snapshot, Snapshot]:
@@ -126,64 +121,9 @@ class World:
             traffic=self.traffic,
             lan_us=self.lan_us,
         )
-        parts = []
-        for tables in buckets.tables:
-            with tables.opened():
-                of = (state.size, state.incarnation, len(self.groups))
-                parts.append(state_of(tables, *of))
-        self.state = join_states(parts)
+        of = (state.size, state.incarnation, len(self.groups))
+        self.state = join_states([state_of(tables, *of) for tables in buckets.tables])
         return played
-
-
-class PoisonedTables(Tables):
-    """Tables of a bucket that can be read only while the bucket is played."""
-
-    is_open = False
-
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[None]:
-        """For a while."""
-        self.is_open = True
-        yield
-        self.is_open = False
-
-    def __getitem__(self, name: str) -> Columns:
-        assert self.is_open, f"{name} is another bucket's"
-        return super().__getitem__(name)
-
-
-class PoisonedProgram:
-    """A program that opens the tables of a bucket while it plays it."""
-
-    def __init__(self, program: RoundProgram) -> None:
-        self.program, self.bounds = program, program.bounds
-
-    def step(self, bucket: int, tables: PoisonedTables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
-        with tables.opened():
-            return self.program.step(bucket, tables, inbox, superstep)
-
-
-class PoisonedPlayer(LocalPlayer):
-    """A player whose buckets cannot read the tables of others."""
-
-    def play(self, program: RoundProgram) -> int:
-        """See `LocalPlayer`."""
-        return super().play(PoisonedProgram(program))
-
-    def has(self, name: str) -> bool:
-        """See `LocalPlayer`."""
-        with contextlib.ExitStack() as stack:
-            for tables in self.tables:
-                stack.enter_context(tables.opened())
-            return super().has(name)
-
-    def take(self, *names: str) -> dict[str, Columns]:
-        """See `LocalPlayer`."""
-        with contextlib.ExitStack() as stack:
-            for tables in self.tables:
-                stack.enter_context(tables.opened())
-            return super().take(*names)
 
 
 def _columns(rows: list[tuple], types: tuple[type, ...]) -> list[np.ndarray]:

@@ -18,11 +18,11 @@ import numpy as np
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES
+from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given
 from scribe_spark.pastry.traffic import Between
 from scribe_spark.scribe.figures import deliver_leave
-from scribe_spark.scribe.given import Given, Observer
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import LEAVE
 from scribe_spark.scribe.rules import ScribeRules

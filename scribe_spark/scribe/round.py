@@ -7,23 +7,20 @@ JSAC 2002, Section III; NGC 2001, Section 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.pastry import one_bucket as pastry
-from scribe_spark.pastry.arrivals.routes import Found
-from scribe_spark.pastry.arrivals.wave import states_in_buckets
-from scribe_spark.pastry.events import Events, ImpossibleRound
-from scribe_spark.pastry.lookups import Lookups, drawn_lookups
-from scribe_spark.pastry.one_bucket import drop_and_repair, look_up, play_events
+from scribe_spark.pastry.events import Events, play_events
+from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.round import RoundResult
+from scribe_spark.pastry.player import InProcess, Player
+from scribe_spark.pastry.round import RoundResult, repair, see_round
 from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.bottleneck import RemoveBottlenecks
@@ -32,7 +29,6 @@ from scribe_spark.scribe.duplicates import AGAIN, SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES, EndRound
 from scribe_spark.scribe.events import FAILURES, GroupEvents, PlayEvents
 from scribe_spark.scribe.figures import AT_ROOT
-from scribe_spark.scribe.given import FOUND, Given, LocalPlayer, Observer
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.handlers import CHANGED
 from scribe_spark.scribe.join import JOINS, REPAIRING
@@ -57,13 +53,13 @@ from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.scribe import REFUSED, REFUSED_KINDS, SCRIBE_KINDS, Joins
 from scribe_spark.scribe.sources import FindRoots, Sent
 from scribe_spark.scribe.splitting import state_of, tables_of
-from scribe_spark.scribe.state import PARTS, ScribeState, table_of
+from scribe_spark.scribe.state import PARTS, PREFIX, ScribeState, table_of
 from scribe_spark.scribe.unknown_members import RefuseUnknownMembers
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.scribe.upkeep import HERE, LeaveTrees, Refresh
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Buckets", "Repaired", "ScribeResult", "application_of", "play_round"]
+__all__ = ["Buckets", "Repaired", "ScribeResult", "application_of", "play_groups", "play_round"]
 
 
 @dataclass(frozen=True)
@@ -170,17 +166,14 @@ class _Steps:
 
     Attributes
     ----------
-    player : LocalPlayer
+    player : Player
     round : GroupRound
     events : GroupEvents
-    close_phase : callable
-        Pastry drops and repairs what the messages of a phase have found dead.
     """
 
-    player: LocalPlayer
+    player: Player
     round: GroupRound
     events: GroupEvents
-    close_phase: Callable[[], None]
 
     def _play(self, program: type[RoundProgram], *more: Any) -> int:
         return self.player.play(program(self.player.given, self.round, *more))
@@ -203,24 +196,22 @@ class _Steps:
                 pass
         if self.player.has(table_of("strangers")):
             self._play(RefuseUnknownMembers)
-        self.close_phase()
+        close_phase(self.player)
         self._play(Settle)
 
     def publish(self) -> None:
         """(4) Publications go to the roots and down the trees; heartbeats."""
         self._play(FindRoots, *self.events.publish)
-        self.close_phase()
+        close_phase(self.player)
         self._play(Settle)
         self._play(Disseminate)
         self._play(EndRound)
 
-    def look_back(self, is_last: bool) -> ScribeResult:
-        """(5) The measurement."""
+    def find_repaired(self) -> None:
+        """(5) Whether roots reach the children of nodes that died."""
         if self.player.has(table_of("repairs")):
             self._play(FindReached)
             self._play(CountRepairs)
-        self._play(LookBack, is_last)
-        return _result(self.round, self.player.take(*_OF_A_ROUND))
 
 
 #: Tables that do not stay in the buckets.
@@ -272,29 +263,77 @@ def _result(round: GroupRound, taken: dict[str, Columns]) -> ScribeResult:
     )
 
 
+def play_groups(
+    player: Player,
+    round: GroupRound,
+    events: Events,
+    group_events: GroupEvents,
+    lookups: Lookups | int,
+    tally: Tally,
+    is_last: bool = False,
+) -> tuple[RoundResult, ScribeResult]:
+    """Play one round.
+
+    Parameters
+    ----------
+    player : Player
+        Its buckets keep what nodes know of groups in tables whose names begin with `state.PREFIX`.
+    round : GroupRound
+        Its incarnations are written into.
+    lookups : Lookups or int
+        As of Pastry's round; after the publications.
+    tally : Tally
+        Counts the messages.
+    is_last : bool
+        Whether the world ends with this round.
+
+    Raises
+    ------
+    ImpossibleRound
+        For an event that cannot be, or if no node is left.
+    """
+    number, was_alive = round.number, player.lives.alive.copy()
+    steps = _Steps(player, round, group_events)
+    # 1. events
+    play_events(player, number, events)
+    round.incarnation[np.concatenate([events.arrive, events.recover])] = number
+    steps.play_events(events)
+    # 2. Pastry's detection and repair
+    repair(player, number)
+    # 3. maintenance of trees
+    steps.maintain()
+    # 4. publications, heartbeats, lookups
+    steps.publish()
+    if isinstance(lookups, int):
+        lookups = drawn_lookups(player.lives, lookups, number, player.given.rules.seed)
+    look_up(player, lookups)
+    # 5. what is seen
+    steps.find_repaired()
+    entered = np.flatnonzero(player.lives.alive & ~was_alive)
+    programs = [LookBack(player.given, round, is_last)]
+    seen = see_round(player, number, entered, lookups, tally, programs, _OF_A_ROUND)
+    return seen[0], _result(round, seen[1])
+
+
 class Buckets:
     """What the nodes of a world know of groups, and their applications, in this process.
 
     Attributes
     ----------
-    bounds : ndarray of int64, shape (B + 1,)
     tables : list of Tables
         Of the buckets.
-    applications : list of Application, optional
+    applications : sequence of Application, optional
         One for each; without them delivery is best effort.
-    player : callable
-        Makes the player of a round.
+    player : type of InProcess
     """
 
     def __init__(
         self,
-        bounds: np.ndarray,
         tables: list[Tables],
-        applications: list[Application] | None = None,
-        player: Callable[[Given, list[Tables]], LocalPlayer] = LocalPlayer,
+        applications: Sequence[Application] | None = None,
+        player: type[InProcess] = InProcess,
     ) -> None:
-        self.bounds, self.tables, self.applications = bounds, tables, applications
-        self.player = player
+        self.tables, self.applications, self.player = tables, applications, player
 
     def play(
         self,
@@ -313,44 +352,21 @@ class Buckets:
         is_last: bool = False,
     ) -> tuple[RoundResult, ScribeResult]:
         """Play one round, as :func:`play_round`; writes into `incarnation`, too."""
-        tally = Tally(MESSAGE_KINDS + SCRIBE_KINDS, traffic)
-        leaves, was_alive = overlay.states.leaves.copy(), overlay.alive.copy()
-        for tables, pastrys in zip(
-            self.tables, states_in_buckets(overlay.states, self.bounds), strict=True
-        ):
-            tables.update(pastrys)
-        ring = RingInMemory(overlay.states.known)
-        given = Given(ring, self.bounds, world, kernel, Observer(tally), overlay.is_alive)
-        player = self.player(given, self.tables)
+        kinds = MESSAGE_KINDS + SCRIBE_KINDS
+        player = self.player.of(overlay, world, kernel, len(self.tables), kinds)
+        player.observe(traffic=traffic is not None)
+        for tables, mine in zip(player.tables, self.tables, strict=True):
+            tables.update(mine)
         kept = None if self.applications is None else KeptApplications(self.applications)
         timed = lan_us is not None
         round = GroupRound(number, groups, rules, incarnation, kept, timed, lan_us or 0)
-
-        def close_phase() -> None:
-            found = player.take(FOUND).get(FOUND)
-            if found is not None:
-                drop_and_repair(overlay, Found(**found), world, kernel, tally)
-
-        steps = _Steps(player, round, group_events, close_phase)
-        # 1. events
-        play_events(overlay, number, events, world, kernel, tally)
-        if not overlay.alive.any():
-            raise ImpossibleRound(number, "no node is left")
-        incarnation[np.concatenate([events.arrive, events.recover])] = number
-        steps.play_events(events)
-        # 2. Pastry's detection and repair
-        pastry.repair(overlay, number, world, kernel, tally)
-        # 3. maintenance of trees
-        steps.maintain()
-        # 4. publications, heartbeats, lookups
-        steps.publish()
-        if isinstance(lookups, int):
-            lookups = drawn_lookups(overlay, lookups, number, world.seed)
-        found = look_up(overlay, lookups, world, kernel, tally)
-        # 5. what is seen
-        new_leafs = pastry.changed_leaf_sets(overlay, leaves, was_alive)
-        of_overlay = RoundResult(number, tally.by_kind(), new_leafs, found)
-        return of_overlay, steps.look_back(is_last)
+        tally = Tally(kinds, traffic)
+        played = play_groups(player, round, events, group_events, lookups, tally, is_last)
+        self.tables = [
+            Tables.of({name: tables[name] for name in tables if name.startswith(PREFIX)})
+            for tables in player.tables
+        ]
+        return played
 
 
 def play_round(
@@ -393,14 +409,12 @@ def play_round(
     ImpossibleRound
         For an event that cannot be, or if no node is left.
     """
-    tables = tables_of(state)
-    bounds = np.array([0, state.size])
-    buckets = Buckets(bounds, [tables], None if application is None else [application])
+    buckets = Buckets([tables_of(state)], None if application is None else [application])
     played = buckets.play(
         *(overlay, state.incarnation, number, events, group_events, groups, world, rules, kernel),
         *(lookups, traffic, lan_us, is_last),
     )
-    after = state_of(tables, state.size, state.incarnation, len(groups))
+    after = state_of(buckets.tables[0], state.size, state.incarnation, len(groups))
     for name in PARTS:
         setattr(state, name, getattr(after, name))
     return played
