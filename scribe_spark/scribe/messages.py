@@ -50,8 +50,7 @@ class MessageStore:
         """The messages of a bucket."""
         if _MESSAGES not in tables:
             return cls()
-        inside = tables[_CONTENTS] if _CONTENTS in tables else {}
-        return cls(**tables[_MESSAGES], **inside)
+        return cls(**tables[_MESSAGES], **tables.get(_CONTENTS, {}))
 
     def write(self, tables: Tables) -> None:
         """Write them into the tables of a bucket."""

@@ -122,8 +122,9 @@ class LookBack(RoundProgram):
         sent = Sent.of(tables.get(OUTCOMES, {}))
         came = tables.get(DELIVERIES)
         nothing = np.empty(0, dtype=np.int64)
-        names = ("group", "publication", "node")
-        got = (nothing,) * 3 if came is None else tuple(came[name] for name in names)
+        got = nothing, nothing, nothing
+        if came is not None:
+            got = came["group"], came["publication"], came["node"]
         again = tables.get(AGAIN, {"group": nothing, "publication": nothing})
         note_deliveries(scribe, sent, got, (again["group"], again["publication"]))
         wrong = out_of_order(scribe, sent, got)

@@ -96,13 +96,14 @@ def tell_paths(scribe: Scribe) -> None:
     child = children.key[edge] % scribe.state.size
     alive = scribe.is_alive(child)
     which, group, parent, child = which[alive], group[alive], parent[alive], child[alive]
-    scribe.tell(
-        PATH, child, group=group, parent=parent, path=paths_above(scribe, moved[which])
-    )
+    scribe.tell(PATH, child, group=group, parent=parent, path=paths_above(scribe, moved[which]))
 
 
 def take_paths(scribe: Scribe, told: Columns) -> None:
-    """Children hear who is above their parents; who finds itself on a new path leaves its parent."""
+    """Children hear who is above their parents.
+
+    Who finds itself on a path that is new to it leaves its parent.
+    """
     entries = scribe.state.entries
     child = told[AT]
     row = scribe.entry(told["group"], child)

@@ -27,7 +27,7 @@ from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import LEAVE
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import PREFIX, BucketState
+from scribe_spark.scribe.state import PREFIX, BucketState, ScribeState
 from scribe_spark.scribe.upcalls import Application
 
 __all__ = [
@@ -158,12 +158,16 @@ class RoundProgram(ABC):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
-        scribe = self._scribe(bucket, tables)
+        own = self.round
+        state = BucketState(
+            tables, self.writes, len(own.incarnation), own.incarnation, len(own.groups)
+        )
+        scribe = self._scribe(bucket, tables, state)
         if LEAVE in inbox:
             came = inbox[LEAVE]
             deliver_leave(scribe, came["group"], came[AT], came["source"], came["number"])
         self.play(scribe, tables, inbox, superstep)
-        scribe.state.put_back()
+        state.put_back()
         for name, parts in scribe.notes.items():
             append(tables, name, *parts)
         if "application" in vars(scribe) and self.round.applications is not None:
@@ -174,9 +178,10 @@ class RoundProgram(ABC):
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """What the nodes of a bucket do in a superstep; LEAVEs have been delivered."""
 
-    def _scribe(self, bucket: int, tables: Tables) -> Scribe:
+    def _scribe(self, bucket: int, tables: Tables, state: ScribeState) -> Scribe:
         given, own = self.given, self.round
-        ring, first, last = given.facts.ring, *self.bounds[bucket : bucket + 2].tolist()
+        ring = given.facts.ring
+        first, last = self.bounds[bucket : bucket + 2].tolist()
 
         def states() -> States:
             leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
@@ -190,7 +195,7 @@ class RoundProgram(ABC):
             given.kernel,
             own.groups,
             own.rules,
-            BucketState(tables, self.writes, len(ring), own.incarnation, len(own.groups)),
+            state,
             own.number,
             make,
             _Counts(given.observer, tables),

@@ -7,7 +7,7 @@ JSAC 2002, Section III; NGC 2001, Section 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -222,7 +222,7 @@ _OF_A_ROUND = (
 )
 
 
-def _result(round: GroupRound, taken: dict[str, Columns]) -> ScribeResult:
+def _result(round: GroupRound, taken: Mapping[str, Columns]) -> ScribeResult:
     """Put together what the buckets have left."""
 
     def rows(table: str, *names: str) -> tuple[np.ndarray, ...]:
@@ -231,7 +231,8 @@ def _result(round: GroupRound, taken: dict[str, Columns]) -> ScribeResult:
 
     shape = -1, len(round.groups)
     here, created = (part.reshape(shape).any(axis=0) for part in rows(HERE, "here", "created"))
-    kinds = np.bincount(*rows(REFUSED, "kind", "count"), minlength=len(REFUSED_KINDS)).tolist()
+    kind, count = rows(REFUSED, "kind", "count")
+    kinds = np.bincount(kind, count, len(REFUSED_KINDS)).astype(np.int64).tolist()
     group, publication, node = rows(DELIVERIES, "group", "publication", "node")
     payloads = rows(PAYLOADS, "group", "publication", "sender", "to")
     (wrong,) = rows(DELIVERIES, "out_of_order")

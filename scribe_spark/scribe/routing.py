@@ -23,8 +23,9 @@ __all__ = ["Routing", "begin_routes", "go_on", "one_hop_on"]
 class Routing:
     """A kind of messages with ``group``, and the table of where they ended.
 
-    They carry ``hops`` and ``delay_us`` (where payloads are timed) of their ways.  Its rows are the messages with ``at``, the last node, and ``delivered``: False where no
-    candidate was left, or where a node was reached for the second time.
+    They carry ``hops`` and ``delay_us`` (where payloads are timed) of their ways.  Its rows are the
+    messages with ``at``, the last node, and ``delivered``: False where no candidate was left, or
+    where a node was reached for the second time.
     """
 
     kind: str

@@ -131,7 +131,14 @@ class Counter(Protocol):
 class CountsNothing:
     """A `Counter` for runs, in which nobody asks."""
 
-    def count(self, kind: str, messages: int, lost: int = 0, *, between: Between) -> None:
+    def count(
+        self,
+        kind: str,
+        messages: int | np.integer,
+        lost: int | np.integer = 0,
+        *,
+        between: Between,
+    ) -> None:
         """See `Counter`."""
 
     def meet(self, node: np.ndarray, dead: np.ndarray) -> None:

@@ -7,7 +7,7 @@ child``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -362,8 +362,7 @@ class Paths:
     def add(self, nodes: np.ndarray) -> np.ndarray:
         """Add paths; return their rows."""
         rows = len(self.nodes) + np.arange(len(nodes), dtype=np.int32)
-        used = (nodes >= 0).any(axis=0)
-        nodes = nodes[:, : len(used) - int(used[::-1].argmax()) if used.any() else 0]
+        nodes = nodes[:, : int((nodes >= 0).sum(axis=1).max(initial=0))]
         joined = concatenate([{"": self.nodes}, {"": nodes.astype(np.int32)}])
         self.nodes = joined[""]
         return rows
@@ -450,7 +449,7 @@ class BucketState(ScribeState):
     Parameters
     ----------
     tables : Tables
-    writes : sequence of str
+    writes : iterable of str
         The parts that the caller may write into; all others cannot be written to.
     size : int
         K.
@@ -462,7 +461,7 @@ class BucketState(ScribeState):
     def __init__(
         self,
         tables: Tables,
-        writes: Sequence[str],
+        writes: Iterable[str],
         size: int,
         incarnation: np.ndarray,
         groups: int,
@@ -482,8 +481,9 @@ class BucketState(ScribeState):
         if kind is None:  # an array of all groups
             if table in self._tables:
                 return self._lend(name, self._tables[table])["value"]
-            begins = (np.zeros, {"dtype": bool}) if name == "created" else (_nothing, {})
-            return begins[0](self._groups, **begins[1])
+            if name == "created":
+                return np.zeros(self._groups, dtype=bool)
+            return np.full(self._groups, NONE, dtype=np.int64)
         if issubclass(kind, Values):
             tables = [f"{table} {part}" for part in ("lengths", "numbers")]
             if tables[0] not in self._tables:
@@ -524,10 +524,6 @@ class BucketState(ScribeState):
             self._tables[table] = columns
         elif table in self._tables:
             del self._tables[table]
-
-
-def _nothing(groups: int) -> np.ndarray:
-    return np.full(groups, NONE, dtype=np.int64)
 
 
 def table_of(part: str) -> str:

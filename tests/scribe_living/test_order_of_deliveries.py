@@ -23,7 +23,7 @@ from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.rows import from_tables, to_tables
 from scribe_spark.scribe.sources import FATES, Sent
 from scribe_spark.scribe.state import Missing, ScribeState
-from scribe_spark.scribe.upcalls import NOTHING, Application, Calls
+from scribe_spark.scribe.upcalls import NOTHING, Calls
 
 
 def less(number):
@@ -155,8 +155,8 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
         state.missing = Missing(*np.array(missing, dtype=np.int64).reshape(-1, 4).T)
         # 3. which of them are out of order
         scribe = SimpleNamespace(
-            application=Application(),
-            overlay=SimpleNamespace(states=SimpleNamespace(known=known)),
+            best_effort=False,
+            ring=known,
             state=state,
             groups=groups,
             number=number,

@@ -16,12 +16,28 @@ from oracle.scribe_living.phase import Phase
 from oracle.scribe_living.upcalls import Join
 
 from scribe_spark.core.arrays import NONE
-from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.scribe.rejoin import rejoin
-from scribe_spark.scribe.scribe import SCRIBE_KINDS, Joins, Scribe
+from scribe_spark.scribe.scribe import REFUSED, Joins, Scribe
 from scribe_spark.scribe.state import cause
 
 SEEDS = [*range(16), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(16, 240)]]
+
+
+class Seen:
+    """Messages that were counted, and who has met whom dead."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.found: set[tuple[int, int]] = set()
+
+    def count(self, kind: str, messages: int, lost: int = 0, *, between) -> None:
+        """See `scribe.Counter`."""
+        self.counts[kind] += int(messages)
+        self.counts[f"lost {kind}"] += int(lost)
+
+    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
+        """See `scribe.Counter`."""
+        self.found |= set(zip(node.tolist(), dead.tolist(), strict=True))
 
 
 def torn(seed: int) -> tuple[World, int, list[int]]:
@@ -88,9 +104,15 @@ def play(world: World, group: int, children: list[int], to: list[int | None]) ->
         "refused": run.refused["no group"],
         "found": sorted(phase.found),
     }
-    tally = Tally(MESSAGE_KINDS + SCRIBE_KINDS)
-    of = (world.groups, world.rules, world.state, number, None, tally)
-    scribe = Scribe(world.overlay, world.pastry.rules, world.pastry.kernel, *of)
+    seen, overlay = Seen(), world.overlay
+    of = (world.groups, world.rules, world.state, number)
+    scribe = Scribe(
+        *(overlay.states.known, lambda: overlay.states, overlay.is_alive, world.pastry.kernel),
+        *of,
+        counter=seen,
+        seed=world.pastry.rules.seed,
+        sees_all=True,
+    )
     index = int(np.searchsorted(world.groups.number, group))
     at = np.array([place[node] for node in children], dtype=np.int64)
     top = np.array([NONE if one is None else place[one] for one in to], dtype=np.int64)
@@ -112,11 +134,9 @@ def play(world: World, group: int, children: list[int], to: list[int | None]) ->
             )
             for row in mine
         ),
-        "counts": {kind: tally.by_kind().get(kind, 0) for kind in ("JOIN", "lost JOIN")},
-        "refused": scribe.refused["no group"],
-        "found": sorted(
-            {(name[a], name[b]) for a, b in zip(scribe.found.node, scribe.found.dead, strict=True)}
-        ),
+        "counts": {kind: seen.counts[kind] for kind in ("JOIN", "lost JOIN")},
+        "refused": sum(int(one["count"].sum()) for one in scribe.notes.get(REFUSED, [])),
+        "found": sorted({(name[a], name[b]) for a, b in seen.found}),
     }
     return ours, theirs
 

@@ -165,8 +165,8 @@ def test_who_finds_itself_on_the_path_of_a_heartbeat_leaves_its_parent() -> None
     low = entries.key[bottom] % size
     entries.parent[top], entries.moved[top] = low, True
     entries.path[top] = state.paths.add(np.column_stack([low, path]).astype(np.int32))
-    children.put(entries.key[bottom] * size + entries.key[top] % size, number=8, **ENTRY)
+    children.put(entries.key[bottom] * size + entries.key[top] % size, number=0, **ENTRY)
     seen = world.play(8, [])
-    assert [row[-1] for row in seen.entries if row[-1]] == ["cycle"]
+    assert [cause for *_, cause in seen.entries if cause] == ["cycle"]
     seen = world.play(9, [])
     assert attached(seen) == {(G, node) for _, node, *_ in seen.entries}
