@@ -129,7 +129,9 @@ def write_children(scribe: Scribe, tables: Tables) -> None:
 def add_children(scribe: Scribe, group: np.ndarray, parent: np.ndarray, child: np.ndarray) -> None:
     """Add children to tables; those that are there already stay."""
     key = np.unique(scribe.key(scribe.key(group, parent), child))
-    scribe.state.children.insert(key[~scribe.state.children.has(key)], number=0, refreshed=0)
+    scribe.state.children.insert(
+        key[~scribe.state.children.has(key)], number=0, refreshed=0, paid=False
+    )
 
 
 def grown(context: VariantContext, run: Run, tables: BucketTables) -> DataFrame:
