@@ -77,6 +77,24 @@ def test_state_and_messages_are_the_oracles_after_every_round(seed: int) -> None
     check(world_of(random_world(seed)))
 
 
+@pytest.mark.parametrize("buckets", [2, 7])
+@pytest.mark.parametrize(
+    "seed",
+    [*IN_EACH_RUN[5:], *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(240)]],
+)
+def test_buckets_that_cannot_see_each_other_play_the_same(seed: int, buckets: int) -> None:
+    check(world_of(random_world(seed)).in_buckets(buckets))
+
+
+@pytest.mark.parametrize("buckets", [2, 7])
+@pytest.mark.parametrize(
+    "seed",
+    [1, 2, 15, *[pytest.param(seed, marks=pytest.mark.slow) for seed in QUICK]],
+)
+def test_buckets_play_best_effort(seed: int, buckets: int) -> None:
+    check(world_of(replace(random_world(seed), buffer=None)).in_buckets(buckets))
+
+
 @pytest.mark.parametrize("seed", QUICK)
 def test_best_effort_is_the_oracles_after_every_round(seed: int) -> None:
     check(world_of(replace(random_world(seed), buffer=None)))
