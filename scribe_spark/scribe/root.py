@@ -27,7 +27,7 @@ from scribe_spark.scribe.replicas import (
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 
-__all__ = ["PASSED_ON", "FailOver", "HandOver", "become_root"]
+__all__ = ["PASSED_ON", "Failover", "HandOver", "become_root"]
 
 #: A group's state, from one that is not the nearest to the nearest; of a root that steps down:
 #: ``hands``.
@@ -86,7 +86,7 @@ def _step_down(scribe: Scribe, rows: np.ndarray, successor: np.ndarray) -> None:
     replicas.keep(~np.isin(replicas.key // scribe.state.size, copies.key[rows]))
 
 
-class FailOver(RoundProgram):
+class Failover(RoundProgram):
     """Who has a copy and is the nearest becomes the root; roots bring their replicas up to date."""
 
     writes = ("entries", "children", "copies", "replicas", "values")

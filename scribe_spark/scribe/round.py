@@ -48,7 +48,7 @@ from scribe_spark.scribe.program import GroupRound, KeptApplications, RoundProgr
 from scribe_spark.scribe.publishing import Disseminate, Settle
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.repairs import REPAIRED, CountRepairs, FindReached
-from scribe_spark.scribe.root import FailOver, HandOver
+from scribe_spark.scribe.root import Failover, HandOver
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.scribe import REFUSED, REFUSED_KINDS, SCRIBE_KINDS, Joins
 from scribe_spark.scribe.sources import FindRoots, Sent
@@ -185,7 +185,7 @@ class _Steps:
     def maintain(self) -> None:
         """(3) Roots, soft state, suspicion, LEAVE, CREATE, JOIN."""
         self._play(HandOver)
-        self._play(FailOver)
+        self._play(Failover)
         self._play(Refresh)
         self._play(LeaveTrees, *self.events.create)
         self._play(SendJoins if self.round.rules.lazy is None else SendLazily)
