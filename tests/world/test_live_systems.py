@@ -153,7 +153,7 @@ def test_what_lives_in_no_world_is_refused(tmp_path):
         with pytest.raises(InputError, match=match):
             check_world_run(WorldConfig(**NETWORK, nodes=30, **given), out)
 
-    refused("systems = 'ip_multicast': lives in no world: it has no rounds; give some of scribe, d",
+    refused("systems = 'ip_multicast': lives in no world: it has no rounds; give some of scribe, b",
             groups=2, systems="scribe,ip_multicast")  # fmt: skip
     refused("systems = 'dirct': is unknown; did you mean 'direct'", groups=2, systems="dirct")
     refused("systems = 'direct': is of no group; give groups or members", systems="direct")
