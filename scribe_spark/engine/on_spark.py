@@ -212,6 +212,10 @@ class BucketTables:
         """Return the rows of tables of these names, each in its bucket's partition."""
         return self._kept().where(F.col("name").isin(*names) & F.col("table"))
 
+    def rows_called(self, prefix: str) -> DataFrame:
+        """Return the rows of tables whose names begin so."""
+        return self._kept().where(F.col("name").startswith(prefix) & F.col("table"))
+
     def constant(self, *names: str) -> DataFrame:
         """Return tables (by default all) as ones that another program sees and does not change."""
         rows = self.rows(*names) if names else self._rows.where("table")
@@ -297,6 +301,12 @@ class _Row:
         if self._file is not None:
             return unpack(np.memmap(self._file, np.uint8, "r"))
         return unpack(self._batch.column("data")[0].as_buffer())
+
+    def packed(self) -> bytes:
+        """Return the bytes of the columns."""
+        if self._file is not None:
+            return Path(self._file).read_bytes()
+        return self._batch.column("data")[0].as_py()
 
     def as_it_was(self) -> pa.RecordBatch:
         """Return the row itself; it may come from a file, of which every column is nullable."""

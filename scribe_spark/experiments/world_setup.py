@@ -244,15 +244,24 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     if not needs_spark(config.topology.kind):
         check_routable(load(network_of(config)), config.topology.tie)
     check_world(config)
-    if (execution.buckets or 1) > 1 and config.scribe.has_groups:
-        remedy = "is of worlds without groups; those with groups play on one: leave it out"
-        raise InputError("buckets", execution.buckets, remedy)
+    if (execution.buckets or 1) > 1:
+        _refuse_one_bucket(config, execution)
     if living_systems(config.trees.systems) and not config.scribe.has_groups:
         remedy = "is of no group; give groups or members"
         raise InputError("systems", ",".join(config.trees.systems), remedy)
     capacities = config.trees.capacities
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
+
+
+def _refuse_one_bucket(config: WorldConfig, execution: Execution) -> None:
+    """Refuse buckets of what plays on one."""
+    systems = living_systems(config.trees.systems)
+    alone: list[str] = [name for name in ("bottleneck", "lazy") if name in config.trees.variants]
+    alone += [system.name for system in systems]
+    if alone:
+        remedy = f"is of worlds without {', '.join(alone)}, which see all nodes: leave it out"
+        raise InputError("buckets", execution.buckets, remedy)
 
 
 def previous_world(
@@ -263,7 +272,20 @@ def previous_world(
     manifest = previous_manifest(names, read, flat, execution, WORLD, check=_check_shape)
     if manifest is not None:
         refuse_other_inputs(world_inputs(config), manifest["inputs"], flat, execution.out)
+        _refuse_other_buckets(manifest["world"]["saved"], config, execution)
     return manifest
+
+
+def _refuse_other_buckets(
+    saved: Mapping[str, Any] | None, config: WorldConfig, execution: Execution
+) -> None:
+    """Refuse to go on with groups in other buckets: their tables are saved bucket by bucket."""
+    if saved is None or not config.scribe.has_groups or saved["number"] == config.world.rounds:
+        return
+    before = saved.get("buckets", 1)
+    if before != (execution.buckets or 1):
+        remedy = f"is not what groups were saved with; give {before}, or --overwrite"
+        raise InputError("buckets", execution.buckets or 1, remedy)
 
 
 def _check_shape(manifest: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,8 @@ from scribe_spark.scribe.duplicates import SOURCE_BITS
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.outcomes import PublicationResults, publications_due
-from scribe_spark.scribe.round import application_of, play_round
+from scribe_spark.scribe.reliable import Reliable
+from scribe_spark.scribe.round import ScribeResult, play_round
 from scribe_spark.scribe.rows import from_tables, to_tables
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.state import ScribeState
@@ -34,7 +36,7 @@ from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import group_measures
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.multicast_measures import MulticastMeasures
-from scribe_spark.worlds.watched_trees import told_trees, tree_of
+from scribe_spark.worlds.watched_trees import Tree, told_trees, tree_of
 
 __all__ = ["GroupRound", "LiveGroups", "PlayedGroups", "split_events"]
 
@@ -119,6 +121,17 @@ class LiveGroups:
     multicasts: MulticastMeasures = field(default_factory=MulticastMeasures)
     application: Callable[[int], Application] | None = None
 
+    def groups(self, known: Ring) -> Groups:
+        """Return the groups; `known` are all nodes of the world, in the order of nodeIds."""
+        return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
+
+    @property
+    def make_application(self) -> Callable[[int], Application] | None:
+        """What makes the application, given how many nodes there are; None: best effort."""
+        if self.application is not None:
+            return self.application
+        return partial(Reliable, self.rules.buffer) if self.rules.reliable else None
+
     def unpack(self, tables: Mapping[str, pa.Table], known: Ring) -> PlayedGroups:
         """The groups between two rounds; without tables before the first one.
 
@@ -129,9 +142,8 @@ class LiveGroups:
         known : Ring
             All nodes of the world, in the order of nodeIds.
         """
-        groups = Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
-        own = self.application
-        application = own(len(known)) if own else application_of(self.rules, len(known))
+        groups, make = self.groups(known), self.make_application
+        application = None if make is None else make(len(known))
         if tables:
             state = from_tables(tables, groups, known, application)
         else:
@@ -169,25 +181,58 @@ class LiveGroups:
             An event that cannot be; or no node is left.
         """
         known, groups, state = overlay.states.known, held.groups, held.state
-        _refuse_unknown(number, events, known, groups)
+        refuse_unknown(number, events, known, groups)
         of_nodes, of_groups = split_events(events, known, groups)
-        measured = self.link_stress.is_measured(number)
-        traffic = Traffic() if measured and traffic is None else traffic
-        watched = np.searchsorted(groups.number, self.watched).tolist()
-        before = {group: tree_of(state, group) for group in watched}
+        traffic = self.traffic(number, traffic)
+        before = self.watched_trees(state, groups)
         of_overlay, result = play_round(
             *(overlay, state, number, of_nodes, of_groups, groups, rules, self.rules, kernel),
             *(lookups, held.application, traffic),
             self.multicasts.lan_us if self.multicasts.of_ways else None,
         )
+        trees = told_trees(number, before, state, groups, overlay)
+        return self.see(number, of_overlay, result, state, groups, overlay, kernel, traffic, trees)
+
+    def traffic(self, number: int, traffic: Traffic | None) -> Traffic | None:
+        """Return where senders and receivers of a round are remembered, if somebody wants them."""
+        return Traffic() if self.link_stress.is_measured(number) and traffic is None else traffic
+
+    def watched_trees(self, state: ScribeState, groups: Groups) -> dict[int, Tree]:
+        """Return the trees that are watched, by the groups' indices."""
+        watched = np.searchsorted(groups.number, self.watched).tolist()
+        return {group: tree_of(state, group) for group in watched}
+
+    def see(
+        self,
+        number: int,
+        of_overlay: RoundResult,
+        result: ScribeResult,
+        state: ScribeState,
+        groups: Groups,
+        overlay: OverlayState,
+        kernel: Kernel,
+        traffic: Traffic | None,
+        trees: pa.Table,
+    ) -> GroupRound:
+        """Return what a round leaves besides the groups.
+
+        Parameters
+        ----------
+        state : ScribeState
+            Of all nodes, after the round.
+        trees : pyarrow.Table
+            `schemas.WATCHED_TREES`.
+        """
         measures = group_measures(state, result, self.rules.remover is not None)
-        if measured and traffic is not None:
+        if traffic is not None and self.link_stress.is_measured(number):
             measures |= self.link_stress.measures(traffic, overlay, kernel)
         measures |= self.multicasts.measures(state, result, overlay, kernel)
         due = [result.publications]
         if number == self.rounds - 1:
-            due.append(publications_due(state, number, self.rules.deadline, everything=True))
-        trees = told_trees(number, before, state, groups, overlay)
+            left = result.left  # in several buckets these have been counted by each
+            if not len(left.group):
+                left = publications_due(state, number, self.rules.deadline, everything=True)
+            due.append(left)
 
         def multicasts() -> dict[str, pa.Table]:
             if not self.multicasts.of_ways:
@@ -197,7 +242,7 @@ class LiveGroups:
         return GroupRound(of_overlay, measures, _by_group(due, groups), trees, multicasts)
 
 
-def _refuse_unknown(
+def refuse_unknown(
     number: int, events: Mapping[str, np.ndarray], known: Ring, groups: Groups
 ) -> None:
     """Events given in Python have not been checked before.

@@ -29,7 +29,7 @@ from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.state_table import NODES, read_state, state_table
 
-__all__ = ["LiveWorld", "PlayedRound", "Protocols", "play_overlay", "unpack_overlay"]
+__all__ = ["LiveWorld", "PlayedRound", "Protocols", "measures_of", "play_overlay", "unpack_overlay"]
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,7 @@ class Protocols:
                 overlay, world.groups, number, events, self.lookups, rules, kernel, traffic
             )
             result = of_groups.overlay
-            player = InProcess.of(overlay, rules, kernel)
-            player.play(MeasureNodes(player.given, number))
-            live = int(np.count_nonzero(overlay.alive))
-            measures = round_measures(live, result, player.take(MEASURED)[MEASURED])
+            measures = measures_of(InProcess.of(overlay, rules, kernel), result)
         if self.live_tree is not None:
             measures |= live_tree_measures(self.live_tree, known, was_alive, overlay.alive)
         if of_groups is None:
@@ -193,6 +190,13 @@ def play_overlay(
     )
     live = int(np.count_nonzero(player.lives.alive))
     return result, round_measures(live, result, taken[MEASURED])
+
+
+def measures_of(player: Player, result: RoundResult) -> dict[str, float]:
+    """Return the measures of the overlay after a round that has been seen."""
+    player.play(MeasureNodes(player.given, result.number))
+    live = int(np.count_nonzero(player.lives.alive))
+    return round_measures(live, result, player.take(MEASURED)[MEASURED])
 
 
 def unpack_overlay(nodes: pa.Table, rules: WorldRules, kernel: Kernel) -> OverlayState:

@@ -33,10 +33,13 @@ from scribe_spark.pastry.lookups import Lookups, try_routes
 from scribe_spark.pastry.node_rows import to_rows
 from scribe_spark.pastry.player_on_spark import OnSpark
 from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay.protocol import Kernel, Underlay
+from scribe_spark.worlds.groups_on_buckets import GroupsOnBuckets, spread_groups
 from scribe_spark.worlds.live_tree import live_tree_measures
-from scribe_spark.worlds.live_world import PlayedRound, Protocols, play_overlay
+from scribe_spark.worlds.live_world import PlayedRound, Protocols, measures_of, play_overlay
 from scribe_spark.worlds.packed import pack, unpack, unpacked
 from scribe_spark.worlds.round_job import lookup_columns
 from scribe_spark.worlds.state_table import NODES, read_state, state_table
@@ -67,9 +70,15 @@ class OnBuckets:
         layout = Layout(state.sparkSession, buckets, buckets)
         self._ring = BucketRing(facts, bucket_bounds(self._known, buckets, 64), layout)
         rules = protocols.rules
-        tables = BucketTables(layout, _spread(state, self._ring, rules, self._kernel))
+        first = _spread(state, self._ring, rules, self._kernel)
+        kinds: tuple[str, ...] = MESSAGE_KINDS
+        self._groups: GroupsOnBuckets | None = None
+        if protocols.groups is not None:
+            first, kinds = first.unionByName(spread_groups(state)), kinds + SCRIBE_KINDS
+            self._groups = GroupsOnBuckets(protocols.groups, state, self._known)
         lives = _lives(state, self._ring)
-        self._player = OnSpark(self._ring, tables, rules, self._kernel, lives)
+        tables = BucketTables(layout, first)
+        self._player = OnSpark(self._ring, tables, rules, self._kernel, lives, kinds)
         self._player.play(_Assemble(self._player.given))
 
     @property
@@ -102,12 +111,20 @@ class OnBuckets:
         player, protocols = self._player, self._protocols
         player.begin_round(number)
         was_alive = player.lives.alive.copy() if protocols.live_tree else None
-        of_nodes = Events.of(self._known, events["node"], events["event"])
-        result, measures = play_overlay(player, number, of_nodes, protocols.lookups, traffic)
+        of_groups = None
+        if self._groups is None:
+            of_nodes = Events.of(self._known, events["node"], events["event"])
+            result, measures = play_overlay(player, number, of_nodes, protocols.lookups, traffic)
+        else:
+            of_groups = self._groups.play(player, number, events, protocols.lookups, traffic)
+            result, measures = of_groups.overlay, measures_of(player, of_groups.overlay)
         if protocols.live_tree is not None and was_alive is not None:
             alive = player.lives.alive
             measures |= live_tree_measures(protocols.live_tree, self._known, was_alive, alive)
-        return PlayedRound(result, measures, {})
+        if of_groups is None:
+            return PlayedRound(result, measures, {})
+        left = {name: getattr(of_groups, name) for name in ("publications", "watched_trees")}
+        return PlayedRound(result, measures | of_groups.measures, left, of_groups.multicasts)
 
     def route(self, messages: pa.Table) -> pa.Table:
         """Route messages by what nodes know now: `schemas.LOOKUPS`; nothing changes.
@@ -126,9 +143,10 @@ class OnBuckets:
     def packed(self) -> DataFrame:
         """`schemas.PACKED`: all that has to be kept; lazy."""
         rows = self._player.tables.rows(LEAVES, CELLS)
-        return self._ring.layout.place(rows).mapInArrow(
+        nodes = self._ring.layout.place(rows).mapInArrow(
             _packing(self._player.given, self._kernel), schemas.PACKED
         )
+        return nodes if self._groups is None else self._groups.packed(self._player, nodes)
 
     def release(self) -> None:
         """Free what the executors keep."""

@@ -8,7 +8,7 @@ of which costs more than all of its messages; and what nodes know changes with e
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -189,10 +189,13 @@ class LastRound:
         `LOOKUPS` and `NEW_LEAFS`.
     messages : pyarrow.Table, optional
         `schemas.MESSAGES`, if they were kept.
+    multicasts : callable
+        As of `PlayedRound`.
     """
 
     tables: dict[int, pa.Table]
     messages: pa.Table | None
+    multicasts: Callable[[], dict[str, pa.Table]]
 
     @classmethod
     def of(cls, played: PlayedRound, number: np.ndarray, traffic: Traffic | None) -> LastRound:
@@ -202,7 +205,8 @@ class LastRound:
             lookup_columns(found, number), schema=to_arrow_schema(schemas.LOOKUPS)
         )
         tables = {LOOKUPS: lookups, NEW_LEAFS: pa.table({"node": pa.array(new, pa.int64())})}
-        return cls(tables, None if traffic is None else message_table(traffic, number))
+        messages = None if traffic is None else message_table(traffic, number)
+        return cls(tables, messages, played.multicasts)
 
 
 def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Kernel) -> DataFrame:

@@ -312,6 +312,7 @@ class World:
         started = time.monotonic()
         events = EventsByRound(event_rows(self._events_of(rounds)).toArrow())
         done: dict[int, Played] = {}
+        left: list[dict[str, pa.Table]] = []
         for number in rounds:
             before, traffic = time.monotonic(), Traffic() if messages else None
             try:
@@ -326,11 +327,16 @@ class World:
             measures = {name: float(value) for name, value in played.measures.items()}
             done[number] = Played(measures, took, world.costs)
             self._last_round = LastRound.of(played, world.known, traffic)
+            left.append(played.of_groups)
             self.number += 1
             if tell is not None:
                 tell(number, done[number])
             if time.monotonic() - started >= seconds:
                 break
+        self.publications, self.watched_trees = (
+            pa.concat_tables([of[name] for of in left]).to_pandas() if left[0] else pd.DataFrame()
+            for name in ("publications", "watched_trees")
+        )
         return done
 
     @property
@@ -395,6 +401,8 @@ class World:
         return groups is not None and groups.multicasts.of_ways
 
     def _multicasts(self, name: str, schema: StructType) -> DataFrame:
+        if self._last_round is not None and self.measures_ways:
+            return local_frame(self._events.sparkSession, self._last_round.multicasts()[name])
         if self._rows is None or not self.measures_ways:
             raise ValueError("no round has been played, or its multicasts are not measured")
         return unpacked(_of(self._rows, MULTICASTS, schemas.PACKED.names), name, schema)
@@ -402,7 +410,7 @@ class World:
     def _of_groups(self) -> DataFrame:
         if self._protocols.groups is None or not self.number:
             raise ValueError("there are no groups, or no round has been played")
-        return self._state
+        return self.packed
 
     def route(self, messages: DataFrame) -> DataFrame:
         """Route messages by what nodes know now: `schemas.LOOKUPS`, a row for each message; lazy.

@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 
 from scribe_spark import experiments
-from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
+from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.world_setup import check_world_run, make_world
 from scribe_spark.worlds import World
 
@@ -70,7 +71,42 @@ def played_with(world: World, node: int, event: str) -> None:
         world._events = events
 
 
-def test_groups_are_played_on_one_bucket(tmp_path):
-    config = WorldConfig(**NETWORK, nodes=80, groups=3)
-    with pytest.raises(InputError, match=r"buckets = 2: is of worlds without groups"):
+def test_trees_are_those_of_one_task_and_a_save_goes_on(spark):
+    config = WorldConfig(
+        **NETWORK, nodes=60, groups=3, group_size=20, rounds=4, lookups=0,
+        generator="mass-failure+publications", event_round=1, share=0.2, delivery="reliable",
+    )  # fmt: skip
+    with Simulation(spark, experiments.network_of(config)) as simulation:
+        one = make_world(simulation, config)
+        many = make_world(simulation, config, one._events, buckets=2)
+        for _ in range(3):
+            assert many.step() == one.step()
+            assert many.publications.equals(one.publications)
+            assert many.watched_trees.equals(one.watched_trees)
+        assert state_of(many) == state_of(one)
+        for table in ("memberships", "children"):
+            assert rows_of(getattr(many, table).toArrow()) == rows_of(getattr(one, table).toArrow())
+        protocols, saved = many._protocols, many.packed.localCheckpoint()
+        again = World(
+            saved, one._events, simulation.underlay, protocols.rules, 0, 3,
+            groups=protocols.groups, buckets=2,
+        )  # fmt: skip
+        measured = one.step()
+        assert measured["scribe.deliveries.late"] >= 0
+        assert again.step() == many.step() == measured
+        assert len(one.publications)
+        assert many.publications.equals(one.publications)
+        assert rows_of(again.memberships.toArrow()) == rows_of(one.memberships.toArrow())
+        for world in (many, again, one):
+            world.release()
+
+
+def test_what_sees_all_nodes_is_played_on_one_bucket(tmp_path):
+    config = WorldConfig(**NETWORK, nodes=80, groups=3, variants=("lazy",))
+    with pytest.raises(InputError, match=r"buckets = 2: is of worlds without lazy"):
         check_world_run(config, Execution(out=str(tmp_path / "out"), buckets=2))
+
+
+def test_a_run_has_a_bucket_for_each_partition(tmp_path):
+    with pytest.raises(InputError, match=r"buckets = 2: is of worlds; give partitions"):
+        check(RunConfig(**NETWORK, nodes=80), Execution(out=str(tmp_path / "out"), buckets=2))
