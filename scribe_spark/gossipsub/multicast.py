@@ -142,7 +142,7 @@ class _Read:
 
     def deliveries(self) -> Batches:
         """Return `multicast.DELIVERIES`."""
-        topics = self.topics
+        topics, timed = self.topics, self.timed
 
         def rows(table: Columns) -> dict[str, Any]:
             heard = table["hops"] > 0
@@ -151,7 +151,7 @@ class _Read:
                 "group": topics.number[topic],
                 "node": topics.facts.ring.node[node],
                 "hops": table["hops"][heard].astype(np.int32),
-                "delay_us": table["at"][heard],
+                "delay_us": table["at" if timed else "way"][heard],
             }
 
         return self._typed([ARRIVALS], rows, DELIVERIES)

@@ -67,12 +67,16 @@ class Arrivals(SortedTable):
         A position; :data:`NONE` at the source.
     heartbeat : ndarray of int64
         The lazy heartbeat in which it came; 0 before the first one.
+    way : ndarray of int64
+        By the clock of hops the sum of D and of processing along first copies, microseconds; by
+        that of time it is what `at` tells, and 0.
     """
 
     at: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
     sender: np.ndarray = field(default_factory=whole_numbers)
     heartbeat: np.ndarray = field(default_factory=whole_numbers)
+    way: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,14 @@ class _PublicationProgram(TopicsProgram):
             return np.ones(len(a), dtype=np.int64)
         router = self.topics.facts.ring.router
         return self.topics.kernel.delays(router[a], router[b]) + 2 * self.topics.lan_us
+
+    def way(self, before: np.ndarray, hops: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return `Arrivals.way` of copies that nodes of some ways and hops send to others."""
+        if self.messages.clock == TIME:
+            return np.zeros(len(a), dtype=np.int64)
+        router = self.topics.facts.ring.router
+        delay = self.topics.kernel.delays(router[a], router[b]) + 2 * self.topics.lan_us
+        return before + np.where(hops > 0, self.topics.rules.processing_us, 0) + delay
 
     def waits(self, hops: np.ndarray) -> np.ndarray:
         """Return how long nodes wait before they send on; sources do not."""
@@ -240,11 +252,12 @@ class Spread(_PublicationProgram):
         if superstep:
             came = inbox[_OFFER]
             key = came["message"] * self._size + came[AT]
-            changed = self._take(arrivals, key, came["time"], came["hops"], came["sender"])
+            offered = (came[name] for name in ("time", "hops", "sender", "way"))
+            changed = self._take(arrivals, key, *offered)
         else:
             changed = self._take_answers(arrivals, tables)
             published = self.sources(bucket, self.new)
-            arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat)
+            arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat, way=0)
             changed = np.concatenate([changed, published])
         if len(changed):
             tables[ARRIVALS] = columns_of(arrivals)
@@ -259,7 +272,7 @@ class Spread(_PublicationProgram):
         key = (came["message"] * self._size + came["node"])[here]
         sender, node = came["sender"][here], came["node"][here]
         time = came["sent"][here] + self.delay(sender, node)
-        return self._take(arrivals, key, time, came["hops"][here], sender)
+        return self._take(arrivals, key, time, came["hops"][here], sender, came["way"][here])
 
     def _take(
         self,
@@ -268,11 +281,12 @@ class Spread(_PublicationProgram):
         at: np.ndarray,
         hops: np.ndarray,
         sender: np.ndarray,
+        way: np.ndarray,
     ) -> np.ndarray:
         """Take the first of what is offered; the keys whose time or hops are others now."""
         order = np.lexsort((sender, hops, at, key))
         order = order[index_in_run(key[order]) == 0]
-        key, at, hops, sender = key[order], at[order], hops[order], sender[order]
+        key, at, hops, sender, way = (one[order] for one in (key, at, hops, sender, way))
         row = arrivals.find(key)
         known = row >= 0
         row = row[known]
@@ -291,6 +305,7 @@ class Spread(_PublicationProgram):
             hops=hops[better],
             sender=sender[better],
             heartbeat=self.heartbeat,
+            way=way[better],
         )
         return key[anew]
 
@@ -301,8 +316,14 @@ class Spread(_PublicationProgram):
         here = ~self.lost(message, node, peer)
         row, peer, message, node = row[here], peer[here], message[here], node[here]
         hops = arrivals.hops[row]
-        time = arrivals.at[row] + self.waits(hops) + self.delay(node, peer)
-        return {AT: peer, "message": message, "time": time, "hops": hops + 1, "sender": node}
+        return {
+            AT: peer,
+            "message": message,
+            "time": arrivals.at[row] + self.waits(hops) + self.delay(node, peer),
+            "hops": hops + 1,
+            "sender": node,
+            "way": self.way(arrivals.way[row], hops, node, peer),
+        }
 
 
 @dataclass(frozen=True)
@@ -477,6 +498,7 @@ class Gossip(Lacking):
                 "sender": came["sender"],
                 "sent": came["sent"],
                 "hops": came["hops"],
+                "way": came["way"],
                 "lost": came["lost"],
             }
         return out
@@ -533,7 +555,8 @@ class Gossip(Lacking):
     def _answer(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         message, node, asker = came["message"], came[AT], came["sender"]
-        hops = arrivals.hops[arrivals.find(message * self._size + node)]
+        row = arrivals.find(message * self._size + node)
+        hops = arrivals.hops[row]
         sent = np.zeros(len(node), dtype=np.int64)
         if self.messages.clock == TIME:
             if not self.messages.living:
@@ -545,6 +568,7 @@ class Gossip(Lacking):
             "sender": node,
             "sent": sent,
             "hops": hops + 1,
+            "way": self.way(arrivals.way[row], hops, node, asker),
             "lost": self.lost(message, node, asker),
         }
 

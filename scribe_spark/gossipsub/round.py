@@ -362,7 +362,9 @@ class _Round:
             now.lan_us,
         )
         nothing = np.zeros(len(self.held), dtype=np.int64)
-        before = Arrivals(self.held.key, nothing, self.held.hops, nothing + NONE, self.held.round)
+        before = Arrivals(
+            self.held.key, nothing, self.held.hops, nothing + NONE, self.held.round, nothing
+        )
         links = {CONNECTIONS: router.connections, MESH: router.mesh, ARRIVALS: before}
         tables = Tables.of({name: columns_of(table) for name, table in links.items()})
         if len(before):
