@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
+from scribe_spark.engine.exchange import add_rows, gather, meet, send
+from scribe_spark.engine.on_spark import ROWS
 from scribe_spark.measures.distributions import values_of
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.link_stress import packet_metrics
@@ -29,7 +29,7 @@ from scribe_spark.measures.measure import (
 )
 from scribe_spark.measures.stress import EDGE_COLUMNS
 from scribe_spark.multicast import PAYLOAD
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.systems import MESH, System, find_system
 
 __all__ = ["CONTROL", "DUPLICATES", "STATE", "control_messages", "payload_copies"]
@@ -103,14 +103,22 @@ def _as_edges(copies: Batches, packets: str | int | None = None) -> Batches:
 # --- duplicates
 
 
-def _collect_duplicates(run: RunTables) -> dict[str, dict[str, float]]:
+def _collect_duplicates(run: RunTables) -> dict[str, dict[str, int]]:
     """System -> ``copies`` of payload, and ``duplicates``, the copies that are no first ones."""
     if "copies" not in run:
         return {}
-    payload = run["copies"].where(F.col("kind") == PAYLOAD)
-    late = F.sum(F.when(F.col("first"), 0).otherwise(1)).alias("duplicates")
-    rows = payload.groupBy("system").agg(F.count(F.lit(1)).alias("copies"), late).collect()
-    return {row["system"]: {n: row[n] for n in ("copies", "duplicates")} for row in rows}
+
+    def sums(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, batch in by_text(batches, "system"):
+            payload = batch.filter(pc.equal(batch.column("kind"), PAYLOAD))
+            late = len(payload) - (pc.sum(payload.column("first")).as_py() or 0)
+            row = {"system": [system], "copies": [len(payload)], "duplicates": [late]}
+            yield pa.RecordBatch.from_pydict(row)
+
+    copies = run.batches("copies", ["system", "kind", "first"])
+    counted = copies.then(sums, "system string, copies bigint, duplicates bigint").frame
+    added = counted.toArrow().to_pandas().groupby("system").sum()
+    return {str(system): {n: int(row[n]) for n in added} for system, row in added.iterrows()}
 
 
 def _duplicates(found: Found, system: str) -> float | None:
@@ -158,15 +166,36 @@ def _by_node(run: RunTables, table: str, node: str, value: str) -> pd.DataFrame 
     """Return how many nodes have each sum of a table's values, those without a row too."""
     if table not in run:
         return None
-    rows: DataFrame = run[table]
-    sums = rows.groupBy("system", node).agg(F.sum(value).alias("value"))
-    grouped = sums.groupBy("system", "value").agg(F.count(F.lit(1)).alias("count"))
-    counted = grouped.toArrow().to_pandas()
+
+    buckets = run.buckets
+
+    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for system, batch in by_text(batches, "system"):
+            columns = {"node": batch.column(node), "value": batch.column(value)}
+            added = add_rows("value", {n: c.to_numpy() for n, c in columns.items()}, "node")
+            yield from send(buckets, system, added["node"], added)
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _, come in gather(batches):
+            for system, columns in sorted(come.items()):
+                sums, nodes = np.unique(
+                    add_rows("value", columns, "node")["value"], return_counts=True
+                )
+                names = pa.repeat(pa.scalar(system), len(sums))
+                yield pa.RecordBatch.from_arrays(
+                    [names, pa.array(sums), pa.array(nodes)], names=["system", "value", "count"]
+                )
+
+    sent = run.batches(table, ["system", node, value]).then(add, ROWS)
+    counted = Batches.made(meet(sent, buckets), count, _COUNTED).frame.toArrow().to_pandas()
     there = counted.groupby("system")["count"].sum()
     zeros = pd.DataFrame({"system": there.index, "value": 0, "count": run.nodes - there.to_numpy()})
     every = pd.concat([counted, zeros[zeros["count"] > 0]])
     every = every.groupby(["system", "value"], as_index=False)["count"].sum()
     return every.astype({"value": float, "count": int})
+
+
+_COUNTED = "system string, value bigint, count bigint"
 
 
 def _keeps_children_only(system: System) -> bool:
