@@ -274,7 +274,7 @@ def test_what_the_overlay_cannot_do_is_refused_before_any_work(run, tmp_path):
         experiments.check(RunConfig(overlay="fingers", **remover), out)
     experiments.check(RunConfig(**remover), out)
     with pytest.raises(
-        InputError, match=r"overlay = 'finger': is unknown; give one of perfect, arrivals, f"
+        InputError, match=r"overlay = 'finger': is unknown; give one of perfect, arrivals, can, f"
     ):
         experiments.check(RunConfig(overlay="finger", **NETWORK), out)
 
