@@ -60,33 +60,8 @@ PEERS: dict[str, tuple[tuple[str, ...], list[str]]] = {
 _GRID_NODES = 80_000
 _GRID = ("all_pastry", "all_can", "groups_pastry", "groups_can")
 
-_CHURN = [
-    *("world", "--systems", "gossipsub", "--nodes", "12000", "--initial", "10000"),
-    *("--groups", "150", "--rounds", "200", "--lookups", "0", "--deadline", "10"),
-    *("--generator", "churn+publications", "--publish-rate", "1"),
-]
-_FAILURES = [
-    *("world", "--systems", "gossipsub", "--nodes", "100000", "--groups", "1500"),
-    *("--rounds", "12", "--lookups", "0", "--deadline", "5", "--link-stress-period", "3"),
-    *("--generator", "mass-failure+publications", "--share", "0.25", "--event-round", "4"),
-    *("--publish-rate", "1"),
-]
-
-#: World -> what it is called on the page; Scribe is in it best effort, or reliable.
+#: World -> what it is called on the page, and its command.
 WORLDS: dict[str, tuple[str, list[str]]] = {
-    **{
-        f"failures_{delivery}": (f"25 % fail, Scribe {delivery}", [*_FAILURES, "--delivery",
-                                                                   delivery])
-        for delivery in ("best-effort", "reliable")
-    },
-    **{
-        f"churn_{lifetime}_{delivery}": (
-            f"churn, lifetime {lifetime} rounds, Scribe {delivery}",
-            [*_CHURN, "--lifetime", str(lifetime), "--delivery", delivery],
-        )
-        for lifetime in (20, 60, 200)
-        for delivery in ("best-effort", "reliable")
-    },
     "bayeux_roots": (
         "the roots of 5 groups fail, best effort",
         [
@@ -341,7 +316,8 @@ def _worlds(out: Path) -> list[str]:
     ]
     return [
         *("", "## In worlds", ""),
-        "The same failures, joins and publications for Scribe and the other system.",
+        "The same failures, joins and publications for Scribe and the other system. "
+        "[peers_living.md](peers_living.md) has Scribe and GossipSub under failures and churn.",
         "",
         *table(["world", "system", *heads, "link stress of payload, max"], rows),
     ]
