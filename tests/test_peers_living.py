@@ -46,13 +46,12 @@ def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> No
     world(tmp_path / "quarter-fails-best-effort", ["scribe", "gossipsub"])
     world(tmp_path / "lifetime-60-reliable", ["scribe"])
     text = peers_living.page(tmp_path, tmp_path / "page.md")
-    assert "50 nodes are alive at the start, in 3 groups" in text
     rows = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    assert [row[1] for row in rows[1:]] == ["Scribe, best effort", "GossipSub", "Scribe, reliable"]
+    assert [row[2] for row in rows[1:]] == ["Scribe, best effort", "GossipSub", "Scribe, reliable"]
     head, looked_at = rows[0], FAILURE[0] - 1 - FAILURE[1]
     scribe, gossip = (dict(zip(head, row, strict=True)) for row in rows[1:3])
-    told = [scribe[name] for name in ("expected", "control messages", "of Pastry")]
-    assert told == [f"{looked_at}00", "1", "8"]
+    told = [scribe[name] for name in ("nodes", "expected", "control messages", "of Pastry")]
+    assert told == ["50", f"{looked_at}00", "1", "8"]
     assert scribe["lost"] == f"{10 / looked_at:.2g} %"
     assert gossip["duplicates a delivery"] == "4.5"
     assert gossip["control messages"] == "12.5"

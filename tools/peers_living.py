@@ -100,6 +100,8 @@ class Seen:
     system : str
         Its name in tables.
     label : str
+    nodes : int
+        Alive at the start.
     measures : DataFrame
         Rounds by measures.
     publications : DataFrame
@@ -109,6 +111,7 @@ class Seen:
     scenario: str
     system: str
     label: str
+    nodes: int
     measures: pd.DataFrame
     publications: pd.DataFrame
 
@@ -149,12 +152,13 @@ def seen(out: Path) -> list[Seen]:
             for name in complete(out, [f"{scenario}-{delivery}"]):
                 measures = rounds(out / name)
                 given = pd.read_parquet(out / name / "tables" / "publications")
-                last, deadline = measures.index.max(), config_of(out / name)["deadline"]
+                config, last = config_of(out / name), measures.index.max()
+                deadline, nodes = config["deadline"], config["initial"] or config["nodes"]
                 for system, label in systems.items():
                     # those of the last rounds have had less time than the others
                     had_time = given["round"].between(1, last - deadline)
                     mine = given[(given["system"] == system) & had_time]
-                    found.append(Seen(scenario, system, label, measures, mine))
+                    found.append(Seen(scenario, system, label, nodes, measures, mine))
     return found
 
 
@@ -167,7 +171,16 @@ def config_of(folder: Path) -> dict[str, Any]:
 def numbers(found: Sequence[Seen]) -> list[str]:
     """Return the table: a row for each system in each world."""
     header = [
-        *("events", "system", "expected", "in time", "late", "lost", "duplicates a delivery"),
+        *(
+            "events",
+            "nodes",
+            "system",
+            "expected",
+            "in time",
+            "late",
+            "lost",
+            "duplicates a delivery",
+        ),
         *("control messages", "of Pastry", "payload, link stress mean", "max"),
         *("control, link stress mean", "max"),
     ]
@@ -181,7 +194,13 @@ def numbers(found: Sequence[Seen]) -> list[str]:
                   for which in ("mean_existing", "max")]  # fmt: skip
         rows.append(
             [
-                *(_SCENARIOS[one.scenario], one.label, f"{sums['expected']:,}", *shares),
+                *(
+                    _SCENARIOS[one.scenario],
+                    f"{one.nodes:,}",
+                    one.label,
+                    f"{sums['expected']:,}",
+                    *shares,
+                ),
                 *map(number, (sums["duplicates"] / delivered, one.control.mean())),
                 number(one.of_pastry.mean()),
                 *map(number, stress),
@@ -221,8 +240,6 @@ def page(out: Path, file: Path) -> str:
     """Return the page of the worlds that are in OUT; write the figure beside it."""
     found = seen(out)
     (file.parent / FIGURE).write_text(figure(found), "utf-8")
-    configs = [config_of(out / name) for name in complete(out, commands())]
-    live = min(c["initial"] or c["nodes"] for c in configs)
     return "\n".join(
         [
             "# Scribe and GossipSub while nodes come and fail",
@@ -230,8 +247,7 @@ def page(out: Path, file: Path) -> str:
             "Written by `make peers-living` (`NODES=10000` is a smaller one). Both systems live in "
             "the same worlds: the same nodes fail and arrive, the same members join, the same "
             "sources publish, one publication of each group in a round. "
-            f"{live:,} nodes are alive at the start, in {configs[0]['groups']:,} groups of the "
-            "paper's sizes.",
+            "Groups are of the paper's sizes, 1,500 for 100,000 nodes.",
             "",
             f"![Share of deliveries by rounds, in time or in the end]({FIGURE})",
             "",
