@@ -65,14 +65,14 @@ FAULTS = {
     ),
     "a stale parent": Fault(
         "scribe/leave.py",
-        "scribe.state.entries.parent[rows] = -1",
-        "scribe.state.entries.parent[rows] += 0",
+        "entries.parent[rows], entries.cause[rows] = NONE, cause(why)",
+        "entries.cause[rows] = cause(why)",
         GROUPS,
     ),
     "a missed replica": Fault(
         "scribe/replicas.py",
-        "[:, : scribe.rules.k - 1]\n        at, column",
-        "[:, : scribe.rules.k - 2]\n        at, column",
+        "[:, : scribe.rules.k - 1]\n    at, column",
+        "[:, : scribe.rules.k - 2]\n    at, column",
         GROUPS,
     ),
     "a wrong root": Fault(

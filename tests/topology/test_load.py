@@ -10,6 +10,7 @@ from given import Untouchable, refusal, rows, written
 
 from scribe_spark.config import RunConfig, read_toml
 from scribe_spark.errors import InputError
+from scribe_spark.systems import all_systems
 from scribe_spark.topology import load
 
 DATA = Path(__file__).parents[2] / "data"
@@ -59,10 +60,16 @@ def test_presets_load(name, monkeypatch):
     assert len(graph.vertices) == sizes[name]
 
 
-#: Of another topology (internet.toml), and of a tree that the paper does not have.
+#: Of another topology (internet.toml) or overlay, and of systems that the paper does not measure.
 ELSEWHERE = {
-    *("power_law_routers", "power_law_links"),
+    *("power_law_routers", "power_law_links", "overlay_dimensions", "systems"),
     *("reference_children", "reference_assignment"),
+    *(
+        flat
+        for system in all_systems()
+        if system.section
+        for flat in RunConfig.sections[system.section].flat_names().values()
+    ),
 }
 
 
