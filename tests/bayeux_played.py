@@ -79,8 +79,10 @@ class Played:
         """(group, node) -> entries of its member lists."""
         found: Counter = Counter()
         for table in self.rows(LISTED):
-            for session, node, entries in zip(*table.values(), strict=True):
-                found[self._session(session)[0], self._node(node)] += int(entries)
+            for group, node, entries in zip(*table.values(), strict=True):
+                place = self._session(group * self.sessions.partitions)[0], self._node(node)
+                assert place not in found  # a row for each, however many partitions there are
+                found[place] = int(entries)
         return found
 
     def control(self) -> Counter:

@@ -108,7 +108,7 @@ class Rows:
 
     def _entries(self, some: Columns) -> dict[str, Any]:
         return {
-            "group": self._group_of(some["session"]),
+            "group": self.number[some["group"]],
             "node": self.sessions.facts.ring.node[some["node"]],
             "kind": _same(MEMBER_LIST, some["node"]),
             "entries": some["entries"],

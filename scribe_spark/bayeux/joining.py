@@ -128,8 +128,9 @@ class Record(_Program):
         if lists:
             listed = concatenate(lists)
             entry = key_of([listed["session"], listed[AT]], size)
-            kept, entries = np.unique(entry, return_counts=True)
-            tables[LISTED] = {**key_parts(kept, ("session", "node"), size), "entries": entries}
+            group = listed["session"] // self.sessions.partitions
+            kept, entries = np.unique(key_of([group, listed[AT]], size), return_counts=True)
+            tables[LISTED] = {**key_parts(kept, ("group", "node"), size), "entries": entries}
             edges = distinct(key_of([entry, listed["next"]], size))
             tables[EDGES] = key_parts(edges, ("group", "node", "peer"), size)
         for kind in (JOIN, TREE):
