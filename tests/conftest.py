@@ -11,12 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadFileScheduling
 
 from scribe_spark.config import Execution
 from scribe_spark.runtime import interrupts
 from scribe_spark.runtime.session import session as make_session
+
+# on a busy machine a case takes as long as it takes
+settings.register_profile("tests", settings.default, deadline=None)
+settings.load_profile("tests")
 
 ROOT = Path(__file__).resolve().parent.parent
 _SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
