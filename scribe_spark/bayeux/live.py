@@ -138,7 +138,7 @@ class _Round:
     # --- steps 1 and 2
 
     def forget_the_dead(self) -> None:
-        """Who has died knows nothing: rule B12."""
+        """Nodes that have died forget what they know: rule B12."""
         events, number = self.now.events, self.now.number
         dead = np.zeros(self.size, dtype=bool)
         dead[np.r_[events.fail, events.leave]] = True

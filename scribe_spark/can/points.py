@@ -1,4 +1,4 @@
-"""Where nodes go in the space of a CAN: drawn points, and landmarks (docs/rules.md, C2 to C4)."""
+"""Points of nodes in the space of a CAN: drawn ones, and landmarks (docs/rules.md, C2 to C4)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ MOST_COPIES = 50_000_000
 
 
 class FloodingConfig(Section):
-    """What is flooded; the rule is recalled, see docs/rules.md."""
+    """Fields of flooding over Pastry; the rule is recalled, see docs/rules.md."""
 
     over: Annotated[Literal["group", "overlay"], Flat("flooding_over")] = Field(
         default="group",

@@ -20,7 +20,7 @@ __all__ = [
     "codes",
     "depths",
     "distinct",
-    "distinct_below",
+    "distinct_indices",
     "expand",
     "flags",
     "index_in_run",
@@ -51,7 +51,7 @@ def distinct(keys: np.ndarray) -> np.ndarray:
     return keys[np.r_[True, keys[1:] != keys[:-1]]] if len(keys) else keys
 
 
-def distinct_below(size: int, keys: np.ndarray) -> np.ndarray:
+def distinct_indices(size: int, keys: np.ndarray) -> np.ndarray:
     """The different values of `keys`, which are from 0 to `size` - 1, ascending: int64."""
     if len(keys) < size // 64:  # to look at all that they could be would take longer
         return distinct(keys)

@@ -125,8 +125,7 @@ def flood_overlay(
     perfect : bool
         See `Flood`.
     """
-    listed = groups.select("group", "source").toArrow().sort_by("group")
-    number, source = (column.to_numpy() for column in listed.columns)
+    number, source = _sources(groups)
     ring, (known,) = overlay.ring, overlay.known
     rows = Rows(ring.facts, ring.bounds, number, overlay.underlay.kernel)
     return _flood(overlay, ring, known, source, rows, perfect, progress)
@@ -144,8 +143,7 @@ def flood_groups(
     members : DataFrame or Batches
         ``group, node``.
     """
-    listed = groups.select("group", "source").toArrow().sort_by("group")
-    number, source = (column.to_numpy() for column in listed.columns)
+    number, source = _sources(groups)
     joined = Batches.of(members, ["group", "node"]).frame.select("group", "node").toArrow()
     facts, size = overlay.ring.facts, len(overlay.ring)
     group = np.r_[
@@ -164,6 +162,13 @@ def flood_groups(
     flooded = _flood(overlay, ring, known, start, rows, True, progress)
     flooded.owned += [partial(release, known), ring.release, partial(discard_arrays, *places)]
     return flooded
+
+
+def _sources(groups: DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return the groups' numbers, ascending, and the sources of the groups."""
+    listed = groups.select("group", "source").toArrow().sort_by("group")
+    number, source = (column.to_numpy() for column in listed.columns)
+    return number, source
 
 
 def _distribute(overlay: PastryOverlay, rings: GroupRings) -> BucketRing:

@@ -81,7 +81,7 @@ class Arrivals(SortedTable):
 
 @dataclass(frozen=True)
 class Messages:
-    """What is published, M messages.
+    """M messages that are published.
 
     Attributes
     ----------
@@ -441,7 +441,7 @@ class Copies(_PublicationProgram):
 
 @dataclass(frozen=True)
 class Lacking(_PublicationProgram):
-    """Which messages some live subscriber is without: all buckets learn of it.
+    """Tells all buckets which messages some live subscriber is without.
 
     Nothing is sent if there is none.  It is the simulator that asks, not a node.
     """

@@ -85,7 +85,7 @@ class _Published(SortedTable):
 
 @dataclass
 class _Held(SortedTable):
-    """Which node has which publication, since which round, after how many hops."""
+    """Publications that nodes have: since which round, after how many hops."""
 
     round: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
@@ -308,7 +308,7 @@ class _Round:
 
     @property
     def directory(self) -> Directory:
-        """Who subscribes now."""
+        """Return the subscribers of now."""
         return Directory.of(self.members.key, len(self.now.group), self.size)
 
     # ---- 4. and 5. meshes

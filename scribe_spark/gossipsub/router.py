@@ -107,7 +107,7 @@ class Router:
         return key
 
     def _eligible(self, place: np.ndarray, heartbeat: int) -> tuple[np.ndarray, np.ndarray]:
-        """Whom places may GRAFT (rule G5): the index of the place, and the row of connections."""
+        """Return peers that places may GRAFT (rule G5): the place's index, the connection's row."""
         of, row = expand(*self.space.rows(self.connections, place))
         key = self.connections.key[row]
         kept = ~self.mesh.has(key) & ~self.back_off.holds(key, heartbeat)

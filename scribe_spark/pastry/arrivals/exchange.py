@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, distinct_below
+from scribe_spark.core.arrays import distinct, distinct_indices
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, once_a_bucket
 from scribe_spark.pastry.arrivals.leaf_offers import holds_leaf, lacks_leaves, take_leaves
@@ -92,7 +92,7 @@ class Exchange(WaveProgram):
         at: np.ndarray,
     ) -> np.ndarray:
         """Offer leaf sets and their senders to receivers; whose leaf set has changed: indices."""
-        different = distinct_below(len(states.own), receiver)
+        different = distinct_indices(len(states.own), receiver)
         # most leaf sets are complete already: nothing of what they are sent is for them
         lacking = np.zeros(len(states.own), dtype=bool)
         lacking[different] = lacks_leaves(states, different, self.wave.live)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, distinct_below, offsets_of
+from scribe_spark.core.arrays import distinct, distinct_indices, offsets_of
 from scribe_spark.pastry.arrivals.states import NONE, States
 
 __all__ = ["SIDES", "holds_leaf", "lacks_leaves", "places_out", "side_columns", "take_leaves"]
@@ -61,7 +61,7 @@ def take_leaves(
     """
     offers = offers if offers.ndim == 2 else offers[:, None]
     node, offer = _that_enter(states, index, offers, only_new)
-    touched = distinct_below(len(states.own), node)
+    touched = distinct_indices(len(states.own), node)
     row = np.searchsorted(touched, node)
     before = states.leaves[touched]
     for side in SIDES:
