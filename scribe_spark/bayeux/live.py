@@ -7,7 +7,9 @@ docs/rules.md, B11 to B20.  JSAC 2002, Section V; NGC 2001, Section 4.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -24,16 +26,20 @@ from scribe_spark.core.arrays import (
     key_of,
     whole_numbers,
 )
-from scribe_spark.engine.program import Tables
+from scribe_spark.engine.program import AT, Columns, Tables
 from scribe_spark.living import LivingRound, Publications, SystemRound
 from scribe_spark.pastry.arrivals import closeness
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.routes import Routes, hop, route
+from scribe_spark.pastry.arrivals.routes import Met, count_hop, hop, route_to_edge, starting
+from scribe_spark.pastry.arrivals.states import IsAlive, States
 
 __all__ = ["LiveBayeux"]
 
 _JOIN, _TREE, _LEAVE, _PRUNE = "JOIN", "TREE", "LEAVE", "PRUNE"
 _MULTICAST, _PAYLOAD = "MULTICAST", "payload"
+
+#: As of `routes.hop`.
+RoutingRule = Callable[[States, IsAlive, np.ndarray, Keys], tuple[np.ndarray, Met]]
 
 
 @dataclass
@@ -67,6 +73,26 @@ class Lists(SortedTable):
     next: np.ndarray = field(default_factory=whole_numbers)
     number: np.ndarray = field(default_factory=whole_numbers)
     written: np.ndarray = field(default_factory=whole_numbers)
+
+
+@dataclass(frozen=True)
+class _Routes:
+    """What became of m messages.
+
+    Attributes
+    ----------
+    at : ndarray of int64, shape (m,)
+        The last node of each.
+    delivered : ndarray of bool, shape (m,)
+    message, passes_on, onward : ndarray of int64
+        Of each hop the message, the node that has it, and its next hop: the node itself at the end.
+    """
+
+    at: np.ndarray
+    delivered: np.ndarray
+    message: np.ndarray
+    passes_on: np.ndarray
+    onward: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -177,17 +203,29 @@ class _Round:
         self.now.tally.send(kind, self.now.alive[to], routes.at[on], to)
         return came & (self.lost[group] < 0)
 
-    def _to_member(self, start: np.ndarray, member: np.ndarray) -> tuple[Routes, np.ndarray]:
+    def _to_member(self, start: np.ndarray, member: np.ndarray) -> tuple[_Routes, np.ndarray]:
         """Route TREEs; and whether each has come to its member."""
         keys = Keys.of_nodes(self.now.ring, member)
         routes = self._route(_TREE, start, keys, table_hop if self.rules.hops == TABLE else hop)
         return routes, routes.delivered & (routes.at == member)
 
-    def _route(self, kind: str, start: np.ndarray, keys: Keys, rule) -> Routes:
-        overlay = self.now.overlay
-        routes = route(overlay.states, overlay.is_alive, start, keys, rule)
-        self.now.tally.add_routes(kind, routes)
-        return routes
+    def _route(self, kind: str, start: np.ndarray, keys: Keys, rule: RoutingRule) -> _Routes:
+        states, is_alive = self.now.overlay.states, self.now.overlay.is_alive
+        hops = [(whole_numbers(), whole_numbers(), whole_numbers())]
+
+        def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
+            message, at = messages["message"], messages[AT]
+            onward, met = rule(states, is_alive, at, keys.take(message))
+            count_hop(partial(self.now.tally.add, kind), at, onward, met)
+            hops.append((message, at, onward))
+            return onward, messages
+
+        moving = starting({AT: start, "message": np.arange(len(start))})
+        ended, _ = route_to_edge(moving, hop_of, lambda at: np.ones(len(at), dtype=bool))
+        delivered, at = np.zeros(len(start), dtype=bool), start.copy()
+        if ended:
+            delivered[ended["message"]], at[ended["message"]] = ended["delivered"], ended[AT]
+        return _Routes(at, delivered, *map(np.concatenate, zip(*hops, strict=True)))
 
     # --- steps 3 and 4
 
@@ -247,15 +285,14 @@ class _Round:
         group: np.ndarray,
         member: np.ndarray,
         number: np.ndarray,
-        routes: Routes,
+        routes: _Routes,
         arrived: np.ndarray,
     ) -> None:
         """The nodes on the way of TREEs that have arrived write entries, over older ones."""
-        path = routes.path[:, arrived]
-        step, message = np.nonzero(path[1:] >= 0)
-        group, member, number = (one[arrived][message] for one in (group, member, number))
-        key = key_of([group, path[step, message], member], self.size)
-        onward = path[step + 1, message]
+        passed = arrived[routes.message] & (routes.onward != routes.passes_on)
+        message, onward = routes.message[passed], routes.onward[passed]
+        group, member, number = (one[message] for one in (group, member, number))
+        key = key_of([group, routes.passes_on[passed], member], self.size)
         # several repairs of a member write the same next hop; the largest number counts
         order = np.lexsort((number, key))
         order = order[np.r_[key[order][1:] != key[order][:-1], np.ones(min(1, len(order)), bool)]]

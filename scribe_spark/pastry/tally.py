@@ -9,7 +9,6 @@ import numpy as np
 
 from scribe_spark.engine import Columns
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC, counted
-from scribe_spark.pastry.arrivals.routes import Routes
 from scribe_spark.pastry.traffic import Between, Traffic
 
 __all__ = ["MESSAGE_KINDS", "Tally"]
@@ -100,17 +99,6 @@ class Tally:
         """Count a message for each element; False where it was lost."""
         lost = arrives.size - np.count_nonzero(arrives)
         self.add(kind, arrives.size, lost, between=lambda: (sender, to))
-
-    def add_routes(self, kind: str, routes: Routes) -> None:
-        """Count the transmissions of messages that were routed."""
-        lost = routes.lost.sum()
-
-        def between() -> tuple[np.ndarray, np.ndarray]:
-            hop, message = np.nonzero(routes.path[1:] >= 0)
-            sender, to = routes.path[hop, message], routes.path[hop + 1, message]
-            return np.r_[sender, routes.found.node], np.r_[to, routes.found.dead]
-
-        self.add(kind, routes.hops.sum() + lost, lost, between=between)
 
     def by_kind(self) -> dict[str, int]:
         """Messages by kind, without the kinds that did not occur."""

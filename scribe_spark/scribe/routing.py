@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine import Columns, Inbox
-from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.routes import route_to_edge, starting
 from scribe_spark.scribe.scribe import Scribe
 
 __all__ = ["Routing", "begin_routes", "go_on", "one_hop_on"]
@@ -24,8 +24,7 @@ class Routing:
     """A kind of messages with ``group``, and the table of where they ended.
 
     They carry ``hops`` and ``delay_us`` (where payloads are timed) of their ways.  Its rows are the
-    messages with ``at``, the last node, and ``delivered``: False where no candidate was left, or
-    where a node was reached for the second time.
+    messages with ``at``, the last node, ``delivered`` and ``circled``, as of `route_to_edge`.
     """
 
     kind: str
@@ -36,15 +35,12 @@ def begin_routes(scribe: Scribe, routing: Routing, at: np.ndarray, **columns: np
     """Messages begin at nodes of the bucket; ones that were sent there have their ways so far."""
     zero = np.zeros(len(at), dtype=np.int64)
     began = {"hops": zero, "delay_us": zero}
-    _route(scribe, routing, {**began, **columns, AT: at, "path": at[:, None]})
+    _route(scribe, routing, starting({**began, **columns, AT: at}))
 
 
 def one_hop_on(scribe: Scribe, messages: Columns, to: np.ndarray) -> dict[str, np.ndarray]:
     """Messages are at other nodes."""
-    delay_us = messages["delay_us"]
-    if scribe.timed:
-        delay_us = delay_us + scribe.delay(messages[AT], to)
-    return {**messages, AT: to, "hops": messages["hops"] + 1, "delay_us": delay_us}
+    return {**messages, **_ways(scribe, messages, to), AT: to}
 
 
 def go_on(scribe: Scribe, routing: Routing, inbox: Inbox) -> None:
@@ -55,24 +51,23 @@ def go_on(scribe: Scribe, routing: Routing, inbox: Inbox) -> None:
 
 def _route(scribe: Scribe, routing: Routing, moving: Columns) -> None:
     """To the end, or to the bucket's edge."""
-    while len(moving[AT]):
-        onward = scribe.hop(routing.kind, moving[AT], moving["group"])
-        delivered = onward == moving[AT]
-        circled = (moving["path"] == onward[:, None]).any(axis=1) & ~delivered & (onward >= 0)
-        ended = np.flatnonzero(delivered | (onward < 0))
-        _end(scribe, routing, take(moving, ended), delivered[ended])
-        goes = np.flatnonzero(~delivered & (onward >= 0))
-        onward, circled = onward[goes], circled[goes]
-        moving = one_hop_on(scribe, take(moving, goes), onward)
-        _end(scribe, routing, take(moving, np.flatnonzero(circled)), circled[circled] & False)
-        onward, moving = onward[~circled], take(moving, np.flatnonzero(~circled))
-        moving["path"] = np.column_stack([moving["path"], onward])
-        away = ~scribe.is_own(onward)
-        leaving = take(moving, np.flatnonzero(away))
+
+    def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
+        onward = scribe.hop(routing.kind, messages[AT], messages["group"])
+        goes = (onward >= 0) & (onward != messages[AT])
+        return onward, {**messages, **_ways(scribe, messages, onward, goes)}
+
+    ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
+    scribe.note(routing.ends, **ended)
+    if leaving:
         scribe.tell(routing.kind, leaving.pop(AT), **leaving)
-        moving = take(moving, np.flatnonzero(~away))
 
 
-def _end(scribe: Scribe, routing: Routing, ended: Columns, delivered: np.ndarray) -> None:
-    columns = {name: column for name, column in ended.items() if name != "path"}
-    scribe.note(routing.ends, **columns, delivered=delivered)
+def _ways(
+    scribe: Scribe, messages: Columns, to: np.ndarray, goes: np.ndarray | bool = True
+) -> dict[str, np.ndarray]:
+    """Return the ways of messages so far, of which some go on to other nodes."""
+    delay_us = messages["delay_us"]
+    if scribe.timed:
+        delay_us = delay_us + np.where(goes, scribe.delay(messages[AT], to), 0)
+    return {"hops": messages["hops"] + goes, "delay_us": delay_us}

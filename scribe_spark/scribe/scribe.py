@@ -14,7 +14,7 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.routes import hop
+from scribe_spark.pastry.arrivals.routes import count_hop, hop
 from scribe_spark.pastry.arrivals.states import IsAlive, States
 from scribe_spark.pastry.traffic import Between
 from scribe_spark.scribe.group_keys import Groups
@@ -317,14 +317,7 @@ class Scribe:
             return self.rule(at, keys.hi, keys.lo)
         onward, met = hop(self.states, self.is_alive, at, keys)
         self.counter.meet(at[met.message], met.dead)
-        lost = len(met.message)
-        goes = (onward >= 0) & (onward != at)
-        self.counter.count(
-            kind,
-            np.count_nonzero(goes) + lost,
-            lost,
-            between=lambda: (np.r_[at[goes], at[met.message]], np.r_[onward[goes], met.dead]),
-        )
+        count_hop(functools.partial(self.counter.count, kind), at, onward, met)
         return onward
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:

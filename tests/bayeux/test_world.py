@@ -33,11 +33,10 @@ class Sent(Tally):
         self._note(kind, sender, to, self.messages)
         self._note(kind, sender[~arrives], to[~arrives], self.lost)
 
-    def add_routes(self, kind, routes):
-        hop, message = np.nonzero(routes.path[1:] >= 0)
-        self._note(kind, routes.path[hop, message], routes.path[hop + 1, message], self.messages)
-        for counts in (self.messages, self.lost):
-            self._note(kind, routes.found.node, routes.found.dead, counts)
+    def add(self, kind, messages, lost=0, *, between):
+        sender, to = between()  # those of a hop that were lost come last
+        self._note(kind, sender, to, self.messages)
+        self._note(kind, sender[messages - lost :], to[messages - lost :], self.lost)
 
     def _note(self, kind, sender, to, counts):
         ends = (self.node[one].tolist() for one in (sender, to))

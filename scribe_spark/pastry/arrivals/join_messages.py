@@ -9,19 +9,20 @@ its leaf set.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.nearby_search import CONTACTS, PROBED
-from scribe_spark.pastry.arrivals.routes import hop
+from scribe_spark.pastry.arrivals.routes import count_hop, hop, route_to_edge, starting
 from scribe_spark.pastry.arrivals.states import States, live_only
 from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, WaveProgram, forget
 
@@ -78,34 +79,47 @@ class JoinMessages(WaveProgram):
         self.given.observer.count(
             tables, Kind.JOIN, len(arriving), between=lambda: (arriving, contact)
         )
-        path, row = np.empty((len(arriving), 0), dtype=np.int64), np.zeros_like(arriving)
-        return {_JOIN: {AT: contact, "arriving": arriving, "path": path, "row": row}}
+        row = np.zeros_like(arriving)
+        return {_JOIN: starting({AT: contact, "arriving": arriving, "row": row})}
 
     def _route(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
-        """Route join messages to the edge of the bucket: they only read."""
+        """Route join messages to the edge of the bucket; the last nodes send their leaf sets."""
+        states, sent = self.states(bucket, tables), dict[str, list[Columns]]()
         first, last = self.bounds[bucket : bucket + 2]
-        sent: dict[str, list[Columns]] = {}
-        while count_rows(came):
-            outbox = dict(self._visit(bucket, tables, came))
-            onward = outbox[_JOIN]
-            inside = (onward[AT] >= first) & (onward[AT] < last)
-            outbox[_JOIN], came = take(onward, ~inside), take(onward, inside)
-            for kind, columns in outbox.items():
-                sent.setdefault(kind, []).append(columns)
-        return {kind: concatenate(parts) for kind, parts in sent.items()}
 
-    def _visit(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
-        """Nodes answer the join messages that have come, and pass them on."""
-        states, observer = self.states(bucket, tables), self.given.observer
-        ring, is_alive = states.known, self.given.is_alive
-        circled = (came["path"] == came[AT][:, None]).any(axis=1)
-        new = take(came, np.flatnonzero(~circled))
-        at, arriving = new[AT], new["arriving"]
+        def visit(messages: Columns) -> tuple[np.ndarray, Columns]:
+            return self._visit(states, tables, messages, sent)
+
+        ended, onward = route_to_edge(came, visit, lambda at: (at >= first) & (at < last))
+        outbox: dict[str, Columns] = {kind: concatenate(parts) for kind, parts in sent.items()}
+        if onward:
+            outbox[_JOIN] = onward
+        if ended:
+            at, arriving = ended[AT], ended["arriving"]
+            around = live_only(self.given.is_alive, np.c_[states.leaves[at - states.first], at])
+            self.given.observer.count(
+                tables, Kind.LEAF_SET, len(at), between=lambda: (at, arriving)
+            )
+            outbox[_LEAF_SET] = {AT: arriving, "leaves": around}
+        return outbox
+
+    def _visit(
+        self, states: States, tables: Tables, came: Columns, sent: dict[str, list[Columns]]
+    ) -> tuple[np.ndarray, Columns]:
+        """Nodes answer the join messages that have come, and pass them on.
+
+        Parameters
+        ----------
+        sent : dict of str to list of Columns
+            Their answers, by kind.
+        """
+        ring, is_alive, observer = states.known, self.given.is_alive, self.given.observer
+        at, arriving = came[AT], came["arriving"]
         keys = Keys.of_nodes(ring, arriving)
         # 1. rows that no node on the route has supplied
         shared = ids.shared_digits_np(ring.hi[at], ring.lo[at], keys.hi, keys.lo, states.b)
         everything = self.given.rules.rows == "all"
-        first = np.zeros_like(shared) if everything else new["row"]
+        first = np.zeros_like(shared) if everything else came["row"]
         supplies = first <= shared
         observer.count(
             tables,
@@ -115,36 +129,14 @@ class JoinMessages(WaveProgram):
         )
         one, _, entries = entries_of_rows(states, at, first, shared)
         one, entry = _flattened(one, live_only(is_alive, entries))
+        answer = {AT: arriving, "node": at, "first": first, "last": shared}
+        sent.setdefault(_ANSWER, []).append(answer)
+        sent.setdefault(_ROWS, []).append({AT: arriving[one], "entry": entry})
         # 2. the next hop
         onward, met = hop(states, is_alive, at, keys)
-        goes = (onward >= 0) & (onward != at)
         observer.meet(tables, at[met.message], met.dead)
-        observer.count(
-            tables,
-            Kind.JOIN,
-            int(np.count_nonzero(goes)) + len(met.dead),
-            len(met.dead),
-            between=lambda: (
-                np.r_[at[goes], at[met.message]],
-                np.r_[onward[goes], met.dead],
-            ),
-        )
-        # 3. the last node of the route sends its leaf set
-        ended = concatenate([take(new, ~goes), take(came, circled)])
-        last = ended[AT]
-        around = live_only(is_alive, np.c_[states.leaves[last - states.first], last])
-        observer.count(tables, Kind.LEAF_SET, len(last), between=lambda: (last, ended["arriving"]))
-        return {
-            _JOIN: {
-                AT: onward[goes],
-                "arriving": arriving[goes],
-                "path": np.c_[new["path"], at][goes],
-                "row": np.maximum(first, shared + 1)[goes],
-            },
-            _ANSWER: {AT: arriving, "node": at, "first": first, "last": shared},
-            _ROWS: {AT: arriving[one], "entry": entry},
-            _LEAF_SET: {AT: ended["arriving"], "leaves": around},
-        }
+        count_hop(partial(observer.count, tables, Kind.JOIN), at, onward, met)
+        return onward, {**came, "row": np.maximum(first, shared + 1)}
 
 
 def take_answers(program: WaveProgram, bucket: int, tables: Tables) -> States:

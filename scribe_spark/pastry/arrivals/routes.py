@@ -17,105 +17,92 @@ import numpy as np
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import distinct
+from scribe_spark.engine.packing import Columns, concatenate, count_rows, take
+from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Distances, Keys, clockwise, distances, not_above
 from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
 
-__all__ = ["Found", "Met", "Routes", "first_alive", "hop", "route", "table_entry"]
+__all__ = ["Met", "count_hop", "first_alive", "hop", "route_to_edge", "starting", "table_entry"]
 
 _MESSAGES = 2**13  # messages that make a hop together
 
 
-@dataclass(frozen=True)
-class Found:
-    """Dead nodes that live ones met; a pair may be there more than once.
-
-    Attributes
-    ----------
-    node, dead : ndarray of int64, shape (f,)
-    """
-
-    node: np.ndarray
-    dead: np.ndarray
-
-    @classmethod
-    def nothing(cls) -> Found:
-        """No dead node."""
-        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-
-    def and_also(self, node: np.ndarray, dead: np.ndarray) -> Found:
-        """These and more."""
-        return Found(np.r_[self.node, node], np.r_[self.dead, dead])
+#: ``hop_of(messages)``: the next node of each message (the node itself delivers; NONE: no candidate
+#: is left), and the messages with what they carry from then on.
+HopOf = Callable[[Columns], tuple[np.ndarray, Columns]]
 
 
-@dataclass(frozen=True)
-class Routes:
-    """What became of m messages.
-
-    Attributes
-    ----------
-    path : ndarray of int64, shape (longest path, m)
-        The nodes that each message was at; :data:`NONE` after the end.
-    at : ndarray of int64, shape (m,)
-        The last of them.
-    hops, lost : ndarray of int64, shape (m,)
-        Transmissions that arrived, and that met a dead node.
-    delivered : ndarray of bool, shape (m,)
-        False where no candidate was left, or where a node was reached for the second time.
-    circled : ndarray of bool, shape (m,)
-        The latter; the last node of the path is also an earlier one.
-    found : Found
-        Dead nodes that messages met.
-    """
-
-    path: np.ndarray
-    at: np.ndarray
-    hops: np.ndarray
-    lost: np.ndarray
-    delivered: np.ndarray
-    circled: np.ndarray
-    found: Found
+def starting(messages: Columns) -> dict[str, np.ndarray]:
+    """Return messages as :func:`route_to_edge` moves them: they have been nowhere yet."""
+    return {**messages, "path": np.empty((count_rows(messages), 0), dtype=np.int64)}
 
 
-def route(
-    states: States,
-    is_alive: IsAlive,
-    start: np.ndarray,
-    keys: Keys,
-    rule: Callable[[States, IsAlive, np.ndarray, Keys], tuple[np.ndarray, Met]] | None = None,
-) -> Routes:
-    """Route messages to their end.
+def route_to_edge(
+    moving: Columns, hop_of: HopOf, is_own: Callable[[np.ndarray], np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Route messages to their ends, or to the edge of a bucket.
 
     Parameters
     ----------
-    states : States
-        Of all known nodes: ``own`` is every position.
-    is_alive : callable
-    start : ndarray of int64, shape (m,)
-        Positions of live nodes.
-    rule : callable, optional
-        Another rule than Pastry's :func:`hop`.
+    moving : Columns
+        ``at`` nodes of the bucket; ``path``: the nodes where each was before.
+    hop_of : callable
+    is_own : callable
+        Whether nodes are of the bucket.
+
+    Returns
+    -------
+    ended : Columns
+        The messages where they ended, without paths; ``delivered``, and ``circled``: whether a node
+        was reached for the second time, which does not deliver then.
+    leaving : Columns
+        The messages that are at nodes of other buckets now.
     """
-    m = len(start)
-    at, hops, lost = start.copy(), np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
-    delivered, circled = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
-    path, found, moving = [start.copy()], Found.nothing(), np.arange(m)
-    while len(moving):
-        onward, met = (rule or hop)(states, is_alive, at[moving], keys.take(moving))
-        lost[moving] += np.bincount(met.message, minlength=len(moving))
-        found = found.and_also(at[moving][met.message], met.dead)
-        delivered[moving] = onward == at[moving]
-        goes = (onward >= 0) & ~delivered[moving]
-        moving, onward = moving[goes], onward[goes]
-        if not len(moving):
-            break
-        circled[moving] = (np.stack(path)[:, moving] == onward).any(axis=0)
-        at[moving] = onward
-        hops[moving] += 1
-        path.append(np.full(m, NONE, dtype=np.int64))
-        path[-1][moving] = onward
-        moving = moving[~circled[moving]]
-    return Routes(np.stack(path), at, hops, lost, delivered, circled, found)
+    ended, leaving = list[Columns](), list[Columns]()
+    while count_rows(moving):
+        circled = (moving["path"] == moving[AT][:, None]).any(axis=1)
+        if circled.any():
+            ended.append(_ended(take(moving, circled), delivered=False, circled=True))
+            moving = take(moving, ~circled)
+        at = moving[AT]
+        onward, moved = hop_of(moving)
+        goes = (onward >= 0) & (onward != at)
+        if not goes.all():
+            ended.append(_ended(take(moved, ~goes), delivered=onward[~goes] >= 0, circled=False))
+        moving = {**moved, AT: onward, "path": np.c_[moved["path"], at]}
+        inside = goes & is_own(onward)
+        if np.count_nonzero(inside) < np.count_nonzero(goes):
+            leaving.append(take(moving, goes & ~inside))
+        moving = take(moving, inside)
+    return concatenate(ended) if ended else {}, concatenate(leaving) if leaving else {}
+
+
+def _ended(
+    messages: Columns, *, delivered: np.ndarray | bool, circled: bool
+) -> dict[str, np.ndarray]:
+    count = count_rows(messages)
+    return {
+        **{name: column for name, column in messages.items() if name != "path"},
+        "delivered": np.broadcast_to(delivered, count).copy(),
+        "circled": np.full(count, circled),
+    }
+
+
+def count_hop(count: Callable[..., None], at: np.ndarray, onward: np.ndarray, met: Met) -> None:
+    """Count the transmissions of a hop, those that met dead nodes among them.
+
+    Parameters
+    ----------
+    count : callable
+        ``count(messages, lost, between=...)``; `between` returns senders and receivers.
+    """
+    goes, lost = (onward >= 0) & (onward != at), len(met.dead)
+
+    def between() -> tuple[np.ndarray, np.ndarray]:
+        return np.r_[at[goes], at[met.message]], np.r_[onward[goes], met.dead]
+
+    count(np.count_nonzero(goes) + lost, lost, between=between)
 
 
 @dataclass(frozen=True)
