@@ -27,6 +27,7 @@ __all__ = [
     "kept_offsets",
     "key_of",
     "key_parts",
+    "last_of_runs",
     "list_array",
     "find_sorted",
     "numbered",
@@ -100,6 +101,13 @@ def numbered(*columns: np.ndarray) -> np.ndarray:
 def index_in_run(keys: np.ndarray) -> np.ndarray:
     """How many equal keys stand before each, where `keys` are ascending: int64."""
     return np.arange(len(keys)) - np.searchsorted(keys, keys)
+
+
+def last_of_runs(*columns: np.ndarray) -> np.ndarray:
+    """The last of each run of rows that are equal in all columns: int64."""
+    ends = np.ones(len(columns[0]), dtype=bool)
+    ends[:-1] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.flatnonzero(ends)
 
 
 # --- ranges

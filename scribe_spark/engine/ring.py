@@ -54,8 +54,14 @@ class Ring:
 
     def positions(self, node: np.ndarray) -> np.ndarray:
         """Return the positions of nodes given by number; each has to be there, once: int64."""
+        order, numbers = self._by_number
+        return order[np.searchsorted(numbers, node)]
+
+    @functools.cached_property
+    def _by_number(self) -> tuple[np.ndarray, np.ndarray]:
+        """The positions of the nodes in the order of their numbers, and those."""
         order = np.argsort(self.node)
-        return order[np.searchsorted(self.node[order], node)]
+        return order, self.node[order]
 
     @functools.cached_property
     def rank(self) -> np.ndarray:

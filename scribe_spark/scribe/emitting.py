@@ -8,7 +8,6 @@ JSAC 2002, Sections III.A.3 and III.B.2, Figure 4 (lines 5 to 8).
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT, bucket_of
@@ -102,17 +101,17 @@ class Emitter:
         scribe, application = self.scribe, self.scribe.application
         place, message = scribe.key(came.group, came.node), came.message
         calls = calls_of(scribe, place)
-        messages, contents = self.messages.table(message), self.messages.contents(message)
+        messages, contents = self.messages.own_columns(message), self.messages.contents(message)
         group, node = scribe.split(place)
-        of = contents["call"].to_numpy()
-        note_got(scribe, self.tables, group[of], node[of], contents["publication"].to_numpy())
+        of = contents["call"]
+        note_got(scribe, self.tables, group[of], node[of], contents["publication"])
         # (5, 6) for all children: send(msg, node), as forwardHandler wants it
         emitted = application.forward_handler(calls, messages, contents)
         keep_values(scribe, place, emitted.values)
         self._emit(place, emitted, came)
         # (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
         users = application.message_handler(calls, messages, contents)
-        call, publication = (users[n].to_numpy(dtype=np.int64) for n in ("call", "publication"))
+        call, publication = users["call"], users["publication"]
         member = scribe.state.entries.member[scribe.state.entries.find(place)][call]
         got = came.take(call[member])
         keep_deliveries(scribe, got.with_messages(publication[member]))
@@ -126,9 +125,7 @@ class Emitter:
             The message that has come to each node of `place`.
         """
         new = self.messages.add(emitted.messages, emitted.contents)
-        call, child, which = (
-            emitted.payloads[name].to_numpy(dtype=np.int64) for name in ("call", "child", "message")
-        )
+        call, child, which = (emitted.payloads[name] for name in ("call", "child", "message"))
         message, ends = np.r_[new, -1][which], self.scribe.split(place[call])
         if came is None:
             self.sent.append(Payloads.of(message, *ends, child))
@@ -181,20 +178,20 @@ class Emitter:
         to = bucket_of(scribe.bounds, payloads.node)
         _, first = np.unique(np.stack([to, of]), axis=1, return_index=True)
         inside = messages.contents(of[first])
-        at = first[inside["call"].to_numpy()]
+        at = first[inside["call"]]
         scribe.tell(
             _CONTENTS,
             payloads.node[at],
             origin=origin[at],
             message=of[at],
-            number=inside["number"].to_numpy(),
-            publication=inside["publication"].to_numpy(),
+            number=inside["number"],
+            publication=inside["publication"],
         )
 
     def _note_payloads(self, payloads: Payloads) -> None:
         """Remember who has sent which publications to whom."""
         inside = self.messages.contents(payloads.message)
-        of, publication = (inside[name].to_numpy() for name in ("call", "publication"))
+        of, publication = inside["call"], inside["publication"]
         columns = {"group": payloads.group[of], "publication": publication}
         self.scribe.note(PAYLOADS, **columns, sender=payloads.sender[of], to=payloads.node[of])
 
@@ -225,10 +222,10 @@ class Emitter:
         order = np.lexsort((joins.source, call))
         names = ("source", "number", "cause", "extra")
         table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
-        emitted = application.join_handler(calls_of(scribe, place), pd.DataFrame(table))
+        emitted = application.join_handler(calls_of(scribe, place), table)
         self._emit(place, emitted)
         # for several questions of a node one is sent
-        call, extra = (emitted.asks[name].to_numpy(dtype=np.int64) for name in ("call", "extra"))
+        call, extra = emitted.asks["call"], emitted.asks["extra"]
         asking, of = np.unique(call, return_inverse=True)
         extra = application.common_extra(of, extra, len(asking))
         group, node = scribe.split(place[asking])

@@ -8,9 +8,9 @@ JSAC 2002, Section III.B.2.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from scribe_spark.core.arrays import expand
+from scribe_spark.engine import Columns
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import NOTHING
 from scribe_spark.scribe.upcalls import Calls
@@ -52,7 +52,7 @@ def calls_of(scribe: Scribe, place: np.ndarray) -> Calls:
     under = {"call": call, "child": children.key[edge] % scribe.state.size}
     which, value = scribe.state.values.of(copies.value[copy])
     kept = {"call": np.flatnonzero(root)[which], "value": value}
-    return Calls(scribe.number, pd.DataFrame(here), pd.DataFrame(under), pd.DataFrame(kept))
+    return Calls(scribe.number, here, under, kept)
 
 
 def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
@@ -60,17 +60,17 @@ def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
     if scribe.best_effort or not len(joins):
         return joins
     calls = calls_of(scribe, scribe.key(joins.group, joins.source))
-    table = pd.DataFrame({"number": joins.number, "cause": joins.cause})
+    table = {"number": joins.number, "cause": joins.cause}
     return joins.with_extra(scribe.application.fault_handler(calls, table).astype(np.int64))
 
 
-def keep_values(scribe: Scribe, place: np.ndarray, values: pd.DataFrame) -> None:
+def keep_values(scribe: Scribe, place: np.ndarray, values: Columns) -> None:
     """Roots keep what an application wants in the groups' states, which have changed."""
-    if not len(values):
+    call = values["call"]
+    if not len(call):
         return
-    call = values["call"].to_numpy()
     order = np.argsort(call, kind="stable")
-    numbers = values["value"].to_numpy(dtype=np.int64)[order]
+    numbers = values["value"][order]
     changed, first = np.unique(call[order], return_index=True)
     copies = scribe.state.copies
     row = copies.find(place[changed])

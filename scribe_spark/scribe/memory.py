@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 
 from scribe_spark.core.arrays import (
     NONE,
@@ -20,8 +19,9 @@ from scribe_spark.core.arrays import (
     key_of,
     whole_numbers,
 )
+from scribe_spark.engine.packing import Columns
 from scribe_spark.scribe.ring_buffers import SharedRings
-from scribe_spark.scribe.upcalls import Application, Calls, columns_of, frame
+from scribe_spark.scribe.upcalls import Application, Calls
 
 __all__ = ["AtNodes", "Remembering"]
 
@@ -67,7 +67,7 @@ class Remembering(Application):
 
     def rows(self, calls: Calls) -> np.ndarray:
         """The rows of calls in `at_nodes`; new ones of nodes that have entered the tree anew."""
-        place, entered = self._place(calls), calls.here["entered"].to_numpy()
+        place, entered = self._place(calls), calls.here["entered"]
         row = self.at_nodes.find(place)
         stale = row >= 0
         stale[stale] = self.at_nodes.entered[row[stale]] != entered[stale]
@@ -92,11 +92,11 @@ class Remembering(Application):
 
     def children(self, calls: Calls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The calls and children of the children tables, and their rows in `at_edges`."""
-        call, child = (calls.children[name].to_numpy() for name in ("call", "child"))
+        call, child = (calls.children[name] for name in ("call", "child"))
         return call, child, self.edges(calls, call, child)
 
     def _place(self, calls: Calls) -> np.ndarray:
-        return key_of([calls.here[name].to_numpy() for name in _NODE], self.nodes)
+        return key_of([calls.here[name] for name in _NODE], self.nodes)
 
     def _forget(self, which: np.ndarray) -> None:
         gone = self.at_nodes.key[which]
@@ -110,30 +110,30 @@ class Remembering(Application):
         self._forget(dead[self.at_nodes.key % self.nodes])
         self.at_edges.keep(~dead[self.at_edges.key % self.nodes])
 
-    def tables(self) -> dict[str, pd.DataFrame]:
+    def tables(self) -> dict[str, Columns]:
         """All of the memory."""
         return {
-            "rings": frame(**self.rings.to_columns()),  # it numbers the rings of nodes
-            "nodes": frame(**self.at_nodes.to_columns(_NODE, self.nodes)),
-            "edges": frame(**self.at_edges.to_columns(_EDGE, self.nodes)),
+            "rings": self.rings.to_columns(),  # it numbers the rings of nodes
+            "nodes": self.at_nodes.to_columns(_NODE, self.nodes),
+            "edges": self.at_edges.to_columns(_EDGE, self.nodes),
         }
 
-    def restore(self, tables: dict[str, pd.DataFrame]) -> None:
+    def restore(self, tables: Mapping[str, Columns]) -> None:
         """Take back what :meth:`tables` gave; this remembers nothing yet."""
-        self.at_nodes.take_back(columns_of(tables["nodes"]), _NODE, self.nodes)
-        self.at_edges.take_back(columns_of(tables["edges"]), _EDGE, self.nodes)
-        self.rings.take_back(**columns_of(tables["rings"]))
+        self.at_nodes.take_back(tables["nodes"], _NODE, self.nodes)
+        self.at_edges.take_back(tables["edges"], _EDGE, self.nodes)
+        self.rings.take_back(**tables["rings"])
 
-    def memory(self) -> dict[str, dict[str, np.ndarray]]:
+    def memory(self) -> dict[str, Columns]:
         """See `Application`; the tables and rings as they are."""
         tables = {"nodes": self.at_nodes, "edges": self.at_edges}
         columns = {
             name: {one: getattr(table, one) for one in ("key", *table.columns())}
             for name, table in tables.items()
         }
-        return columns | {"rings": {"top": self.rings.tops, "names": self.rings.names}}
+        return {**columns, "rings": {"top": self.rings.tops, "names": self.rings.names}}
 
-    def remember(self, memory: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+    def remember(self, memory: Mapping[str, Columns]) -> None:
         """See `Application`."""
         for name, table in (("nodes", self.at_nodes), ("edges", self.at_edges)):
             for one, column in memory.get(name, {}).items():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 
 from scribe_spark.core.arrays import expand, offsets_of, whole_numbers
 from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.packing import count_rows
 from scribe_spark.scribe.upcalls import NOTHING
 
 __all__ = ["MESSAGES", "MessageStore"]
@@ -65,19 +65,18 @@ class MessageStore:
         """The columns of messages, but what is in them."""
         return {name: getattr(self, name)[index] for name in _OWN}
 
-    def add(self, messages: pd.DataFrame, contents: pd.DataFrame) -> np.ndarray:
+    def add(self, messages: Columns, contents: Columns) -> np.ndarray:
         """New messages; their indices."""
-        index = len(self.number) + np.arange(len(messages))
-        messages = messages if "since" in messages else messages.assign(since=NOTHING)
+        n = count_rows(messages)
+        index = len(self.number) + np.arange(n)
+        messages = {"since": np.full(n, NOTHING), **messages}
         for name in _OWN:
-            both = [getattr(self, name), messages[name].to_numpy(dtype=np.int64)]
-            setattr(self, name, np.concatenate(both))
-        of = contents["message"].to_numpy(dtype=np.int64)
+            setattr(self, name, np.concatenate([getattr(self, name), messages[name]]))
+        of = contents["message"]
         order = np.argsort(of, kind="stable")
         for name, source in (("numbers", "number"), ("publications", "publication")):
-            both = [getattr(self, name), contents[source].to_numpy(dtype=np.int64)[order]]
-            setattr(self, name, np.concatenate(both))
-        self.lengths = np.concatenate([self.lengths, np.bincount(of, minlength=len(messages))])
+            setattr(self, name, np.concatenate([getattr(self, name), contents[source][order]]))
+        self.lengths = np.concatenate([self.lengths, np.bincount(of, minlength=n)])
         self.offsets = offsets_of(self.lengths)
         return index
 
@@ -87,10 +86,10 @@ class MessageStore:
         They have no number but their place among the group's.
         """
         n = len(group)
-        first = np.searchsorted(group, group)
-        messages = pd.DataFrame({"number": np.arange(n) - first, "start": NOTHING, "floor": -1})
+        number = np.arange(n) - np.searchsorted(group, group)
+        messages = {"number": number, "start": np.full(n, NOTHING), "floor": np.full(n, -1)}
         of = {"message": np.arange(n), "number": np.full(n, -1), "publication": publication}
-        return self.add(messages, pd.DataFrame(of))
+        return self.add(messages, of)
 
     def add_received(self, messages: Columns, contents: Columns | None) -> np.ndarray:
         """Messages of other buckets, ``origin, message`` of which name them; their indices.
@@ -113,15 +112,9 @@ class MessageStore:
         of = np.searchsorted(names, contents["origin"] * span + contents["message"])
         own = {name: messages[name][first] for name in _OWN}
         inside = {"message": of} | {name: contents[name] for name in ("number", "publication")}
-        return self.add(pd.DataFrame(own), pd.DataFrame(inside))[which]
+        return self.add(own, inside)[which]
 
-    def table(self, index: np.ndarray) -> pd.DataFrame:
-        """Messages as a table, a row for each."""
-        return pd.DataFrame(self.own_columns(index))
-
-    def contents(self, index: np.ndarray) -> pd.DataFrame:
+    def contents(self, index: np.ndarray) -> Columns:
         """Return what messages hold: ``call, number, publication``; a call is one of `index`."""
         call, at = expand(self.offsets[index], self.offsets[index + 1])
-        return pd.DataFrame(
-            {"call": call, "number": self.numbers[at], "publication": self.publications[at]}
-        )
+        return {"call": call, "number": self.numbers[at], "publication": self.publications[at]}

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.core.arrays import NONE, find_sorted, last_of_runs
 from scribe_spark.scribe.duplicates import SOURCE, SOURCE_BITS, publication_keys
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.sources import Sent
@@ -85,9 +85,8 @@ def out_of_order(
 
 def _newest(scribe: Scribe, taken: Sent) -> np.ndarray:
     """The newest publication of each group after this round: int64, shape (G,)."""
-    newest, group = scribe.state.newest.copy(), taken.group
-    is_last = np.append(group[1:] != group[:-1], True)[: len(group)]  # in the order of roots
-    newest[group[is_last]] = taken.publication[is_last]
+    newest, last = scribe.state.newest.copy(), last_of_runs(taken.group)  # in the order of roots
+    newest[taken.group[last]] = taken.publication[last]
     return newest
 
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from pandas import DataFrame
 
-from scribe_spark.core.arrays import NONE, SortedTable, index_in_run, whole_numbers
+from scribe_spark.core.arrays import NONE, SortedTable, index_in_run, last_of_runs, whole_numbers
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.scribe.memory import AtNodes, Remembering
-from scribe_spark.scribe.upcalls import ASK, NOTHING, Calls, Emitted, columns_of, frame
+from scribe_spark.scribe.upcalls import ASK, NOTHING, Calls, Emitted
 
 __all__ = ["Reliable"]
 
@@ -60,12 +60,12 @@ class Reliable(Remembering):
         self.records, self.served = _Records(), _Served()
         super().__init__(nodes, self.records, self.served, size)
 
-    def fault_handler(self, calls: Calls, joins: DataFrame) -> np.ndarray:
+    def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:
         """The last number delivered, or less if a child waits for older messages.
 
         Who has not begun names the round in which it joined, if that was before this one.
         """
-        rows, joined = self.rows(calls), calls.here["joined"].to_numpy()
+        rows, joined = self.rows(calls), calls.here["joined"]
         end, first = self._end(calls, rows)
         call, _, edge = self.children(calls)
         waits = (joined >= 0) & (joined < calls.round)
@@ -86,21 +86,21 @@ class Reliable(Remembering):
         rounds[of[_is_beginning(extra)]] = True
         return np.where(rounds, least >> _ROUND << _ROUND, least)
 
-    def join_handler(self, calls: Calls, joins: DataFrame) -> Emitted:
+    def join_handler(self, calls: Calls, joins: Columns) -> Emitted:
         """Send what is missing; ask the parent, unless the own JOIN asks for it already."""
         rows, now = self.rows(calls), calls.round << _ROUND
         end, first = self._end(calls, rows)
-        joins = joins.drop_duplicates(["call", "source"], keep="last")
-        call, child, extra = (joins[name].to_numpy() for name in ("call", "source", "extra"))
+        joins = take(joins, last_of_runs(joins["call"], joins["source"]))
+        call, child, extra = (joins[name] for name in ("call", "source", "extra"))
         edge = self.edges(calls, call, child)
         at = np.where(extra == NOTHING, now, extra)
-        asks = joins["cause"].to_numpy() == ASK
+        asks = joins["cause"] == ASK
         at = self._note_needs(calls, rows[call], edge, end[call], first[call], at, asks)
         emitted = self._serve(calls, rows, call, child, edge, end, first)
         asks = self._start(calls, rows[call], edge, end[call], first[call]) < 0
-        asked = calls.here["asked"].to_numpy()[call]
+        asked = calls.here["asked"][call]
         asks &= ~((asked <= at) & (_is_beginning(asked) | ~_is_beginning(at))) & (at != now)
-        return replace(emitted, asks=frame(call=call[asks], extra=at[asks]))
+        return replace(emitted, asks=dict(call=call[asks], extra=at[asks]))
 
     def _note_needs(self, calls, rows, edge, end, first, at, asks) -> np.ndarray:
         """Remember from which places on children need messages; return these.
@@ -119,13 +119,13 @@ class Reliable(Remembering):
         self.served.at[edge] = at = self.common_extra(both, np.r_[at, before[adds]], len(at))
         return at
 
-    def forward_handler(self, calls: Calls, messages: DataFrame, contents: DataFrame) -> Emitted:
+    def forward_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Emitted:
         """Number at the root, keep, and pass on; of a retransmission what each child lacks."""
-        number, start, floor, since = columns_of(messages).values()
-        of, numbers, names = columns_of(contents).values()
+        number, start, floor, since = messages.values()
+        of, numbers, names = contents.values()
         rows, fresh = self.rows(calls), start == NOTHING
         # 1. the root gives the next number
-        new = fresh & calls.here["root"].to_numpy()
+        new = fresh & calls.here["root"]
         number = np.where(new, self._end(calls, rows, new)[0] + 1, number)
         numbers = np.where(new[of], number[of], numbers)
         # 2. keep: who has not begun begins here, what is before a retransmission is given up
@@ -138,7 +138,7 @@ class Reliable(Remembering):
         self._take(rows, of, numbers, names)
         root = np.flatnonzero(new)
         which, _, name = self.rings.leading_to(rows[root], number[root])
-        state = frame(call=root[np.r_[: len(root), which]], value=np.r_[number[root], name])
+        state = dict(call=root[np.r_[: len(root), which]], value=np.r_[number[root], name])
         # 3. pass a fresh message on, also to who waits for older ones
         call, child, edge = self.children(calls)
         goes, at, made = fresh[call], self.served.at[edge], np.where(new, np.cumsum(new) - 1, -1)
@@ -147,9 +147,9 @@ class Reliable(Remembering):
         self.served.at[edge[in_order]] = number[call[in_order]]
         self.served.since[edge[goes & (at < 0)]] = calls.round
         passed = Emitted(
-            frame(call=call[goes], child=child[goes], message=made[call[goes]]),
-            frame(number=number[new], start=start[new], floor=floor[new], since=since[new]),
-            frame(message=np.arange(len(root)), number=number[new], publication=names[new[of]]),
+            dict(call=call[goes], child=child[goes], message=made[call[goes]]),
+            dict(number=number[new], start=start[new], floor=floor[new], since=since[new]),
+            dict(message=np.arange(len(root)), number=number[new], publication=names[new[of]]),
             values=state,
         )
         # 4. of a retransmission what each child lacks
@@ -157,17 +157,17 @@ class Reliable(Remembering):
         late = call[~goes], child[~goes], edge[~goes]
         return passed.and_also(self._serve(calls, rows, *late, end, first))
 
-    def message_handler(self, calls: Calls, messages: DataFrame, contents: DataFrame) -> DataFrame:
+    def message_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Columns:
         """A member's user gets what is next in order; nothing that is older than its join."""
         call, publication = self.ready
-        young = publication >> 32 >= calls.here["joined"].to_numpy()[call]
-        return frame(call=call[young], publication=publication[young])
+        young = publication >> 32 >= calls.here["joined"][call]
+        return dict(call=call[young], publication=publication[young])
 
     def _end(self, calls, rows, some=True) -> tuple[np.ndarray, np.ndarray]:
         """The last number there is, by the group's state at roots; from where on all is here."""
-        root, end = calls.here["root"].to_numpy() & some, self.records.last[rows]
-        end[root] = calls.here["epoch"].to_numpy()[root] << 32
-        call, value = (one[root[calls.values["call"]]] for one in columns_of(calls.values).values())
+        root, end = calls.here["root"] & some, self.records.last[rows]
+        end[root] = calls.here["epoch"][root] << 32
+        call, value = (one[root[calls.values["call"]]] for one in calls.values.values())
         place = index_in_run(call)
         end[call[place == 0]] = value[place == 0]
         number = end[call] + 1 + place - np.bincount(call, minlength=len(rows))[call]
@@ -216,7 +216,7 @@ class Reliable(Remembering):
         self.served.at[edge], self.served.since[edge] = end, since
         message, number, name = self.rings.between(row, start + 1, end)
         return Emitted(
-            frame(call=call[answered], child=child[answered], message=np.arange(len(start))),
-            frame(number=start, start=start, floor=self.records.floor[row], since=since),
-            frame(message=message, number=number, publication=name),
+            dict(call=call[answered], child=child[answered], message=np.arange(len(start))),
+            dict(number=start, start=start, floor=self.records.floor[row], since=since),
+            dict(message=message, number=number, publication=name),
         )

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from scribe_spark.core.arrays import NONE, SortedTable, index_in_run, key_of
+from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.overlay_state import NEVER
 from scribe_spark.scribe.group_keys import Groups
@@ -80,7 +80,7 @@ class _Names:
         self.position[known.node] = np.arange(len(known))
         self.group = groups.number
 
-    def outside(self, columns: dict[str, np.ndarray]) -> pa.Table:
+    def outside(self, columns: Columns) -> pa.Table:
         """Columns of positions and indices as a table of numbers."""
         return pa.table({name: self._number(name, part) for name, part in columns.items()})
 
@@ -137,9 +137,8 @@ def to_tables(
     above = state.paths.nodes[row, place]
     tables["paths"] = names.outside({"path": row, "place": place, "node": above})
     if application is not None:
-        for name, frame in application.tables().items():
-            own = {str(one): frame[one].to_numpy() for one in frame.columns}
-            tables[_APPLICATION + name] = names.outside(own)
+        for name, columns in application.tables().items():
+            tables[_APPLICATION + name] = names.outside(columns)
     return tables
 
 
@@ -180,7 +179,7 @@ def from_tables(
     if application is not None:
         application.restore(
             {
-                name.removeprefix(_APPLICATION): pd.DataFrame(names.inside(table))
+                name.removeprefix(_APPLICATION): names.inside(table)
                 for name, table in tables.items()
                 if name.startswith(_APPLICATION)
             }

@@ -1,7 +1,7 @@
 """The upcalls of Scribe, and what an application sees of the nodes that call it.
 
-Tables in, tables out: an upcall is made once for all nodes and groups of a superstep.  A *call* is
-one of them, a row of `Calls.here`; the other tables name it in their column ``call``.  A
+Columns in, columns out: an upcall is made once for all nodes and groups of a superstep.  A *call*
+is one of them, a row of `Calls.here`; the other tables name it in their column ``call``.  A
 publication is ``round << 32 | number of its source``, for the application only a name.
 
 References
@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pandas as pd
+
+from scribe_spark.engine.packing import Columns, concatenate, count_rows
 
 __all__ = [
     "ASK",
@@ -24,9 +25,7 @@ __all__ = [
     "Application",
     "Calls",
     "Emitted",
-    "columns_of",
     "empty",
-    "frame",
 ]
 
 #: Why a node sends a JOIN of its own.
@@ -51,19 +50,9 @@ ASK = CAUSES.index("ask")
 NOTHING = np.iinfo(np.int64).max
 
 
-def empty(*columns: str) -> pd.DataFrame:
+def empty(*columns: str) -> Columns:
     """A table of whole numbers without rows."""
-    return pd.DataFrame({name: np.empty(0, dtype=np.int64) for name in columns})
-
-
-def frame(**columns: np.ndarray) -> pd.DataFrame:
-    """A table of columns, which are not copied."""
-    return pd.DataFrame(columns, copy=False)
-
-
-def columns_of(table: pd.DataFrame) -> dict[str, np.ndarray]:
-    """The columns of a table, which are not copied."""
-    return {str(name): table[name].to_numpy() for name in table.columns}
+    return {name: np.empty(0, dtype=np.int64) for name in columns}
 
 
 @dataclass(frozen=True)
@@ -73,21 +62,21 @@ class Calls:
     Attributes
     ----------
     round : int
-    here : DataFrame
+    here : Columns
         ``group, node, root, entered`` (the round in which it entered the tree)``, joined`` (the
         round of its join; -1 for one that is no member)``, asked`` (what its own JOIN of this round
         carried, if it was answered; else NOTHING)``, epoch`` (at the root: the round in which the
         group was created; else -1).
-    children : DataFrame
+    children : Columns
         ``call, child``: the children tables.
-    values : DataFrame
+    values : Columns
         ``call, value``: at roots what the application keeps in the group's state, in order.
     """
 
     round: int
-    here: pd.DataFrame
-    children: pd.DataFrame
-    values: pd.DataFrame
+    here: Columns
+    children: Columns
+    values: Columns
 
 
 @dataclass(frozen=True)
@@ -96,49 +85,41 @@ class Emitted:
 
     Attributes
     ----------
-    payloads : DataFrame
+    payloads : Columns
         ``call, child, message``: which child gets what; a row of `messages`, or -1 for the message
         as it came.
-    messages : DataFrame
+    messages : Columns
         ``number, start, floor, since``: new messages.  Those that reach a node together are taken
         in the order of ``number``; the rest is the application's own, and ``since`` may be left
         out.
-    contents : DataFrame
+    contents : Columns
         ``message, number, publication``: what is in the new messages, in order.
-    asks : DataFrame
+    asks : Columns
         ``call, extra``: questions to the own parents, JOINs with an extra; for several of a call
         one is sent, see `common_extra`.  From joinHandler alone.
-    values : DataFrame
+    values : Columns
         ``call, value``: what is kept in the group's state from now on; calls without a row change
         nothing.  From forwardHandler at roots alone.
     """
 
-    payloads: pd.DataFrame = field(default_factory=lambda: empty("call", "child", "message"))
-    messages: pd.DataFrame = field(
-        default_factory=lambda: empty("number", "start", "floor", "since")
-    )
-    contents: pd.DataFrame = field(
-        default_factory=lambda: empty("message", "number", "publication")
-    )
-    asks: pd.DataFrame = field(default_factory=lambda: empty("call", "extra"))
-    values: pd.DataFrame = field(default_factory=lambda: empty("call", "value"))
+    payloads: Columns = field(default_factory=lambda: empty("call", "child", "message"))
+    messages: Columns = field(default_factory=lambda: empty("number", "start", "floor", "since"))
+    contents: Columns = field(default_factory=lambda: empty("message", "number", "publication"))
+    asks: Columns = field(default_factory=lambda: empty("call", "extra"))
+    values: Columns = field(default_factory=lambda: empty("call", "value"))
 
     def and_also(self, more: Emitted) -> Emitted:
         """What this and another send; questions and values are those of this one."""
-        message = more.payloads["message"].to_numpy()
-        message = np.where(message < 0, message, message + len(self.messages))
-        inside = more.contents["message"].to_numpy() + len(self.messages)
+        before = count_rows(self.messages)
+        message = more.payloads["message"]
+        message = np.where(message < 0, message, message + before)
+        inside = more.contents["message"] + before
         return replace(
             self,
-            payloads=_together(self.payloads, columns_of(more.payloads) | {"message": message}),
-            messages=_together(self.messages, columns_of(more.messages)),
-            contents=_together(self.contents, columns_of(more.contents) | {"message": inside}),
+            payloads=concatenate([self.payloads, {**more.payloads, "message": message}]),
+            messages=concatenate([self.messages, more.messages]),
+            contents=concatenate([self.contents, {**more.contents, "message": inside}]),
         )
-
-
-def _together(table: pd.DataFrame, more: dict[str, np.ndarray]) -> pd.DataFrame:
-    parts = {name: [table[name].to_numpy(), column] for name, column in more.items()}
-    return frame(**{name: np.concatenate(both) for name, both in parts.items()})
 
 
 class Application:
@@ -152,39 +133,39 @@ class Application:
 
     acknowledged = False
 
-    def forward_handler(
-        self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame
-    ) -> Emitted:
+    def forward_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Emitted:
         """Before messages go to the children.
 
         Parameters
         ----------
-        messages : DataFrame
+        messages : Columns
             ``number, start, floor, since``, a row for each call.
-        contents : DataFrame
+        contents : Columns
             ``call, number, publication``, in order.
         """
-        return Emitted(calls.children.assign(message=-1))
+        unchanged = np.full(count_rows(calls.children), -1)
+        return Emitted({**calls.children, "message": unchanged})
 
-    def join_handler(self, calls: Calls, joins: pd.DataFrame) -> Emitted:
+    def join_handler(self, calls: Calls, joins: Columns) -> Emitted:
         """After children were added.
 
         Parameters
         ----------
-        joins : DataFrame
-            ``call, source, number, cause, extra``.  A new root's JOIN is its own.
+        joins : Columns
+            ``call, source, number, cause, extra``, by call and source; those of a source in the
+            order in which they came.  A new root's JOIN is its own.
         """
         return Emitted()
 
-    def fault_handler(self, calls: Calls, joins: pd.DataFrame) -> np.ndarray:
+    def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:
         """Before JOINs that repair are sent: what they carry, int64, or NOTHING.
 
         Parameters
         ----------
-        joins : DataFrame
+        joins : Columns
             ``number, cause``, a row for each call.
         """
-        return np.full(len(joins), NOTHING)
+        return np.full(count_rows(joins), NOTHING)
 
     def common_extra(self, of: np.ndarray, extra: np.ndarray, count: int) -> np.ndarray:
         """What single JOINs carry where several come together: the least.
@@ -206,33 +187,30 @@ class Application:
         np.minimum.at(least, of, extra)
         return least
 
-    def message_handler(
-        self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame
-    ) -> pd.DataFrame:
+    def message_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Columns:
         """At members, after forwardHandler, with what that got: what their users get now.
 
         Returns
         -------
-        DataFrame
+        Columns
             ``call, publication``, in order.
         """
-        return contents[["call", "publication"]]
+        return {name: contents[name] for name in ("call", "publication")}
 
     def nodes_died(self, nodes: np.ndarray) -> None:
         """The memory of these nodes' processes is gone."""
 
-    def tables(self) -> dict[str, pd.DataFrame]:
+    def tables(self) -> dict[str, Columns]:
         """All that it remembers, to be saved; columns of nodes are ``node`` and ``child``."""
         return {}
 
-    def restore(self, tables: dict[str, pd.DataFrame]) -> None:
+    def restore(self, tables: Mapping[str, Columns]) -> None:
         """Take back what :meth:`tables` gave; rows may come in any order."""
 
-    def memory(self) -> dict[str, dict[str, np.ndarray]]:
+    def memory(self) -> dict[str, Columns]:
         """All that it remembers, as it is inside: for the next superstep of the same nodes."""
-        return {name: columns_of(table) for name, table in self.tables().items()}
+        return self.tables()
 
-    def remember(self, memory: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+    def remember(self, memory: Mapping[str, Columns]) -> None:
         """Take back what :meth:`memory` gave, but for tables without rows."""
-        empty = {name: table.iloc[:0] for name, table in self.tables().items()}
-        self.restore(empty | {name: frame(**columns) for name, columns in memory.items()})
+        self.restore({**self.tables(), **memory})

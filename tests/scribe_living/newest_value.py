@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 
 from scribe_spark.core.arrays import NONE, SortedTable, whole_numbers
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.scribe.memory import AtNodes, Remembering
 from scribe_spark.scribe.upcalls import NOTHING, Calls, Emitted
 
@@ -44,41 +44,36 @@ class Newest(Remembering):
         self.fresh = np.empty(0, dtype=bool)  # of the calls of the last forwardHandler
         super().__init__(nodes, self.had, SortedTable())
 
-    def fault_handler(self, calls: Calls, joins: pd.DataFrame) -> np.ndarray:
+    def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:
         """What the node has had."""
         rows = self.rows(calls)
         newest = self.had.newest[rows]
         return np.where(newest == NONE, NOTHING, newest)
 
-    def join_handler(self, calls: Calls, joins: pd.DataFrame) -> Emitted:
+    def join_handler(self, calls: Calls, joins: Columns) -> Emitted:
         """A child that has less gets the newest."""
-        call, extra = joins["call"].to_numpy(), joins["extra"].to_numpy()
+        call, extra = joins["call"], joins["extra"]
         rows = self.rows(calls)
         newest = self.had.newest[rows[call]]
         lacks = (newest != NONE) & ((extra == NOTHING) | (extra < newest))
         message = np.arange(lacks.sum())
-        payloads = {"call": call[lacks], "child": joins["source"].to_numpy()[lacks]}
+        payloads = {"call": call[lacks], "child": joins["source"][lacks]}
         inside = {"number": newest[lacks], "publication": newest[lacks]}
-        return Emitted(
-            pd.DataFrame({**payloads, "message": message}),
-            pd.DataFrame({"number": newest[lacks], "start": NOTHING, "floor": NONE}),
-            pd.DataFrame({"message": message, **inside}),
-        )
+        n = len(message)
+        own = {"number": newest[lacks], "start": np.full(n, NOTHING), "floor": np.full(n, NONE)}
+        return Emitted({**payloads, "message": message}, own, {"message": message, **inside})
 
-    def forward_handler(
-        self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame
-    ) -> Emitted:
+    def forward_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Emitted:
         """What is newer than all before goes on, all else ends here."""
         rows = self.rows(calls)
         came = np.full(len(rows), NONE)
-        np.maximum.at(came, contents["call"].to_numpy(), contents["publication"].to_numpy())
+        np.maximum.at(came, contents["call"], contents["publication"])
         self.fresh = came > self.had.newest[rows]
         self.had.newest[rows] = np.maximum(came, self.had.newest[rows])
-        goes = self.fresh[calls.children["call"].to_numpy()]
-        return Emitted(calls.children[goes].assign(message=NONE))
+        goes = self.fresh[calls.children["call"]]
+        return Emitted({**take(calls.children, goes), "message": np.full(goes.sum(), NONE)})
 
-    def message_handler(
-        self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame
-    ) -> pd.DataFrame:
+    def message_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Columns:
         """A user gets what is newer than all before."""
-        return contents.loc[self.fresh[contents["call"].to_numpy()], ["call", "publication"]]
+        fresh = self.fresh[contents["call"]]
+        return {name: contents[name][fresh] for name in ("call", "publication")}

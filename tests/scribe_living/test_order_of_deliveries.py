@@ -6,7 +6,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from living_groups import World, deliveries_out_of_order, world_of
 from oracle.scribe_living import reliable as oracle
@@ -15,6 +14,7 @@ from oracle.scribe_living.compare import PARTS, differences
 from oracle.scribe_living.measures import out_of_order
 from oracle.scribe_living.upcalls import Join, Local, Payload, Publication
 
+from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.scribe import order
@@ -36,14 +36,12 @@ class Hasty(Reliable):
 
     step = 1
 
-    def fault_handler(self, calls: Calls, joins: pd.DataFrame) -> np.ndarray:
+    def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:
         extra = super().fault_handler(calls, joins)
         return np.where(extra == NOTHING, NOTHING, less(extra))
 
-    def message_handler(
-        self, calls: Calls, messages: pd.DataFrame, contents: pd.DataFrame
-    ) -> pd.DataFrame:
-        return contents[["call", "publication"]][:: self.step]
+    def message_handler(self, calls: Calls, messages: Columns, contents: Columns) -> Columns:
+        return {name: contents[name][:: self.step] for name in ("call", "publication")}
 
 
 class OraclesHasty(oracle.Reliable):

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from living_groups import World, world_of
 from newest_value import Newest
@@ -14,6 +13,7 @@ from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import differences
 from oracle.scribe_living.measures import attached
 
+from scribe_spark.engine.packing import Columns, count_rows, take
 from scribe_spark.scribe import upcalls
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.upcalls import ASK, NOTHING, Application, Calls, Emitted
@@ -46,7 +46,7 @@ def test_reliable_delivery_is_short_and_knows_upcalls_alone() -> None:
             for line in text.splitlines()
             if line.startswith("from scribe_spark")
         }
-        assert imported <= {"upcalls", "arrays", "memory", "ring_buffers"}
+        assert imported <= {"upcalls", "arrays", "packing", "memory", "ring_buffers"}
     assert len((HERE / "reliable.py").read_text().splitlines()) <= 225
 
 
@@ -82,18 +82,18 @@ class Half(Application):
     """Messages go to children with even positions alone; JOINs that repair carry 7."""
 
     def __init__(self, nodes: int) -> None:
-        self.joins: list[pd.DataFrame] = []
+        self.extras: set[int] = set()
 
     def forward_handler(self, calls: Calls, messages, contents) -> Emitted:
-        even = calls.children["child"].to_numpy() % 2 == 0
-        return Emitted(calls.children[even].assign(message=-1))
+        even = calls.children["child"] % 2 == 0
+        return Emitted({**take(calls.children, even), "message": np.full(even.sum(), -1)})
 
-    def join_handler(self, calls: Calls, joins: pd.DataFrame) -> Emitted:
-        self.joins.append(joins)
+    def join_handler(self, calls: Calls, joins: Columns) -> Emitted:
+        self.extras |= set(joins["extra"].tolist())
         return Emitted()
 
-    def fault_handler(self, calls: Calls, joins: pd.DataFrame) -> np.ndarray:
-        return np.full(len(joins), 7)
+    def fault_handler(self, calls: Calls, joins: Columns) -> np.ndarray:
+        return np.full(count_rows(joins), 7)
 
 
 def test_upcalls_may_change_what_is_sent() -> None:
@@ -106,8 +106,7 @@ def test_upcalls_may_change_what_is_sent() -> None:
         roots = {(group, node) for group, node, _, root, *_ in seen.entries if root}
         for ((_, group, _), node), position in zip(seen.deliveries, positions, strict=True):
             assert position % 2 == 0 or (group, node) in roots
-    extras = set(pd.concat(world.application.joins)["extra"])
-    assert extras == {7, NOTHING}
+    assert world.application.extras == {7, NOTHING}
 
 
 def test_an_application_without_rules_is_best_effort() -> None:
@@ -124,17 +123,31 @@ def calls_of(number: int, child: list[int], joined: int = 0, asked: int = NOTHIN
     here = {"group": [0], "node": [1], "root": [False], "entered": [0], "joined": [joined]}
     return Calls(
         number,
-        pd.DataFrame({**here, "asked": [asked], "epoch": [-1]}),
-        pd.DataFrame({"call": [0] * len(child), "child": child}, dtype=np.int64),
-        pd.DataFrame({"call": [], "value": []}, dtype=np.int64),
+        _columns(here | {"asked": [asked], "epoch": [-1]}),
+        _columns({"call": [0] * len(child), "child": child}),
+        upcalls.empty("call", "value"),
     )
 
 
-def joins_of(source: list[int], extra: list[int], why: int = 2) -> pd.DataFrame:
+def _columns(lists: dict[str, list]) -> Columns:
+    return {
+        name: np.array(values, dtype=bool if name == "root" else np.int64)
+        for name, values in lists.items()
+    }
+
+
+def lists_of(columns: Columns) -> dict[str, list]:
+    return {name: column.tolist() for name, column in columns.items()}
+
+
+def joins_of(source: list[int], extra: list[int], why: int = 2) -> Columns:
     """JOINs and questions of children of node 1."""
     n = len(source)
     columns = {"number": [3] * n, "cause": [why] * n, "extra": extra}
-    return pd.DataFrame({"call": [0] * n, "source": source, **columns}, dtype=np.int64)
+    return _columns({"call": [0] * n, "source": source, **columns})
+
+
+REPAIRS = _columns({"number": [3], "cause": [2]})
 
 
 def test_a_repairing_join_asks_for_what_a_child_still_needs() -> None:
@@ -146,17 +159,14 @@ def test_a_repairing_join_asks_for_what_a_child_still_needs() -> None:
     reliable.rings.write(row, np.array([5]), np.array([9]))
     joins = joins_of([2], [3])
     emitted = reliable.join_handler(calls, joins)
-    assert emitted.asks.to_dict("list") == {"call": [0], "extra": [3]}
-    assert len(emitted.payloads) == 0
-    assert reliable.fault_handler(calls, pd.DataFrame({"number": [3], "cause": [2]})) == [3]
+    assert lists_of(emitted.asks) == {"call": [0], "extra": [3]}
+    assert count_rows(emitted.payloads) == 0
+    assert reliable.fault_handler(calls, REPAIRS) == [3]
     reliable.rings.write(row, np.array([4]), np.array([8]))
-    assert reliable.fault_handler(calls, pd.DataFrame({"number": [3], "cause": [2]})) == [5]
+    assert reliable.fault_handler(calls, REPAIRS) == [5]
     emitted = reliable.join_handler(calls, joins)
     assert emitted.contents["number"].tolist() == [4, 5]
     assert emitted.contents["publication"].tolist() == [8, 9]
-
-
-REPAIRS = pd.DataFrame({"number": [3], "cause": [2]})
 
 
 def test_who_has_not_begun_asks_for_the_round_of_the_join() -> None:
@@ -164,7 +174,7 @@ def test_who_has_not_begun_asks_for_the_round_of_the_join() -> None:
     reliable = Reliable(8, 10)
     calls = calls_of(3, [2, 3], joined=-1)
     emitted = reliable.join_handler(calls, joins_of([2, 3], [NOTHING, NOTHING]))
-    assert len(emitted.payloads) == len(emitted.asks) == 0
+    assert count_rows(emitted.payloads) == count_rows(emitted.asks) == 0
     assert reliable.fault_handler(calls_of(5, [2, 3], joined=-1), REPAIRS) == [3 << 32]
     assert reliable.fault_handler(calls_of(5, [], joined=4), REPAIRS) == [4 << 32]
     assert reliable.fault_handler(calls_of(5, [], joined=5), REPAIRS) == [NOTHING]
@@ -186,13 +196,13 @@ def test_a_child_is_served_from_the_round_of_its_join(since: int, served: bool) 
     emitted = reliable.join_handler(calls, joins_of([2], [3 << 32]))
     if served:
         assert emitted.contents["number"].tolist() == [5, 6, 7, 8]
-        assert emitted.messages.to_dict("list") == {
+        assert lists_of(emitted.messages) == {
             **{"number": [4], "start": [4], "floor": [-1], "since": [3]}
         }
-        assert len(emitted.asks) == 0
+        assert count_rows(emitted.asks) == 0
     else:
         assert emitted.asks["extra"].tolist() == [3 << 32]
-        assert len(emitted.payloads) == 0
+        assert count_rows(emitted.payloads) == 0
 
 
 @pytest.mark.parametrize(

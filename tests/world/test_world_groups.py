@@ -16,6 +16,7 @@ from stopping import Stops
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.engine.packing import take
 from scribe_spark.engine.ring import ring_of
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
@@ -216,8 +217,8 @@ def test_an_application_of_ones_own_is_played_and_measured(spark):
 
     class Half(Plain):
         def forward_handler(self, calls, messages, contents) -> Emitted:
-            children = calls.children[calls.children["child"] < self.nodes // 2]
-            return Emitted(children.assign(message=-1))
+            children = take(calls.children, calls.children["child"] < self.nodes // 2)
+            return Emitted({**children, "message": np.full(len(children["call"]), -1)})
 
     config = WorldConfig(
         **NETWORK, nodes=90, leaf_set=8, groups=7, seed=3, replicas=3, rounds=1, lookups=0,
