@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import find_sorted
-from scribe_spark.engine import Tables
+from scribe_spark.core.arrays import find_sorted, whole_numbers
+from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.ring import Ring
+from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import Got
 
@@ -14,6 +16,8 @@ __all__ = [
     "GOT",
     "SOURCE",
     "SOURCE_BITS",
+    "got_columns",
+    "got_of",
     "keep_got",
     "note_got",
     "pending_keys",
@@ -40,18 +44,17 @@ def publication_keys(
     scribe: Scribe, group: np.ndarray, publication: np.ndarray, since: int
 ) -> np.ndarray:
     """Numbers of publications from a round on, each another one; negative for older ones."""
-    numbers = _numbers(scribe)
     age = (publication >> SOURCE_BITS) - since
-    keys = (age * len(scribe.groups) + group) * numbers + (publication & SOURCE)
+    keys = (age * len(scribe.groups) + group) * _numbers(scribe.ring) + (publication & SOURCE)
     return np.where(age >= 0, keys, -1)
 
 
-def _numbers(scribe: Scribe) -> int:
-    return int(scribe.ring.node.max()) + 1
+def _numbers(known: Ring) -> int:
+    return int(known.node.max()) + 1
 
 
 #: Tables of who has had what in a round (``key``, ascending), and of duplicates at members
-#: (``group, publication``).
+#: (``group, publication``).  A key is that of the publication (:func:`pending_keys`) and the node.
 GOT, AGAIN = "scribe got now", "scribe again"
 
 
@@ -59,35 +62,45 @@ def note_got(
     scribe: Scribe, tables: Tables, group: np.ndarray, node: np.ndarray, publication: np.ndarray
 ) -> None:
     """Nodes got publications, each pair once; members that had one already are counted."""
-    if GOT in tables:
-        got = tables[GOT]["key"]
-    else:
-        old = scribe.state.got
-        keys = pending_keys(scribe, old.group, old.publication)
-        got = np.sort((keys * scribe.state.size + old.node)[keys >= 0])
+    now = tables[GOT]["key"] if GOT in tables else whole_numbers()
     keys = pending_keys(scribe, group, publication)
     young = keys >= 0
     group, node, publication = group[young], node[young], publication[young]
     keys = keys[young] * scribe.state.size + node
-    again = find_sorted(got, keys) >= 0
+    again = (find_sorted(now, keys) >= 0) | scribe.state.got.has(keys)
     twice = np.flatnonzero(again)
     entries = scribe.state.entries
     twice = twice[entries.member[scribe.entry(group[twice], node[twice])]]
     scribe.note(AGAIN, group=group[twice], publication=publication[twice])
-    new = np.sort(keys[~again])
-    tables[GOT] = {"key": np.insert(got, np.searchsorted(got, new), new)}
+    tables[GOT] = {"key": _merged(now, np.sort(keys[~again]))}
 
 
 def keep_got(scribe: Scribe, tables: Tables) -> None:
-    """Write who has had what into the state, for the next round."""
-    if GOT not in tables:
-        return
-    numbers = _numbers(scribe)
-    keys, node = scribe.split(tables[GOT]["key"])
-    keys, source = np.divmod(keys, numbers)
-    age, group = np.divmod(keys, len(scribe.groups))
-    publication = publication_ids(scribe.number - scribe.rules.deadline, source)
-    publication += age << SOURCE_BITS
-    kept = age > 0
-    scribe.state.got = Got(group[kept], node[kept], publication[kept])
-    del tables[GOT]
+    """Remember who has had what; of publications that the next round still asks for."""
+    got = scribe.state.got
+    if GOT in tables:
+        got.key = _merged(got.key, tables.pop(GOT)["key"])
+    a_round = len(scribe.groups) * _numbers(scribe.ring) * scribe.state.size
+    got.key = got.key[np.searchsorted(got.key, a_round) :] - a_round
+
+
+def _merged(keys: np.ndarray, more: np.ndarray) -> np.ndarray:
+    return np.insert(keys, np.searchsorted(keys, more), more)
+
+
+def got_columns(got: Got, groups: Groups, known: Ring) -> dict[str, np.ndarray]:
+    """``age, group, source, node``: who has had what, between two rounds.
+
+    The age of a publication is the number of rounds from the first whose deadline has not come.
+    """
+    key, node = np.divmod(got.key, len(known))
+    key, source = np.divmod(key, _numbers(known))
+    age, group = np.divmod(key, len(groups))
+    return {"age": age, "group": group, "source": source, "node": node}
+
+
+def got_of(columns: Columns, groups: Groups, known: Ring) -> Got:
+    """What :func:`got_columns` gave; rows may come in any order."""
+    age, group, source, node = columns.values()
+    key = (age * len(groups) + group) * _numbers(known) + source
+    return Got(np.sort(key * len(known) + node))

@@ -17,7 +17,7 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.duplicates import SOURCE
 from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import Children, Copies, Entries, Got, Kept, cause
+from scribe_spark.scribe.state import Children, Copies, Entries, Kept, cause
 
 __all__ = [
     "DIED_WITH_SOURCE",
@@ -119,8 +119,7 @@ def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
     _taken(state.strangers, dead[state.strangers.key % state.size])
     _taken(state.replicas, dead[state.replicas.key // state.size % state.size])
     _forget_kept(scribe, dead)
-    kept = ~dead[state.got.node]
-    state.got = Got(state.got.group[kept], state.got.node[kept], state.got.publication[kept])
+    _taken(state.got, dead[state.got.key % state.size])
     if not scribe.best_effort:
         scribe.application.nodes_died(nodes)
     return gone

@@ -15,6 +15,7 @@ from scribe_spark.core.arrays import NONE, SortedTable, index_in_run, key_of
 from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.overlay_state import NEVER
+from scribe_spark.scribe.duplicates import got_columns, got_of
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.state import (
     NOTHING,
@@ -23,7 +24,6 @@ from scribe_spark.scribe.state import (
     Copies,
     DeadRoots,
     Entries,
-    Got,
     Kept,
     Lacking,
     Missing,
@@ -56,12 +56,11 @@ _SORTED: dict[str, tuple[type[SortedTable], tuple[str, ...]]] = {
     "lacking": (Lacking, _NODE),
 }
 
-_PLAIN: dict[str, type[Kept | Publications | Missing | Resent | Got]] = {
+_PLAIN: dict[str, type[Kept | Publications | Missing | Resent]] = {
     "kept": Kept,
     "publications": Publications,
     "missing": Missing,
     "resent": Resent,
-    "got": Got,
 }
 
 _APPLICATION = "application "
@@ -127,6 +126,7 @@ def to_tables(
     tables["repairs"] = names.outside(
         {"died": repairs.died, "node": repairs.node, "group": group, "child": child}
     )
+    tables["got"] = names.outside(got_columns(state.got, groups, known))
     came = np.flatnonzero(state.incarnation != NEVER)
     tables["incarnations"] = names.outside({"node": came, "round": state.incarnation[came]})
     tables["created"] = names.outside({"group": np.flatnonzero(state.created)})
@@ -169,6 +169,7 @@ def from_tables(
     repairs = names.inside(tables["repairs"])
     place = key_of([repairs["group"], repairs["child"]], state.size)
     state.repairs = Repairs(repairs["died"], repairs["node"], place)
+    state.got = got_of(names.inside(tables["got"]), groups, known)
     came = names.inside(tables["incarnations"])
     state.incarnation[came["node"]] = came["round"]
     state.created[names.inside(tables["created"])["group"]] = True

@@ -54,7 +54,7 @@ def split_state(state: ScribeState, ring: Ring, first: int, last: int) -> Scribe
             edges = name in ("children", "replicas")
             node = part.key // size % size if edges else part.key % size
             parts[name] = _take(part, own(node))
-        elif name in ("missing", "got"):
+        elif name == "missing":
             parts[name] = _take(part, own(part.node))
         elif name == "kept":
             parts[name] = _take(part, own(ring.positions(part.publication & SOURCE)))

@@ -298,13 +298,12 @@ class Lacking(SortedTable):
     newest: np.ndarray = field(default_factory=whole_numbers)
 
 
-@dataclass(frozen=True)
-class Got:
-    """Nodes that have had a publication whose deadline has not come: to count duplicates."""
+@dataclass
+class Got(SortedTable):
+    """Nodes that have had a publication whose deadline has not come: to count duplicates.
 
-    group: np.ndarray = field(default_factory=whole_numbers)
-    node: np.ndarray = field(default_factory=whole_numbers)
-    publication: np.ndarray = field(default_factory=whole_numbers)
+    Between two rounds; `duplicates` says what the keys are.
+    """
 
 
 @dataclass
