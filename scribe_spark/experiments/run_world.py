@@ -55,7 +55,9 @@ from scribe_spark.worlds.watched_trees import all_told
 __all__ = ["run_world", "saved_places"]
 
 #: Seconds after which the next round that ends is saved; until then rounds are played in one job.
+#: That is so while a save takes up to :data:`_QUICK` seconds, and longer where it takes longer.
 SAVE_EVERY = 20.0
+_QUICK = 2.0
 
 
 def run_world(
@@ -212,18 +214,20 @@ class _WorldRun:
         return self.folder.read_table("events")
 
     def _play(self, world: World) -> None:
-        last_saved = time.monotonic()
+        last_saved, pause = time.monotonic(), SAVE_EVERY
         while world.number < self.config.world.rounds:
-            until_save = SAVE_EVERY - (time.monotonic() - last_saved)
-            played = world.play(self.config.world.rounds, until_save, self._tell)
+            began = time.monotonic()
+            played = world.play(self.config.world.rounds, pause - (began - last_saved), self._tell)
             self.measured |= {number: each.measures for number, each in played.items()}
             self.publications.append(world.publications.assign(system=SCRIBE))
             self.publications.append(world.publications_of_systems)
             self.watched.append(world.watched_trees)
             is_last = world.number == self.config.world.rounds
-            if is_last or time.monotonic() - last_saved > SAVE_EVERY:
+            if is_last or time.monotonic() - last_saved > pause:
                 self._save(world)
                 last_saved = time.monotonic()
+                save = last_saved - began - sum(each.seconds for each in played.values())
+                pause = SAVE_EVERY * max(1.0, save / _QUICK)
 
     def _tell(self, number: int, played: Played) -> None:
         live = int(played.measures["nodes.live"])

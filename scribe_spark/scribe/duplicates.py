@@ -23,6 +23,7 @@ __all__ = [
     "pending_keys",
     "publication_ids",
     "publication_keys",
+    "publications_of",
 ]
 
 #: Bits of the source's number in the name of a publication, and a mask of them.
@@ -30,9 +31,9 @@ SOURCE_BITS = 32
 SOURCE = 2**SOURCE_BITS - 1
 
 
-def publication_ids(number: int, source: np.ndarray) -> np.ndarray:
+def publication_ids(number: int | np.ndarray, source: np.ndarray) -> np.ndarray:
     """Names of publications to a group: of their round and their source's number."""
-    return (np.int64(number) << SOURCE_BITS) | source
+    return (np.asarray(number, dtype=np.int64) << SOURCE_BITS) | source
 
 
 def pending_keys(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
@@ -47,6 +48,13 @@ def publication_keys(
     age = (publication >> SOURCE_BITS) - since
     keys = (age * len(scribe.groups) + group) * _numbers(scribe.ring) + (publication & SOURCE)
     return np.where(age >= 0, keys, -1)
+
+
+def publications_of(scribe: Scribe, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Group and publication of numbers that :func:`publication_keys` gave since round 0."""
+    key, source = np.divmod(keys, _numbers(scribe.ring))
+    round, group = np.divmod(key, len(scribe.groups))
+    return group, publication_ids(round, source)
 
 
 def _numbers(known: Ring) -> int:

@@ -92,9 +92,13 @@ class Emitter:
 
     def _in_order(self, payloads: Payloads) -> Payloads:
         """By group and node; those of one node begin with the one with the least number."""
-        number, lengths = (getattr(self.messages, name) for name in ("number", "lengths"))
-        place, of = self.scribe.key(payloads.group, payloads.node), payloads.message
-        return payloads.take(np.lexsort((lengths[of], number[of], place)))
+        place = self.scribe.key(payloads.group, payloads.node)
+        order = np.argsort(place)
+        if (place[order[1:]] == place[order[:-1]]).any():
+            number, lengths = self.messages.number, self.messages.lengths
+            of = payloads.message
+            order = np.lexsort((lengths[of], number[of], place))
+        return payloads.take(order)
 
     def _handle(self, came: Payloads) -> None:
         """Figure 4, lines 5 to 8, at nodes that got one message each."""

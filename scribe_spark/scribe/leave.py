@@ -53,9 +53,9 @@ def left_trees(scribe: Scribe, came: Columns) -> None:
 
 def _leave_up(scribe: Scribe, asked: np.ndarray) -> None:
     entries = scribe.state.entries
-    has_child = _has_child(scribe, entries.key[asked])
+    idle = asked[~(entries.member[asked] | entries.root[asked])]
     # (10) if |groups[msg.group].children| = 0
-    going = asked[~(entries.member[asked] | entries.root[asked] | has_child)]
+    going = idle[~_has_child(scribe, entries.key[idle])]
     group, node = scribe.split(entries.key[going])
     parent, number = entries.parent[going], entries.number[going]
     entries.drop(going)

@@ -21,8 +21,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, find_sorted, last_of_runs
-from scribe_spark.scribe.duplicates import SOURCE, SOURCE_BITS, publication_keys
+from scribe_spark.core.arrays import NONE, distinct, find_sorted, last_of_runs
+from scribe_spark.scribe.duplicates import (
+    SOURCE,
+    SOURCE_BITS,
+    publication_keys,
+    publications_of,
+)
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.sources import Sent
 from scribe_spark.scribe.state import Resent
@@ -146,23 +151,23 @@ def _had(scribe: Scribe, place: np.ndarray) -> np.ndarray:
 
 def _ranks(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
     """Places of publications in the order of roots, from 1 on; 0 for NONE."""
-    known, there = scribe.ring, publication >= 0
-    position = known.positions(np.where(there, publication & SOURCE, known.node[0]))
-    published = publication >> SOURCE_BITS
-    what = np.stack([_taken(scribe, group, publication), published, position])
-    order = np.lexsort(what[::-1])
-    differs = (what[:, order[1:]] != what[:, order[:-1]]).any(axis=0)
-    rank = np.empty(len(publication), dtype=np.int64)
-    rank[order] = np.cumsum(np.r_[True, differs][: len(order)])
-    return np.where(there, rank, 0)
+    keys = publication_keys(scribe, group, publication, 0)
+    each = distinct(np.append(keys, NONE))  # the first is NONE
+    group, publication = publications_of(scribe, each[1:])
+    position = scribe.ring.positions(publication & SOURCE)
+    taken, published = _taken(scribe, group, publication), publication >> SOURCE_BITS
+    rank = np.zeros(len(each), dtype=np.int64)
+    rank[1 + np.lexsort((position, published, taken))] = np.arange(1, len(each))
+    return rank[np.searchsorted(each, keys)]
 
 
 def _taken(scribe: Scribe, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
     """The rounds in which roots have taken publications, NONE for NONE."""
-    resent = scribe.state.resent
+    resent, taken = scribe.state.resent, publication >> SOURCE_BITS
+    if not len(resent.group):
+        return taken
     key = publication_keys(scribe, resent.group, resent.publication, 0)
     order = np.argsort(key)
     row = find_sorted(key[order], publication_keys(scribe, group, publication, 0))
-    taken = publication >> SOURCE_BITS
     taken[row >= 0] = resent.taken[order[row[row >= 0]]]
     return taken

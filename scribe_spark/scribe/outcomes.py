@@ -174,20 +174,22 @@ def note_deliveries(
     order = np.argsort(keys)
     delivered = find_sorted(keys[order], pending_keys(scribe, got[0], got[1]))
     known = delivered >= 0
-    pairs = np.sort(delivered[known] * size + got[2][known])
-    # 1. late deliveries, duplicates
-    missing = state.missing
+    delivered, node = delivered[known], got[2][known]
+    # 1. this round's that fewer got than there are members
+    entries, missing = state.entries, state.missing
+    of_group = entries.key[entries.member] // size
+    members = np.bincount(of_group, minlength=len(scribe.groups))
+    mine = find_sorted(keys[order], pending_keys(scribe, group, publication))
+    short = np.bincount(delivered, minlength=len(keys))[mine] < members[group]
+    asks = len(missing.group) or short.any()
+    pairs = np.sort(delivered * size + node) if asks else delivered[:0]
+    # 2. late deliveries, duplicates
     at = find_sorted(keys[order], pending_keys(scribe, missing.group, missing.publication))
     is_late = (find_sorted(pairs, at * size + missing.node) >= 0) & (missing.late < 0)
     missing.late[is_late] = number
     twice = find_sorted(keys[order], pending_keys(scribe, *again))
     np.add.at(state.publications.duplicates, order[twice[twice >= 0]], 1)
-    # 2. members without this round's; looked for where fewer got one than there are members
-    entries = state.entries
-    of_group = entries.key[entries.member] // size
-    members = np.bincount(of_group, minlength=len(scribe.groups))
-    mine = find_sorted(keys[order], pending_keys(scribe, group, publication))
-    short = np.bincount(pairs // size, minlength=len(keys))[mine] < members[group]
+    # 3. members without this round's
     mine, group, publication = mine[short], group[short], publication[short]
     first = np.searchsorted(entries.key, group * size)
     which, row = expand(first, np.searchsorted(entries.key, (group + 1) * size))

@@ -109,8 +109,10 @@ def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarra
 
 def turns(keys: np.ndarray) -> list[np.ndarray]:
     """Indices of all firsts of equal keys, of all seconds, and so on; in the order given."""
+    if (keys[1:] > keys[:-1]).all():  # all are firsts
+        return [np.arange(len(keys))][: len(keys)]
     order = np.argsort(keys, kind="stable")
-    first = np.r_[True, keys[order][1:] != keys[order][:-1]] if len(keys) else np.empty(0, bool)
+    first = np.r_[True, keys[order][1:] != keys[order][:-1]]
     starts = np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))
     turn = np.empty(len(keys), dtype=np.int64)
     turn[order] = np.arange(len(keys)) - starts

@@ -137,8 +137,8 @@ def to_tables(
     above = state.paths.nodes[row, place]
     tables["paths"] = names.outside({"path": row, "place": place, "node": above})
     if application is not None:
-        for name, columns in application.tables().items():
-            tables[_APPLICATION + name] = names.outside(columns)
+        for name, memory in application.tables().items():
+            tables[_APPLICATION + name] = names.outside(memory)
     return tables
 
 

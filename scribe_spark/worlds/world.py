@@ -67,7 +67,7 @@ _TOLD = (MEASURE, SECONDS, REFUSED, OF_GROUPS)
 
 #: Rounds of the first job that plays as many as time allows; each later one has twice as many as
 #: were played before, so that few events are read that are not played.
-_FIRST_ROUNDS = 4
+_FIRST_ROUNDS = 16
 
 
 @dataclass(frozen=True)
