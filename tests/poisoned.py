@@ -62,11 +62,12 @@ class PoisonedPlayer(InProcess):
 
     def play(self, program: Program) -> int:
         """See `Player.play`."""
-        self._open(False)
+        self.open_all(False)
         sent = play(OneAtATime(program), self.tables)
-        self._open(True)
+        self.open_all()
         return sum(sent)
 
-    def _open(self, is_open: bool) -> None:
+    def open_all(self, is_open: bool = True) -> None:
+        """Let the orchestrator read tables, or nobody."""
         for mine in self.tables:
             mine.open = is_open

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from scribe_spark.engine.packing import Columns, count_rows
-from scribe_spark.engine.program import Outbox, Program, Tables, check_buckets, deliver, merge_inbox
+from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
 
 __all__ = ["play", "thread_bounds"]
 
@@ -39,10 +39,7 @@ def play(
     ------
     RuntimeError
         Messages never end.
-    ValueError
-        See `check_buckets`.
     """
-    check_buckets(program)
     if threads == 1:
         return _play(program, tables, first or {}, map)
     with ThreadPoolExecutor(threads) as pool:

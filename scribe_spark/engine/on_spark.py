@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 )
 
 from scribe_spark.engine.packing import Columns, count_rows, pack, unpack
-from scribe_spark.engine.program import Program, Tables, check_buckets, deliver, merge_inbox
+from scribe_spark.engine.program import Program, Tables, deliver, merge_inbox
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
@@ -154,10 +154,7 @@ class BucketTables:
         ------
         RuntimeError
             Messages never end.
-        ValueError
-            See `check_buckets`.
         """
-        check_buckets(program)
         progress, counts = progress or Silent(), list[int]()
         for superstep in range(_MOST):
             started = time.perf_counter()

@@ -30,7 +30,6 @@ __all__ = [
     "Tables",
     "Together",
     "bucket_of",
-    "check_buckets",
     "deliver",
     "merge_inbox",
     "once_a_bucket",
@@ -77,6 +76,9 @@ class Tables(MutableMapping[str, Columns]):
         self._read.pop(name, None)
         self.changed.pop(name, None)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._readers)
 
@@ -90,9 +92,6 @@ def _given(columns: Columns) -> Columns:
 
 class Program(Protocol):
     """Steps that are played until a superstep in which nobody sends.
-
-    A program whose steps read what nodes of other buckets know has an attribute `one_bucket`, which
-    is True: see :func:`check_buckets`.
 
     Attributes
     ----------
@@ -142,20 +141,6 @@ class Together:
                 sent = program.step(bucket, tables, mine, superstep)
                 outbox |= {prefix + kind: columns for kind, columns in sent.items()}
         return outbox
-
-
-def check_buckets(program: Program) -> None:
-    """Refuse a program that cannot be played on its buckets.
-
-    Raises
-    ------
-    ValueError
-        It reads what all nodes know, and there is more than one bucket.
-    """
-    buckets = len(program.bounds) - 1
-    if buckets > 1 and getattr(program, "one_bucket", False):
-        name = type(program).__name__
-        raise ValueError(f"buckets = {buckets}: {name} reads what all nodes know; 1 would do")
 
 
 def bucket_of(bounds: np.ndarray, position: np.ndarray) -> np.ndarray:

@@ -255,12 +255,10 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
 
 
 def _refuse_one_bucket(config: WorldConfig, execution: Execution) -> None:
-    """Refuse buckets of what plays on one."""
-    systems = living_systems(config.trees.systems)
-    alone: list[str] = [name for name in ("bottleneck", "lazy") if name in config.trees.variants]
-    alone += [system.name for system in systems]
+    """Refuse buckets of systems beside Scribe: each plays all nodes in one task."""
+    alone = [system.name for system in living_systems(config.trees.systems)]
     if alone:
-        remedy = f"is of worlds without {', '.join(alone)}, which see all nodes: leave it out"
+        remedy = f"is of worlds without {', '.join(alone)}, played in one task; leave it out"
         raise InputError("buckets", execution.buckets, remedy)
 
 

@@ -20,7 +20,7 @@ from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.recovery import recover
 from scribe_spark.pastry.waves_of_round import arrival_order, split_in_waves
 
-__all__ = ["Events", "ImpossibleRound", "play_events"]
+__all__ = ["Events", "ImpossibleRound", "check_events", "play_events"]
 
 
 class ImpossibleRound(ValueError):
@@ -82,7 +82,7 @@ def play_events(player: Player, number: int, events: Events) -> None:
     """
     given, lives = player.given, player.lives
     rules, known = given.world_rules, given.facts.ring
-    _check(lives, known, number, events)
+    check_events(lives, known, number, events)
     # 1. failures are silent, departures are not
     lives.exit(events.fail, number, rules.detection)
     lives.exit(events.leave, number, 0)
@@ -121,7 +121,14 @@ class _SayGoodbye(NodeProgram):
         return {}
 
 
-def _check(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
+def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) -> None:
+    """Refuse events that cannot be.
+
+    Raises
+    ------
+    ImpossibleRound
+        As of :func:`play_events`.
+    """
     alive = lives.alive
     refused = {
         "fail": events.fail[~alive[events.fail]],

@@ -1,6 +1,6 @@
 """The bottleneck remover: overloaded nodes hand children over to those children's siblings.
 
-For a round of a world (:func:`remove_bottlenecks`).  What an overloaded node drops, and which
+For a round of a world (:class:`RemoveBottlenecks`).  What an overloaded node drops, and which
 sibling a dropped child joins, is the same for the trees of a run (`scribe.variants`).
 
 References
@@ -17,17 +17,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import offsets_of, row_numbers
-from scribe_spark.engine import Inbox, Tables
-from scribe_spark.scribe.join import Requests, note_joins, play_here
+from scribe_spark.core.arrays import NONE, expand, offsets_of, row_numbers, whole_numbers
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT, bucket_of
+from scribe_spark.scribe.join import note_joins
 from scribe_spark.scribe.leave import lose_parent
-from scribe_spark.scribe.paths_to_root import on_chain, tops
-from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.rejoin import rejoin
+from scribe_spark.scribe.paths_to_root import paths_above
+from scribe_spark.scribe.program import append
+from scribe_spark.scribe.rejoin import DROPPED, REFUSED_JOINS, DirectJoins, send_to
 from scribe_spark.scribe.rules import RemoverRules
-from scribe_spark.scribe.scribe import Joins, Scribe
+from scribe_spark.scribe.scribe import Scribe
 
 __all__ = [
+    "DROPS",
+    "DROPS_BEFORE",
     "MOST_DROPS",
     "Drops",
     "RemoveBottlenecks",
@@ -37,7 +41,6 @@ __all__ = [
     "choose_siblings",
     "overloaded",
     "refusals",
-    "remove_bottlenecks",
     "tables_of",
 ]
 
@@ -45,6 +48,11 @@ __all__ = [
 #: So often a node drops a child in a round of a world; if it comes back then, it stays.
 MOST_DROPS = 8
 
+#: The tables of edges that were dropped the last time, and in this round before that: ``edge``.
+DROPS, DROPS_BEFORE = "scribe drops", "scribe drops before"
+
+# kinds of messages: a child hears that it is dropped, and its parent's children table
+_SHED, _TABLE = "shed", "children table"
 
 # --- what is dropped, and whom it joins
 
@@ -230,41 +238,29 @@ def overloaded(scribe: Scribe) -> np.ndarray:
     return node[load[node] > remover.limits(scribe.ring.node[node])]
 
 
-class RemoveBottlenecks(RoundProgram):
-    """After the round's JOINs: nodes that are overloaded drop children.
+class RemoveBottlenecks(DirectJoins):
+    """After the round's JOINs: nodes that are overloaded drop children, which join siblings.
 
-    It sees the paths to the root of all nodes as they are, and refuses and answers JOINs in an
-    order: so it plays all nodes in one bucket.
+    It is played again until nobody drops.
     """
-
-    one_bucket = True
-    writes = ("entries", "children", "copies", "paths")
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
-        scribe.sees_all = True
+        super().play(scribe, tables, inbox, superstep)
         if not superstep:
-            remove_bottlenecks(scribe)
+            for old in (DROPPED, REFUSED_JOINS):
+                tables.pop(old, None)
+            _drop(scribe, _drops_before(tables))
+        if _SHED in inbox:
+            _join_siblings(scribe, inbox[_SHED], inbox[_TABLE])
 
 
-def remove_bottlenecks(scribe: Scribe) -> None:
-    """After the round's JOINs: drop children of overloaded nodes, until none can drop any more.
-
-    A child that comes back when it was dropped :data:`MOST_DROPS` times stays in this round.
-    """
-    remover = scribe.rules.remover
-    if remover is None:
-        return
-    before = np.empty(0, dtype=np.int64)
-    while len(over := overloaded(scribe)):
-        edge, columns = tables_of(scribe, over, before)
-        drops = choose_drops(columns, remover)
-        if not len(drops):
-            return
-        before = np.concatenate([before, edge[drops.child]])
-        moving, refused, top = _drop(scribe, edge, columns["delay_us"], drops)
-        play_here(scribe, moving)
-        rejoin(scribe, refused, top)
+def _drops_before(tables: Tables) -> np.ndarray:
+    """Return the edges that were dropped in this round before."""
+    drops = tables.pop(DROPS, None)
+    if drops is not None:
+        append(tables, DROPS_BEFORE, drops)
+    return tables[DROPS_BEFORE]["edge"] if DROPS_BEFORE in tables else whole_numbers()
 
 
 def tables_of(
@@ -300,47 +296,90 @@ def tables_of(
     }
 
 
-def _drop(
-    scribe: Scribe, edge: np.ndarray, delay_us: np.ndarray, drops: Drops
-) -> tuple[Requests, Joins, np.ndarray]:
-    """The parents drop children, which send JOINs.
+def _drop(scribe: Scribe, before: np.ndarray) -> None:
+    """Overloaded nodes drop children, and send them their tables.
+
+    A child that comes back when it was dropped :data:`MOST_DROPS` times stays in this round.
 
     Parameters
     ----------
-    edge, delay_us : ndarray of int64
-        The children that `drops` speaks of, and their delays to the parents.
-
-    Returns
-    -------
-    Requests
-        The JOINs that siblings do not refuse.
-    Joins, ndarray of int64
-        Those that are refused, and the ends of the paths that their sources know.
+    before : ndarray of int64
+        Edges that were dropped in this round, as often as they were.
     """
-    entries = scribe.state.entries
+    over, remover = overloaded(scribe), scribe.rules.remover
+    if remover is None or not len(over):
+        return
+    edge, columns = tables_of(scribe, over, before)
+    drops = choose_drops(columns, remover)
     place, child = scribe.split(edge)
     group, parent = scribe.split(place)
-    scribe.state.children.drop(scribe.state.children.find(edge[drops.child]))
-    top = tops(scribe, scribe.entry(group, parent))
-    # 1. dropped children that are alive, and have no other parent, hear of it
-    dropped = drops.child
-    told = scribe.send("shed", parent[dropped], child[dropped])
-    row = scribe.entry(group[dropped], child[dropped])
-    told[told] = (row[told] >= 0) & (entries.parent[row[told]] == parent[dropped[told]])
-    lose_parent(scribe, row[told], "shed")
-    # 2. (i) the child measures the delay between itself and the nodes in the table
-    asking, sibling = drops.asking[told[drops.asking]], drops.sibling[told[drops.asking]]
-    low, high = child[dropped[asking]], child[sibling]
-    alive = scribe.send("delay probe", low, high)
-    asking, sibling = asking[alive], sibling[alive]
-    # who has found none waits
-    source, to = choose_parents(scribe, child, dropped, asking, sibling, delay_us)
-    joins = note_joins(scribe, scribe.entry(group[source], child[source]))
-    scribe.send("JOIN", child[source], child[to])
-    # 3. who is on the way from a sibling to the root is refused
-    on_way = np.zeros(len(to), dtype=bool)
-    on_way[on_chain(scribe, scribe.entry(group[to], child[to]), child[source])] = True
-    refused = on_way.copy()
-    refused[~on_way] = refusals(source[~on_way], to[~on_way])
-    sent = Requests.sent_to(joins, child[to])
-    return sent.take(~refused), joins.take(refused), top[source[refused]]
+    dropped = edge[drops.child]
+    scribe.state.children.drop(scribe.state.children.find(dropped))
+    scribe.note(DROPS, edge=dropped)
+    # 1. children that are alive hear of it
+    told = drops.child[scribe.send("shed", parent[drops.child], child[drops.child])]
+    turn = np.full(len(edge), len(drops))
+    turn[drops.child] = np.arange(len(drops))
+    scribe.tell(_SHED, child[told], group=group[told], parent=parent[told], turn=turn[told])
+    # 2. the table goes once to each bucket that has some of them
+    buckets = len(scribe.bounds) - 1
+    to = place[told] * buckets + bucket_of(scribe.bounds, child[told])
+    to, one = np.unique(to, return_index=True)
+    first = np.searchsorted(place, to // buckets)
+    last = np.searchsorted(place, to // buckets, side="right")
+    which, row = expand(first, last)
+    scribe.tell(
+        _TABLE,
+        child[told[one]][which],
+        group=group[row],
+        parent=parent[row],
+        sibling=child[row],
+        turn=turn[row],
+        delay_us=columns["delay_us"][row],
+    )
+
+
+def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
+    """Dropped children that have no other parent measure delays, and send JOINs to siblings."""
+    entries, remover = scribe.state.entries, scribe.rules.remover
+    assert remover is not None
+    shed = take(shed, np.argsort(scribe.key(shed["group"], shed[AT]), kind="stable"))
+    row = scribe.entry(shed["group"], shed[AT])
+    mine = row >= 0
+    mine[mine] = entries.parent[row[mine]] == shed["parent"][mine]
+    shed, row = take(shed, np.flatnonzero(mine)), row[mine]
+    child, top = shed[AT], _tops(scribe, row)
+    lose_parent(scribe, row, "shed")
+    # 1. (i) the child measures the delay between itself and the nodes in the table
+    number, of = scribe.ring.node, scribe.key(table["group"], table["parent"])
+    order = np.lexsort((number[table["sibling"]], of))
+    table, of = take(table, order), of[order]
+    parents = scribe.key(shed["group"], shed["parent"])
+    asking, line = expand(np.searchsorted(of, parents), np.searchsorted(of, parents, side="right"))
+    if remover.table == "whole":
+        sent = table["sibling"][line] != child[asking]
+    else:  # those that were left when it was dropped
+        sent = table["turn"][line] > shed["turn"][asking]
+    asking, line = asking[sent], line[sent]
+    alive = scribe.send("delay probe", child[asking], table["sibling"][line])
+    asking, line = asking[alive], line[alive]
+    sibling = table["sibling"][line]
+    # 2. (ii), (iii) a JOIN to the one by which the parent is the nearest; without any it waits
+    total_us = scribe.delay(child[asking], sibling) + table["delay_us"][line]
+    best = choose_siblings(asking, total_us)
+    source, to = asking[best], sibling[best]
+    joins = note_joins(scribe, row[source])
+    parent, turn = shed["parent"][source], shed["turn"][source]
+    place = scribe.key(joins.group, joins.source)
+    scribe.note(DROPPED, place=place, parent=parent, turn=turn, to=to, top=top[source])
+    send_to(scribe, joins, to, parent, turn)
+
+
+def _tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
+    """Return the ends of the paths that nodes know, by rows of `Entries`; NONE: of none or own."""
+    path = paths_above(scribe, rows)
+    length = (path >= 0).sum(axis=1)
+    top = np.full(len(rows), NONE)
+    some = np.flatnonzero(length)
+    top[some] = path[some, length[some] - 1]
+    return np.where(top == scribe.state.entries.key[rows] % scribe.state.size, NONE, top)

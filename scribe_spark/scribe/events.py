@@ -15,15 +15,16 @@ from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.events import Events, ImpossibleRound
+from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.departures import GOODBYE, HANDED_ON, hear_goodbyes, say_goodbye
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import Gone, take_away
-from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.replicas import SentStates, receive_states
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, Repairs
 
-__all__ = ["FAILURES", "GroupEvents", "PlayEvents"]
+__all__ = ["FAILURES", "GroupEvents", "PlayEvents", "check_events"]
 
 #: (group, node) of events of one kind, ascending.
 _Pairs = tuple[np.ndarray, np.ndarray]
@@ -69,6 +70,9 @@ _DEAD_ROOT, _DEAD_PARENT = "root died", "parent died"
 #: The table of nodes that died in this round and were the parents of others: ``node``.
 FAILURES = "scribe failures"
 
+#: The table of events that cannot be: ``kind`` (an index of the kinds), ``group``, ``node``.
+_REFUSED, _OF_MEMBERS = "scribe refused events", ("join", "quit")
+
 
 @dataclass(frozen=True)
 class PlayEvents(RoundProgram):
@@ -81,11 +85,6 @@ class PlayEvents(RoundProgram):
     events : Events
         Pastry's.
     group_events : GroupEvents
-
-    Raises
-    ------
-    ImpossibleRound
-        For an event that cannot be.
     """
 
     events: Events
@@ -114,7 +113,6 @@ class PlayEvents(RoundProgram):
         self._measure(scribe, gone)
         say_goodbye(scribe, gone, self.events.leave)
         # 2. joins and quits
-        check(scribe, self.group_events)
         _join(scribe, *_own(scribe, self.group_events.join))
         entries = scribe.state.entries
         entries.member[scribe.entry(*_own(scribe, self.group_events.quit))] = False
@@ -159,28 +157,65 @@ def _own(scribe: Scribe, pairs: _Pairs) -> _Pairs:
     return (group, node) if mine.all() else (group[mine], node[mine])
 
 
-def check(scribe: Scribe, events: GroupEvents) -> None:
-    """Refuse events that cannot be.
+def check_events(
+    player: Player, round: GroupRound, events: Events, group_events: GroupEvents
+) -> None:
+    """Refuse events that cannot be, before anything is played.
+
+    Parameters
+    ----------
+    events : Events
+        Pastry's, after which the nodes have to be alive.
 
     Raises
     ------
     ImpossibleRound
     """
-    number = scribe.number
-    for kind in (one.name for one in fields(events)):
-        group, node = _own(scribe, getattr(events, kind))
-        place = scribe.key(group, node)
-        if len(np.unique(place)) < len(place):
-            raise ImpossibleRound(number, f"{kind} twice")
-        refused = ~scribe.is_alive(node)
-        if kind == "join":
-            refused |= _is_member(scribe, place) | scribe.state.strangers.has(place)
-        if kind == "quit":
-            refused |= ~_is_member(scribe, place)
-        if refused.any():
-            at = int(np.argmax(refused))
-            which = f"node {scribe.ring.node[node[at]]} cannot {kind}"
-            raise ImpossibleRound(number, f"{which} group {scribe.groups.number[group[at]]}")
+    ring = player.given.facts.ring
+    alive = player.lives.alive.copy()
+    alive[np.r_[events.fail, events.leave]] = False
+    alive[events.entering] = True
+    for kind in (one.name for one in fields(group_events)):
+        group, node = getattr(group_events, kind)
+        if len(np.unique(group * len(ring) + node)) < len(node):
+            raise ImpossibleRound(round.number, f"{kind} twice")
+        _refuse(round, ring, kind, group[~alive[node]], node[~alive[node]])
+    if len(group_events.join[0]) + len(group_events.quit[0]):
+        player.play(_CheckMembers(player.given, round, group_events))
+        if player.has(_REFUSED):
+            refused = player.take(_REFUSED)[_REFUSED]
+            for index, kind in enumerate(_OF_MEMBERS):
+                of = np.flatnonzero(refused["kind"] == index)
+                _refuse(round, ring, kind, refused["group"][of], refused["node"][of])
+
+
+def _refuse(round: GroupRound, ring: Ring, kind: str, group: np.ndarray, node: np.ndarray) -> None:
+    if len(node):
+        at = np.lexsort((node, group))[0]
+        who, which = ring.node[node[at]], round.groups.number[group[at]]
+        raise ImpossibleRound(round.number, f"node {who} cannot {kind} group {which}")
+
+
+@dataclass(frozen=True)
+class _CheckMembers(RoundProgram):
+    """Notes joins of members, also of those that wait for a refusal, and quits of others.
+
+    Attributes
+    ----------
+    events : GroupEvents
+    """
+
+    events: GroupEvents
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        for index, kind in enumerate(_OF_MEMBERS):
+            group, node = _own(scribe, getattr(self.events, kind))
+            place = scribe.key(group, node)
+            wrong = _is_member(scribe, place)
+            wrong = wrong | scribe.state.strangers.has(place) if kind == "join" else ~wrong
+            kinds = np.full(np.count_nonzero(wrong), index)
+            scribe.note(_REFUSED, kind=kinds, group=group[wrong], node=node[wrong])
 
 
 def _is_member(scribe: Scribe, place: np.ndarray) -> np.ndarray:

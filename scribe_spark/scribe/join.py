@@ -10,22 +10,15 @@ JSAC 2002, Section III.A.2, Figure 3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.program import AT
-from scribe_spark.scribe.figures import (
-    ANSWER,
-    deliver_join,
-    deliver_leave,
-    forward,
-    take_answers,
-)
+from scribe_spark.scribe.figures import deliver_join, forward
 from scribe_spark.scribe.handlers import call_fault_handler
-from scribe_spark.scribe.leave import LEAVE
-from scribe_spark.scribe.paths_to_root import on_chain, on_path
+from scribe_spark.scribe.paths_to_root import on_path
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED, cause
@@ -35,12 +28,10 @@ __all__ = [
     "JOINS",
     "REPAIRING",
     "Requests",
-    "answer_here",
     "first_joins",
     "note_joins",
     "onward",
     "own_joins",
-    "play_here",
     "receive_joins",
     "remember",
     "send_directly",
@@ -104,7 +95,7 @@ class Requests:
     @classmethod
     def from_columns(cls, columns: Columns) -> Requests:
         """What :meth:`to_columns` made."""
-        joins = Joins(*[columns[one.name] for one in fields(Joins)])
+        joins = Joins.from_columns(columns)
         return cls(joins, columns[AT], columns["path"], columns["repairs"])
 
 
@@ -197,27 +188,7 @@ def onward(scribe: Scribe, routed: Requests) -> tuple[Requests, np.ndarray]:
 
 def _on_own_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Return which sources are on the paths of nodes (rows of `Entries`): indices."""
-    if scribe.settled:
-        return rows[:0]
-    if scribe.sees_all:
-        return on_chain(scribe, rows, source)
-    return np.flatnonzero(on_path(scribe, rows, source))
-
-
-def answer_here(scribe: Scribe) -> None:
-    """Answers and LEAVEs are there at once, where all nodes are of this bucket."""
-    if ANSWER in scribe.sent:
-        take_answers(scribe, concatenate(scribe.sent.pop(ANSWER)))
-    if LEAVE in scribe.sent:
-        came = concatenate(scribe.sent.pop(LEAVE))
-        deliver_leave(scribe, came["group"], came[AT], came["source"], came["number"])
-
-
-def play_here(scribe: Scribe, moving: Requests) -> None:
-    """JOINs are played to their ends, where all nodes are of this bucket."""
-    while len(moving.at):
-        moving = receive_joins(scribe, moving)
-        answer_here(scribe)
+    return rows[:0] if scribe.settled else np.flatnonzero(on_path(scribe, rows, source))
 
 
 def receive_joins(scribe: Scribe, moving: Requests) -> Requests:

@@ -1,7 +1,8 @@
 """Lazy growth: a JOIN makes no forwarders on its way; the first node of the tree takes the joining
 node in.
 
-For a round of a world (:func:`send_lazily`); for the trees of a run see `scribe.variants.lazy`.
+For a round of a world: :class:`DrawWaves`, then :class:`AskTree` and :class:`TakeIn` for each wave;
+for the trees of a run see `scribe.variants.lazy`.
 
 References
 ----------
@@ -17,57 +18,30 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.core.arrays import NONE
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.routes import route_to_edge, starting
 from scribe_spark.scribe.figures import deliver_join, forward
-from scribe_spark.scribe.join import (
-    REPAIRING,
-    Requests,
-    answer_here,
-    note_joins,
-    onward,
-    own_joins,
-    remember,
-)
-from scribe_spark.scribe.joining import SendJoins
-from scribe_spark.scribe.paths_to_root import on_chain
+from scribe_spark.scribe.join import REPAIRING, note_joins, own_joins, remember
+from scribe_spark.scribe.joining import JoinProgram, SendJoins
+from scribe_spark.scribe.paths_to_root import on_path
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED
 
-__all__ = ["SendLazily", "place_in_line", "send_lazily"]
+__all__ = ["ASKED", "SENT", "WAVES", "AskTree", "DrawWaves", "TakeIn", "place_in_line"]
 
+#: The tables of nodes whose waves are to come, ``place``, ``wave``; of nodes that have sent a JOIN
+#: in this wave, ``place``; and of JOINs at the nodes that are to answer them: ``before``, the node
+#: before, which may take the source in, and ``alone``, whether nobody but the source may.
+WAVES, SENT, ASKED = "scribe waves", "scribe sent in wave", "scribe asked"
 
-class SendLazily(SendJoins):
-    """CREATEs are at their ends; then waiting nodes send JOINs in waves.
-
-    A wave sees the trees that those before it have left: so all nodes are played in one bucket.
-    """
-
-    one_bucket = True
-
-    def send(self, scribe: Scribe) -> None:
-        """See `SendJoins`."""
-        scribe.sees_all = True
-        send_lazily(scribe)
-
-
-def send_lazily(scribe: Scribe) -> None:
-    """Waiting nodes send JOINs in waves; who has a parent when its wave comes sends none."""
-    for wave in _waves(scribe):
-        row = scribe.state.entries.find(wave)
-        joins = note_joins(scribe, row[_waits(scribe, row)])
-        # 1. JOINs go on to the tree, as the waves before have left it
-        asking = _search(scribe, joins)
-        load = np.bincount(
-            scribe.split(scribe.state.children.key)[0] % scribe.state.size,
-            minlength=scribe.state.size,
-        )
-        # 2. nodes with the group's state that the JOINs are delivered at are roots from now on
-        place = scribe.key(asking.joins.group, asking.at)
-        new = ~_in_tree(scribe, scribe.state.entries.find(place))
-        become_root(scribe, np.unique(place[new]))
-        answer_here(scribe)
-        # 3. all are answered
-        _answer(scribe, asking.take(asking.at != asking.joins.source), load)
+# kinds of messages: who joins, and in which wave; a JOIN on its way; the source of a JOIN has
+# another parent, whose own JOIN follows
+_JOINS, _WAVE = "joins in this round", "wave"
+_JOIN, _ADOPT, _OWN = "lazy JOIN", "adopt", "JOIN of who adopts"
 
 
 def place_in_line(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
@@ -92,124 +66,179 @@ def _waits(scribe: Scribe, row: np.ndarray) -> np.ndarray:
 
 def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
     """Whether nodes are in trees (rows of `Entries`, or NONE), and do not wait."""
-    return (row >= 0) & ~_waits(scribe, row)
+    inside = row >= 0
+    inside[inside] = ~_waits(scribe, row[inside])
+    return inside
 
 
-def _waves(scribe: Scribe) -> list[np.ndarray]:
-    """Return (group, node) of each wave: of a group one, then two, then four, as they are drawn.
+class DrawWaves(SendJoins):
+    """CREATEs are at their ends; then waves are drawn: of each group one node, then two, then four.
 
-    New members that wait for nobody have their places in the order, too, as in a run.
+    New members that wait for nobody have their places in the order, too, as in a run.  The order
+    is that in which users happen to join: no node knows it, so a node somewhere is told who joins,
+    and tells each its wave, by messages that are not counted.
     """
-    entries = scribe.state.entries
-    new = entries.member & (entries.joined == scribe.number)
-    key = entries.key[new | _waits(scribe, np.arange(len(entries.key)))]
-    group, node = scribe.split(key)
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        super().play(scribe, tables, inbox, superstep)
+        if _JOINS in inbox:
+            _draw_waves(scribe, inbox[_JOINS])
+        if _WAVE in inbox:
+            came = inbox[_WAVE]
+            scribe.note(WAVES, place=scribe.key(came["group"], came[AT]), wave=came["wave"])
+
+    def send(self, scribe: Scribe) -> None:
+        """See `SendJoins`."""
+        entries = scribe.state.entries
+        new = entries.member & (entries.joined == scribe.number)
+        new |= _waits(scribe, np.arange(len(entries)))
+        group, node = scribe.split(entries.key[new])
+        somewhere = group * scribe.state.size // len(scribe.groups)
+        scribe.tell(_JOINS, somewhere, group=group, node=node)
+
+
+def _draw_waves(scribe: Scribe, came: Columns) -> None:
+    group, node = came["group"], came["node"]
     number = scribe.ring.node[node]
     draw = draws.bits_np(scribe.seed, "arrival", scribe.groups.number[group], number)
     place = place_in_line(group, draw.view(np.int64), number)
-    wave = np.frexp(place + 1.0)[1]  # place 0; 1, 2; 3 to 6; ...
-    return [key[wave == one] for one in np.unique(wave)]
+    wave = np.frexp(place + 1.0)[1] - 1  # place 0; 1, 2; 3 to 6; ...
+    scribe.tell(_WAVE, node, group=group, wave=wave)
 
 
 @dataclass(frozen=True)
-class _Asking:
-    """JOINs at the nodes that are to answer them.
+class AskTree(RoundProgram):
+    """The JOINs of a wave go on to the first node of the tree, as the waves before have left it.
 
     Attributes
     ----------
-    joins : Joins
-    at, before : ndarray of int64, shape (m,)
-        The first node of the tree on the way, or where Pastry delivers; and the node before it,
-        which may take the source in: the source itself if nobody else may.
-    repairs : ndarray of bool, shape (m,)
+    wave : int
+        From 0.
     """
 
-    joins: Joins
-    at: np.ndarray
-    before: np.ndarray
-    repairs: np.ndarray
+    wave: int = 0
+    writes = ("entries",)
 
-    @classmethod
-    def of(cls, scribe: Scribe, came: list[Requests], passed: np.ndarray) -> _Asking:
-        """JOINs that have come; `passed` are the keys of those that tree nodes did not answer."""
-        joins = Joins.join(Joins(), *[one.joins for one in came])
-        at = np.concatenate([passed[:0], *[one.at for one in came]])
-        before = [one.path[:, -2] if one.path.shape[1] > 1 else one.at for one in came]
-        repairs = np.concatenate([np.zeros(0, dtype=bool), *[one.repairs for one in came]])
-        last = np.concatenate([passed[:0], *before])
-        alone = np.isin(scribe.key(joins.group, joins.source), passed)
-        return cls(joins, at, np.where(alone, joins.source, last), repairs)
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        if not superstep:
+            self._begin(scribe, tables)
+        if _JOIN in inbox:
+            _route(scribe, inbox[_JOIN])
 
-    def take(self, index: np.ndarray) -> _Asking:
-        """Some of them."""
-        return _Asking(
-            self.joins.take(index), self.at[index], self.before[index], self.repairs[index]
-        )
+    def _begin(self, scribe: Scribe, tables: Tables) -> None:
+        """Who waits when its wave comes sends a JOIN."""
+        tables.pop(SENT, None)
+        waves = tables.pop(WAVES, None)
+        if waves is None:
+            return
+        now = waves["wave"] == self.wave
+        if not now.all():
+            tables[WAVES] = take(waves, np.flatnonzero(~now))
+        row = scribe.state.entries.find(np.sort(waves["place"][now]))
+        joins = note_joins(scribe, row[_waits(scribe, row)])
+        scribe.note(SENT, place=scribe.key(joins.group, joins.source))
+        at, none = joins.source, np.zeros(len(joins), dtype=bool)
+        way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, FAILED)}
+        _route(scribe, starting({**joins.to_columns(), AT: at, **way}))
 
 
-def _search(scribe: Scribe, joins: Joins) -> _Asking:
-    """JOINs go on to the first node of the tree that has not the source on its path to the root."""
-    repairs = np.isin(joins.cause, FAILED)
-    scribe.note(REPAIRING, node=joins.source[repairs])
-    came, passed = [], np.empty(0, dtype=np.int64)
-    here = Requests.of(scribe, joins, repairs)
-    while len(here.at):
-        moving, delivered = onward(scribe, here)
-        ends = here.take(delivered)
-        place = scribe.key(ends.joins.group, ends.at)
-        # (one that a node of the tree does not answer, though Pastry delivers there, is lost)
-        lost = _in_tree(scribe, scribe.state.entries.find(place))
-        knows = scribe.state.copies.has(place)
-        scribe.refuse("no group", (~lost & ~knows).sum())
-        came.append(ends.take(~lost & knows))
-        scribe.note(REPAIRING, node=moving.at[moving.repairs])
-        row = scribe.state.entries.find(scribe.key(moving.joins.group, moving.at))
+def _route(scribe: Scribe, moving: Columns) -> None:
+    """JOINs go to the tree, or to the bucket's edge.
+
+    A node of the tree that has the source on its path does not answer.
+    """
+
+    def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
+        at, group, source = here[AT], here["group"], here["source"]
+        scribe.note(REPAIRING, node=at[here["repairs"]])
+        row = scribe.entry(group, at)
         inside = _in_tree(scribe, row)
-        circular = on_chain(scribe, np.where(inside, row, NONE), moving.joins.source)
-        on_way = moving.take(circular).joins
-        passed = np.r_[passed, scribe.key(on_way.group, on_way.source)]
-        inside[circular] = False
-        came.append(moving.take(inside))
-        here = moving.take(~inside)
-    return _Asking.of(scribe, came, passed)
+        circular = inside & on_path(scribe, row, source)
+        goes = ~inside | circular
+        onward = at.copy()
+        onward[goes] = scribe.hop("JOIN", at[goes], group[goes])
+        # (one that a node of the tree does not answer, though Pastry delivers there, is lost)
+        onward[circular & (onward == at)] = NONE
+        before = np.where((onward == at) | (onward < 0), here["before"], at)
+        return onward, {**here, "alone": here["alone"] | circular, "before": before}
+
+    ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
+    if ended:
+        ended = take(ended, ended["delivered"])
+        place = scribe.key(ended["group"], ended[AT])
+        answers = _in_tree(scribe, scribe.state.entries.find(place))
+        answers |= scribe.state.copies.has(place)
+        scribe.refuse("no group", (~answers).sum())
+        asked = take(ended, answers)
+        columns = {name: asked[name] for name in ("before", "alone", "repairs")}
+        columns |= Joins.from_columns(asked).to_columns()
+        scribe.note(ASKED, at=asked[AT], **columns)
+    if leaving:
+        scribe.tell(_JOIN, leaving.pop(AT), **leaving)
 
 
-def _answer(scribe: Scribe, asking: _Asking, load: np.ndarray) -> None:
-    """Nodes of trees take in as many as there is room for, and those before them the others.
+class TakeIn(JoinProgram):
+    """Nodes of trees take in as many as there is room for, and those before them the others."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        super().play(scribe, tables, inbox, superstep)
+        if not superstep and ASKED in tables:
+            _answer(scribe, tables.pop(ASKED))
+        if _ADOPT in inbox:
+            sent = tables[SENT]["place"] if SENT in tables else np.empty(0, dtype=np.int64)
+            _adopt(scribe, inbox[_ADOPT], sent)
+        if _OWN in inbox:
+            deliver_join(scribe, inbox[_OWN][AT], Joins.from_columns(inbox[_OWN]))
+
+
+def _answer(scribe: Scribe, asked: Columns) -> None:
+    number, limits, size = scribe.ring.node, scribe.rules.lazy, scribe.state.size
+    assert limits is not None
+    load = np.bincount(scribe.state.children.key // size % size, minlength=size)
+    # 1. nodes with the group's state that JOINs are delivered at are roots from now on
+    place = scribe.key(asked["group"], asked["at"])
+    become_root(scribe, np.unique(place[~_in_tree(scribe, scribe.state.entries.find(place))]))
+    asked = take(asked, np.flatnonzero(asked["at"] != asked["source"]))
+    # 2. as many as there is room for, and whom nobody else may take
+    at, source, group = asked["at"], asked["source"], asked["group"]
+    room = limits.limits(number[at]) - load[at]
+    taken = place_in_line(at, group, number[source]) < room
+    before = np.where(asked["alone"], source, asked["before"])
+    taken |= (before == source) | on_path(scribe, scribe.entry(group, at), before)
+    forward(scribe, at[taken], Joins.from_columns(asked).take(taken), lambda _: None)
+    # 3. the others become children of the nodes before
+    rest = take({**asked, "above": at}, np.flatnonzero(~taken))
+    columns = Joins.from_columns(rest).to_columns()
+    above, repairs = rest["above"], rest["repairs"]
+    scribe.tell(_ADOPT, rest["before"], above=above, repairs=repairs, **columns)
+
+
+def _adopt(scribe: Scribe, came: Columns, sent: np.ndarray) -> None:
+    """Nodes take children in, and send JOINs of their own unless they have sent one in this wave.
 
     Parameters
     ----------
-    load : ndarray of int64
-        How many children each node has, over all groups.
+    sent : ndarray of int64
+        (group, node) of the wave's JOINs.
     """
-    number, limits = scribe.ring.node, scribe.rules.lazy
-    assert limits is not None
-    joins, at, before = asking.joins, asking.at, asking.before
-    room = limits.limits(number[at]) - load[at]
-    taken = place_in_line(at, joins.group, number[joins.source]) < room
-    taken |= before == joins.source
-    taken[on_chain(scribe, scribe.entry(joins.group, at), before)] = True
-    forward(scribe, at[taken], joins.take(taken), lambda _: None)
-    answer_here(scribe)
-    # the others become children of the nodes before, which send JOINs of their own
-    rest = asking.take(~taken)
-    place = scribe.key(rest.joins.group, rest.before)
-    order = np.lexsort((number[rest.at], place))
-    rest, place = rest.take(order), place[order]
-    all_places, first, which = np.unique(place, return_index=True, return_inverse=True)
-    entering = ~scribe.state.entries.has(all_places)
-    own = own_joins(scribe, all_places, which, rest.joins).take(entering)
-    forward(scribe, rest.before, rest.joins, lambda _: remember(scribe, own))
-    answer_here(scribe)
-    sent = np.isin(all_places, scribe.key(joins.group, joins.source))
-    row = scribe.state.entries.find(all_places)
-    again = ~entering & ~sent & _waits(scribe, row)
-    asks = np.flatnonzero(entering | again)
+    entries, number = scribe.state.entries, scribe.ring.node
+    place = scribe.key(came["group"], came[AT])
+    order = np.lexsort((number[came["above"]], place))
+    came, place = take(came, order), place[order]
+    places, first, which = np.unique(place, return_index=True, return_inverse=True)
+    entering = ~entries.has(places)
+    joins = Joins.from_columns(came)
+    own = own_joins(scribe, places, which, joins).take(entering)
+    forward(scribe, came[AT], joins, lambda _: remember(scribe, own))
+    row = entries.find(places)
+    again = ~entering & ~np.isin(places, sent) & _waits(scribe, row)
+    asks = np.r_[np.flatnonzero(entering), np.flatnonzero(again)]
     sends = Joins.join(own, note_joins(scribe, row[again]))
-    order = np.argsort(np.r_[np.flatnonzero(entering), np.flatnonzero(again)])
-    to, sender = rest.at[first[asks]], rest.before[first[asks]]
-    scribe.send("JOIN", sender, to)
-    repairs = np.isin(asks, which[rest.repairs])
-    scribe.note(REPAIRING, node=np.r_[sender[repairs], to[repairs]])
-    deliver_join(scribe, to, sends.take(order))
-    answer_here(scribe)
+    to = came["above"][first[asks]]
+    scribe.send("JOIN", sends.source, to)
+    repairs = np.isin(asks, which[came["repairs"]])
+    scribe.note(REPAIRING, node=np.r_[sends.source[repairs], to[repairs]])
+    scribe.tell(_OWN, to, **sends.to_columns())

@@ -19,12 +19,10 @@ __all__ = [
     "PATH",
     "forget_paths",
     "note_paths",
-    "on_chain",
     "on_path",
     "paths_above",
     "take_paths",
     "tell_paths",
-    "tops",
 ]
 
 #: A parent tells its child who is above it.
@@ -130,52 +128,3 @@ def forget_paths(scribe: Scribe) -> None:
     place[kept] = np.arange(len(kept))
     entries.path[:] = place[entries.path]
     paths.nodes = paths.nodes[kept]
-
-
-# --- paths as they are, where all nodes are of one bucket
-
-
-def on_chain(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return the sources that are on the way from nodes (rows of `Entries`) to the root: indices.
-
-    The way is a node, its parent, and so on, as far as live nodes of the tree are met; a row that
-    is NONE has none.
-    """
-    entries = scribe.state.entries
-    which = np.flatnonzero(rows >= 0)
-    at, found = rows[which], []
-    anchor, steps, limit = at, 0, 1
-    while len(which):
-        hit = entries.key[at] % scribe.state.size == source[which]
-        found.append(which[hit])
-        which, at, anchor = which[~hit], at[~hit], anchor[~hit]
-        at = _parents(scribe, at)
-        on = (at >= 0) & (at != anchor)  # a way that comes back to the anchor is a cycle
-        which, at, anchor = which[on], at[on], anchor[on]
-        if (steps := steps + 1) == limit:
-            anchor, limit = at, 2 * limit
-    return np.sort(np.concatenate(found)) if found else which
-
-
-def tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
-    """Return the last node on the way from nodes (rows of `Entries`) up; NONE if it is a cycle."""
-    entries, top = scribe.state.entries, np.full(len(rows), NONE, dtype=np.int64)
-    which, at = np.arange(len(rows)), rows
-    anchor, steps, limit = at, 0, 1
-    while len(which):
-        up = _parents(scribe, at)
-        ends = up < 0
-        top[which[ends]] = entries.key[at[ends]] % scribe.state.size
-        on = ~ends & (up != anchor)
-        which, at, anchor = which[on], up[on], anchor[on]
-        if (steps := steps + 1) == limit:
-            anchor, limit = at, 2 * limit
-    return top
-
-
-def _parents(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
-    """The rows of the parents of rows, NONE where there is no live node of the tree."""
-    entries = scribe.state.entries
-    group, parent = entries.key[rows] // scribe.state.size, entries.parent[rows]
-    up = scribe.entry(group, np.maximum(parent, 0))
-    return np.where(parent >= 0, up, NONE)

@@ -13,152 +13,283 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE
-from scribe_spark.pastry.randomised import randomised_hop
-from scribe_spark.scribe.figures import deliver_join, forward
-from scribe_spark.scribe.join import answer_here, own_joins, remember
-from scribe_spark.scribe.paths_to_root import on_chain
+from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.routes import route_to_edge, starting
+from scribe_spark.pastry.player import Player
+from scribe_spark.scribe.join import Requests, own_joins, receive_joins, remember, send_on
+from scribe_spark.scribe.joining import JoinProgram
+from scribe_spark.scribe.paths_to_root import on_path
+from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 
-__all__ = ["ATTEMPTS", "rejoin"]
+__all__ = [
+    "ATTEMPTS",
+    "DROPPED",
+    "REFUSED_JOINS",
+    "DirectJoins",
+    "rejoin",
+    "send_to",
+]
 
 #: All nodes that a child can route by may be descendants of the child.  After this many randomised
-#: routes it sends its JOIN to the root, which it knows from the path that it has received.
+#: routes it sends its JOIN to the end of the path to the root that it knew.
 ATTEMPTS = 8
 
+#: The table of children that have been dropped: ``place``, (group, child), ascending; ``parent``,
+#: ``turn``: who has dropped each, and its place in the order in which that dropped children;
+#: ``to``: the sibling that it sends its JOIN to; ``top``: the end of the path that it knew.
+DROPPED = "scribe dropped"
 
-def rejoin(scribe: Scribe, joins: Joins, top: np.ndarray) -> None:
-    """Refused JOINs take randomised routes, and are answered in the order of (group, child).
+#: The table of (group, source), ``place``, whose JOINs have been refused.
+REFUSED_JOINS = "scribe refused joins"
+
+#: The table of JOINs that are accepted: with ``way``, the nodes that they were at, and ``root``,
+#: whether the last of them, ``at``, becomes one.
+_ACCEPTED = "scribe accepted joins"
+
+# kinds of messages: a JOIN to a node, not routed; its refusal; one that is routed with
+# randomisation, that goes up the tree; and what nodes hear that an accepted one was at
+_DIRECT, _REFUSAL = "JOIN to a node", "refusal"
+_ROUTED, _UPWARDS, _WAY = "JOIN routed with randomisation", "JOIN upwards", "way of a JOIN"
+
+
+def rejoin(player: Player, round: GroupRound) -> None:
+    """Dropped children whose JOINs have been refused route them with randomisation, all at once.
 
     The first node of the tree on the way takes the child in, and those before it become forwarders;
-    unless the child is on that node's path: then it refuses the JOIN again.  All that were refused
-    route anew together, and at last send their JOINs to the tops of their trees.
+    unless the child is above that node: then the JOIN is refused again.  All that were refused
+    route anew, and at last send their JOINs to the ends of the paths that they knew.
+    """
+    for attempt in range(ATTEMPTS):
+        if player.has(REFUSED_JOINS):
+            player.play(_Reroute(player.given, round, attempt))
+        if player.has(_ACCEPTED):
+            player.play(_TakeIn(player.given, round))
+    if player.has(REFUSED_JOINS):
+        player.play(_JoinTops(player.given, round))
+
+
+def send_to(
+    scribe: Scribe,
+    joins: Joins,
+    to: np.ndarray,
+    parent: np.ndarray | int = NONE,
+    turn: np.ndarray | int = NONE,
+) -> None:
+    """JOINs go to nodes, and are not routed.
 
     Parameters
     ----------
-    top : ndarray of int64
-        The end of the path to the root that the source of each knows, or NONE.
+    parent, turn : ndarray of int64 or int
+        Of children that have been dropped, as in :data:`DROPPED`.
     """
-    number = scribe.ring.node
-    order = np.lexsort((number[joins.source], scribe.groups.number[joins.group]))
-    joins, top = joins.take(order), top[order]
-    for attempt in range(ATTEMPTS):
-        if not len(joins):
-            return
-        routes = _Routes.of(scribe, joins, scribe.number * ATTEMPTS + attempt)
-        taken = [_answer(scribe, routes, at) for at in range(len(joins))]
-        accepted, hops, tries = (np.array(column) for column in zip(*taken, strict=True))
-        routes.count(scribe, hops, tries)
-        joins, top = joins.take(~accepted), top[~accepted]
-    for at in range(len(joins)):
-        one, to = joins.take(np.array([at])), top[at : at + 1]
-        row = scribe.entry(one.group, to)
-        if to[0] >= 0 and row[0] >= 0 and not len(on_chain(scribe, row, one.source)):
-            scribe.send("JOIN", one.source, to)
-            deliver_join(scribe, to, one)
-            answer_here(scribe)
+    arrives = scribe.send("JOIN", joins.source, to)
+    dropped = {"parent": parent, "turn": turn}
+    columns = {name: np.broadcast_to(one, len(to)) for name, one in dropped.items()}
+    scribe.tell(_DIRECT, to[arrives], **take({**joins.to_columns(), **columns}, arrives))
+
+
+def refused_children(tables: Tables) -> Columns:
+    """Return the dropped children whose JOINs have been refused, and forget the refusals."""
+    if DROPPED not in tables:
+        tables.pop(REFUSED_JOINS, None)
+        return {}
+    refused = tables.pop(REFUSED_JOINS)["place"] if REFUSED_JOINS in tables else whole_numbers()
+    return take(tables[DROPPED], np.flatnonzero(np.isin(tables[DROPPED]["place"], refused)))
+
+
+def _their_joins(scribe: Scribe, place: np.ndarray) -> Joins:
+    """Return the JOINs that nodes have sent in this round and remember."""
+    entries, (group, source) = scribe.state.entries, scribe.split(place)
+    row = entries.find(place)
+    return Joins(group, source, entries.number[row], entries.cause[row], entries.extra[row])
+
+
+class DirectJoins(JoinProgram):
+    """JOINs to nodes, which are refused by those on whose path the source is."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        super().play(scribe, tables, inbox, superstep)
+        if _DIRECT in inbox:
+            self._receive(scribe, tables, inbox[_DIRECT])
+        if _REFUSAL in inbox:
+            _note_refusals(scribe, inbox[_REFUSAL])
+
+    def _receive(self, scribe: Scribe, tables: Tables, came: Columns) -> None:
+        row = scribe.entry(came["group"], came[AT])
+        refused = on_path(scribe, row, came["source"]) | _cross(scribe, tables, came)
+        _refuse(scribe, take(came, np.flatnonzero(refused)))
+        came = take(came, np.flatnonzero(~refused))
+        sent = Requests.sent_to(Joins.from_columns(came), came[AT])
+        send_on(scribe, receive_joins(scribe, sent))
+
+
+def _cross(scribe: Scribe, tables: Tables, came: Columns) -> np.ndarray:
+    """Return whose receivers have sent JOINs to their sources, and were dropped before these."""
+    crosses = np.zeros(len(came[AT]), dtype=bool)
+    if DROPPED in tables:
+        mine = tables[DROPPED]
+        row = find_sorted(mine["place"], scribe.key(came["group"], came[AT]))
+        of = np.flatnonzero(row >= 0)
+        row, came = row[of], take(came, of)
+        crosses[of] = (mine["to"][row] == came["source"]) & (mine["turn"][row] < came["turn"])
+        crosses[of] &= mine["parent"][row] == came["parent"]
+    return crosses
+
+
+def _refuse(scribe: Scribe, joins: Columns) -> None:
+    scribe.tell(_REFUSAL, joins["source"], group=joins["group"])
+
+
+def _note_refusals(scribe: Scribe, came: Columns) -> None:
+    scribe.note(REFUSED_JOINS, place=scribe.key(came["group"], came[AT]))
 
 
 @dataclass(frozen=True)
-class _Routes:
-    """Randomised routes of JOINs to the roots, by the tables as they are.
+class _Reroute(RoundProgram):
+    """Refused JOINs are routed with randomisation, all at once, to the first nodes of the tree.
+
+    From there each goes up, from parent to parent: it is refused again if it comes to its source.
+    Nothing in the trees changes meanwhile.
 
     Attributes
     ----------
-    joins : Joins
-    path : ndarray of int64, shape (longest path, m)
-        The nodes that each is at; NONE after the end.
-    delivered : ndarray of bool, shape (m,)
-        Whether Pastry delivers at the end; else no candidate is left there, or it was there before.
-    circled : ndarray of bool, shape (m,)
-        The latter.
-    met : list of (ndarray of int64, ndarray of int64)
-        Of each node of the paths: JOINs, and dead nodes that they meet there.
+    attempt : int
+        From 0.
     """
 
-    joins: Joins
-    path: np.ndarray
-    delivered: np.ndarray
-    circled: np.ndarray
-    met: list[tuple[np.ndarray, np.ndarray]]
+    attempt: int = 0
 
-    @classmethod
-    def of(cls, scribe: Scribe, joins: Joins, attempt: int) -> _Routes:
-        """Route JOINs from their sources."""
-        keys, number, m = scribe.groups.keys.take(joins.group), scribe.ring.node, len(joins)
-        by = (scribe.groups.number[joins.group], number[joins.source], np.full(m, attempt))
-        delivered, circled = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
-        path, met, moving = [joins.source], [], np.arange(m)
-        while len(moving):
-            at = path[-1][moving]
-            onward, found = randomised_hop(
-                *(scribe.states, scribe.is_alive, at, keys.take(moving), scribe.seed),
-                *[column[moving] for column in by],
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        if not superstep:
+            refused = refused_children(tables)
+            if refused:
+                joins = _their_joins(scribe, refused["place"])
+                begin = starting({**joins.to_columns(), AT: joins.source})
+                self._route(scribe, {**begin, "way": begin["path"]})
+        if _ROUTED in inbox:
+            self._route(scribe, inbox[_ROUTED])
+        if _UPWARDS in inbox:
+            _go_up(scribe, inbox[_UPWARDS])
+        if _REFUSAL in inbox:
+            _note_refusals(scribe, inbox[_REFUSAL])
+
+    def _route(self, scribe: Scribe, moving: Columns) -> None:
+        """To the tree, or to the bucket's edge; ``way``: the nodes that a JOIN was at."""
+        number, entries = scribe.ring.node, scribe.state.entries
+
+        def hop_of(here: Columns) -> tuple[np.ndarray, Columns]:
+            at, group, source = here[AT], here["group"], here["source"]
+            goes = (at == source) | ~entries.has(scribe.key(group, at))
+            attempt = np.full(len(at), scribe.number * ATTEMPTS + self.attempt)
+            drawn_by = scribe.groups.number[group], number[source], attempt
+            onward = at.copy()
+            onward[goes] = scribe.randomised_hop(
+                "JOIN", at[goes], group[goes], *[column[goes] for column in drawn_by]
             )
-            met.append((moving[found.message], found.dead))
-            delivered[moving] = onward == at
-            goes = (onward >= 0) & (onward != at)
-            moving, onward = moving[goes], onward[goes]
-            circled[moving] = (np.stack(path)[:, moving] == onward).any(axis=0)
-            path.append(np.full(m, NONE, dtype=np.int64))
-            path[-1][moving] = onward
-            moving = moving[~circled[moving]]
-        return cls(joins, np.stack(path), delivered, circled, met)
+            return onward, {**here, "way": np.c_[here["way"], at]}
 
-    def count(self, scribe: Scribe, hops: np.ndarray, tries: np.ndarray) -> None:
-        """Count the hops that JOINs make, and the dead nodes that they meet.
-
-        Parameters
-        ----------
-        hops, tries : ndarray of int64, shape (m,)
-            How many hops each makes, and at how many nodes it is sent on.
-        """
-        for hop, (message, dead) in enumerate(self.met):
-            tried = tries[message] > hop
-            message, dead = message[tried], dead[tried]
-            went = np.flatnonzero(hops > hop)
-            sender = np.r_[self.path[hop][went], self.path[hop][message]]
-            to = np.r_[self.path[hop + 1][went], dead]
-            scribe.send("JOIN", sender, to)
-            scribe.counter.meet(sender[len(went) :], dead)
+        ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
+        if ended:
+            ended = take(ended, ended["delivered"])
+            place = scribe.key(ended["group"], ended[AT])
+            inside = entries.has(place) & (ended[AT] != ended["source"])
+            knows = scribe.state.copies.has(place)
+            scribe.refuse("no group", (~inside & ~knows).sum())
+            _accept(scribe, take(ended, ~inside & knows), root=True)
+            up = take(ended, inside)
+            _go_up(scribe, {**up, "above": up[AT][:, None]})
+        if leaving:
+            scribe.tell(_ROUTED, leaving.pop(AT), **leaving)
 
 
-def _answer(scribe: Scribe, routes: _Routes, at: int) -> tuple[bool, int, int]:
-    """Whoever the JOIN `at` comes to answers it.
+def _accept(scribe: Scribe, joins: Columns, *, root: bool) -> None:
+    columns = Joins.from_columns(joins).to_columns()
+    ends = np.full(len(joins[AT]), root)
+    scribe.note(_ACCEPTED, at=joins[AT], way=joins["way"], root=ends, **columns)
 
-    Returns
-    -------
-    bool
-        False if it is refused.
-    int, int
-        How many hops it makes, and at how many nodes it is sent on.
+
+def _go_up(scribe: Scribe, asked: Columns) -> None:
+    """JOINs go up the tree, to the end of the way or to the bucket's edge; ``above``: where from.
+
+    Of two nodes that wait the one with the greater number may hang below the other.
     """
-    join, path = routes.joins.take(np.array([at])), routes.path[:, at]
-    path = path[path >= 0]
-    rows = scribe.entry(np.repeat(join.group, len(path)), path)
-    inside = np.flatnonzero(rows[1 : len(path) - routes.circled[at]] >= 0) + 1
-    hops = int(inside[0]) if len(inside) else len(path) - 1
-    last = path[hops : hops + 1]
-    place = scribe.key(join.group, last)
-    if len(inside):
-        if len(on_chain(scribe, rows[inside[:1]], join.source)):
-            return False, hops, hops
-    elif not routes.delivered[at]:
-        return True, hops, hops + (not routes.circled[at])  # lost: the child waits
-    elif not scribe.state.copies.has(place)[0]:
-        scribe.refuse("no group", 1)
-        return True, hops, hops + 1
-    else:
-        become_root(scribe, place)
-    below = join
-    for node in path[1:hops]:
-        entering = scribe.key(join.group, node)
-        own = own_joins(scribe, entering, np.zeros(1, dtype=np.int64), below)
-        forward(scribe, node[None], below, lambda _: None)
-        remember(scribe, own)
-        below = own
-    if hops:
-        deliver_join(scribe, last, below)
-    answer_here(scribe)
-    return True, hops, hops + (not len(inside))
+    entries, number = scribe.state.entries, scribe.ring.node
+    while len(asked[AT]):
+        at, source = asked[AT], asked["source"]
+        row = scribe.entry(asked["group"], at)
+        there = row >= 0
+        parent = np.where(there, entries.parent[row], NONE) if len(entries) else row
+        waits = there & (parent < 0)
+        waits[waits] = ~entries.root[row[waits]]
+        refused = (at == source) | (waits & (number[at] > number[source]))
+        up = ~refused & (parent >= 0)
+        refused[up] |= (asked["above"][up] == parent[up, None]).any(axis=1)
+        up = np.flatnonzero(~refused & (parent >= 0))
+        arrives = np.zeros(len(at), dtype=bool)
+        arrives[up] = scribe.send("JOIN", at[up], parent[up])
+        _refuse(scribe, take(asked, np.flatnonzero(refused)))
+        _accept(scribe, take(asked, np.flatnonzero(~refused & ~arrives)), root=False)
+        asked, above = take(asked, np.flatnonzero(arrives)), parent[arrives]
+        asked |= {AT: above, "above": np.c_[asked["above"], above]}
+        own = scribe.is_own(above)
+        away = take(asked, np.flatnonzero(~own))
+        scribe.tell(_UPWARDS, away.pop(AT), **away)
+        asked = take(asked, np.flatnonzero(own))
+
+
+class _TakeIn(DirectJoins):
+    """Nodes that accepted JOINs were at enter the trees; each sends a JOIN to the next one."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        super().play(scribe, tables, inbox, superstep)
+        if not superstep and _ACCEPTED in tables:
+            accepted = tables.pop(_ACCEPTED)
+            new = take(accepted, np.flatnonzero(accepted["root"]))
+            become_root(scribe, np.unique(scribe.key(new["group"], new["at"])))
+            _tell_ways(scribe, accepted)
+        if _WAY in inbox:
+            _make_forwarders(scribe, inbox[_WAY])
+
+
+def _tell_ways(scribe: Scribe, accepted: Columns) -> None:
+    """All that a JOIN was at, its source too, hear which node is above them on its way."""
+    which, column = np.nonzero(accepted["way"] >= 0)
+    node = accepted["way"][which, column]
+    pair = np.flatnonzero(which[1:] == which[:-1])
+    joins = take(Joins.from_columns(accepted).to_columns(), which[pair])
+    scribe.tell(_WAY, node[pair], above=node[pair + 1], **joins)
+
+
+def _make_forwarders(scribe: Scribe, ways: Columns) -> None:
+    sources = take(ways, np.flatnonzero(ways[AT] == ways["source"]))
+    send_to(scribe, Joins.from_columns(sources), sources["above"])
+    # of several ways that of the source with the least number is gone
+    place = scribe.key(ways["group"], ways[AT])
+    new = (ways[AT] != ways["source"]) & ~scribe.state.entries.has(place)
+    ways, place = take(ways, np.flatnonzero(new)), place[new]
+    order = np.lexsort((scribe.ring.node[ways["source"]], place))
+    ways, place = take(ways, order), place[order]
+    entering, first, which = np.unique(place, return_index=True, return_inverse=True)
+    own = own_joins(scribe, entering, which, Joins.from_columns(ways))
+    scribe.state.entries.enter(entering, scribe.number, "forwarder")
+    remember(scribe, own)
+    send_to(scribe, own, ways["above"][first])
+
+
+class _JoinTops(DirectJoins):
+    """The last time refused JOINs go to the ends of the paths that their sources knew."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        super().play(scribe, tables, inbox, superstep)
+        if not superstep and (refused := refused_children(tables)):
+            knows = refused["top"] >= 0
+            send_to(scribe, _their_joins(scribe, refused["place"][knows]), refused["top"][knows])

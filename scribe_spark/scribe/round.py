@@ -15,6 +15,7 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.pastry.events import Events, play_events
+from scribe_spark.pastry.events import check_events as check_node_events
 from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import InProcess, Player
@@ -23,17 +24,17 @@ from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.traffic import Traffic
-from scribe_spark.scribe.bottleneck import RemoveBottlenecks
+from scribe_spark.scribe import lazy
+from scribe_spark.scribe.bottleneck import DROPS, DROPS_BEFORE, RemoveBottlenecks
 from scribe_spark.scribe.collapse import ASKED, Collapse
 from scribe_spark.scribe.duplicates import AGAIN, SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES, EndRound
-from scribe_spark.scribe.events import FAILURES, GroupEvents, PlayEvents
+from scribe_spark.scribe.events import FAILURES, GroupEvents, PlayEvents, check_events
 from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.handlers import CHANGED
 from scribe_spark.scribe.join import JOINS, REPAIRING
 from scribe_spark.scribe.joining import MADE, SendJoins
-from scribe_spark.scribe.lazy import SendLazily
 from scribe_spark.scribe.messages import MESSAGES
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.outcomes import (
@@ -46,6 +47,7 @@ from scribe_spark.scribe.outcomes import (
 )
 from scribe_spark.scribe.program import GroupRound, KeptApplications, RoundProgram
 from scribe_spark.scribe.publishing import Disseminate, Settle
+from scribe_spark.scribe.rejoin import DROPPED, REFUSED_JOINS, rejoin
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.repairs import REPAIRED, CountRepairs, FindReached
 from scribe_spark.scribe.root import Failover, HandOver
@@ -188,9 +190,12 @@ class _Steps:
         self._play(Failover)
         self._play(Refresh)
         self._play(LeaveTrees, *self.events.create)
-        self._play(SendJoins if self.round.rules.lazy is None else SendLazily)
+        if self.round.rules.lazy is None:
+            self._play(SendJoins)
+        else:
+            self._send_lazily()
         if self.round.rules.remover is not None:
-            self._play(RemoveBottlenecks)
+            self._remove_bottlenecks()
         if self.round.rules.collapse:
             while self._play(Collapse):
                 pass
@@ -198,6 +203,23 @@ class _Steps:
             self._play(RefuseUnknownMembers)
         close_phase(self.player)
         self._play(Settle)
+
+    def _send_lazily(self) -> None:
+        """JOINs in waves."""
+        self._play(lazy.DrawWaves)
+        wave = 0
+        while self.player.has(lazy.WAVES):
+            self._play(lazy.AskTree, wave)
+            if self.player.has(lazy.ASKED):
+                self._play(lazy.TakeIn)
+            wave += 1
+
+    def _remove_bottlenecks(self) -> None:
+        """Overloaded nodes drop children until nobody drops any more."""
+        self._play(RemoveBottlenecks)
+        while self.player.has(DROPS):
+            rejoin(self.player, self.round)
+            self._play(RemoveBottlenecks)
 
     def publish(self) -> None:
         """(4) Publications go to the roots and down the trees; heartbeats."""
@@ -218,6 +240,7 @@ class _Steps:
 _OF_A_ROUND = (
     *(MADE, HERE, JOINS, AT_ROOT, OUTCOMES, DELIVERIES, PAYLOADS, REFUSED, ORPHANS, AGAIN, DUE),
     *(LEFT, REPAIRED, FAILURES, OVERLOADED, REPAIRING, ASKED, CHANGED),
+    *(DROPS, DROPS_BEFORE, DROPPED, REFUSED_JOINS, lazy.SENT),
     *MESSAGES,
 )
 
@@ -295,7 +318,9 @@ def play_groups(
     """
     number, was_alive = round.number, player.lives.alive.copy()
     steps = _Steps(player, round, group_events)
-    # 1. events
+    # 1. events; those that cannot be are refused before anything is played
+    check_node_events(player.lives, player.given.facts.ring, number, events)
+    check_events(player, round, events, group_events)
     play_events(player, number, events)
     round.incarnation[np.concatenate([events.arrive, events.recover])] = number
     steps.play_events(events)

@@ -14,8 +14,9 @@ from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.routes import count_hop, hop
+from scribe_spark.pastry.arrivals.routes import Met, count_hop, hop
 from scribe_spark.pastry.arrivals.states import IsAlive, States
+from scribe_spark.pastry.randomised import randomised_hop
 from scribe_spark.pastry.traffic import Between
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.rules import ScribeRules
@@ -94,6 +95,11 @@ class Joins:
     def to_columns(self) -> dict[str, np.ndarray]:
         """All of them as columns."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    @classmethod
+    def from_columns(cls, columns: Columns) -> Joins:
+        """Return the JOINs of columns that may be more."""
+        return cls(*[columns[one.name] for one in fields(cls)])
 
     def with_extra(self, extra: np.ndarray) -> Joins:
         """The same with other extras."""
@@ -176,8 +182,6 @@ class Scribe:
     settled : bool
         Whether nodes neither come nor go and all know their tables to be right, as in a run: then
         no JOIN can come to a node twice or close a cycle, and nobody asks.
-    sees_all : bool
-        Whether all nodes are of this bucket, and paths to the root are seen as they are.
     timed : bool
         Whether payloads carry the delay of their way.
     lan_us : int
@@ -203,7 +207,6 @@ class Scribe:
     seed: int = 0
     rule: Rule | None = None
     settled: bool = False
-    sees_all: bool = False
     timed: bool = False
     lan_us: int = 0
     sent: dict[str, list[Columns]] = field(default_factory=dict)
@@ -316,9 +319,29 @@ class Scribe:
         if self.rule is not None:
             return self.rule(at, keys.hi, keys.lo)
         onward, met = hop(self.states, self.is_alive, at, keys)
+        self._count_hops(kind, at, onward, met)
+        return onward
+
+    def randomised_hop(
+        self, kind: str, at: np.ndarray, group: np.ndarray, *drawn_by: np.ndarray
+    ) -> np.ndarray:
+        """One hop with randomisation, as :meth:`hop`.
+
+        Parameters
+        ----------
+        *drawn_by : ndarray of int64
+            Key the draws.
+        """
+        if not len(at):
+            return at
+        keys = self.groups.keys.take(group)
+        onward, met = randomised_hop(self.states, self.is_alive, at, keys, self.seed, *drawn_by)
+        self._count_hops(kind, at, onward, met)
+        return onward
+
+    def _count_hops(self, kind: str, at: np.ndarray, onward: np.ndarray, met: Met) -> None:
         self.counter.meet(at[met.message], met.dead)
         count_hop(functools.partial(self.counter.count, kind), at, onward, met)
-        return onward
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """D between two different nodes, in microseconds: int64."""

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.in_process import play, thread_bounds
-from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.program import AT, once_a_bucket
 
 
@@ -20,7 +19,6 @@ class Halve:
     """Every node sends its number to the node of half its position, until node 0 has all."""
 
     bounds: np.ndarray
-    one_bucket: bool = False
 
     def step(self, bucket, tables, inbox, superstep):
         """See `engine.Program`."""
@@ -48,15 +46,6 @@ def test_results_do_not_depend_on_buckets_and_threads(threads):
     assert expected[1][0] == sum(range(50))
     for bounds in ([0, 1, 50], [0, 0, 20, 50], [0, 7, 21, 33, 50]):
         assert played(np.array(bounds), threads) == expected
-
-
-def test_a_program_of_one_bucket_is_refused_on_more():
-    tables = [Tables.of({"sums": {"sum": np.zeros(25, dtype=np.int64)}}) for _ in range(2)]
-    with pytest.raises(ValueError, match="buckets = 2: Halve reads what all nodes know; 1 would"):
-        play(Halve(np.array([0, 25, 50]), one_bucket=True), tables)
-    with pytest.raises(ValueError, match="buckets = 2: Halve"):
-        BucketTables(None, None).play(Halve(np.array([0, 25, 50]), one_bucket=True), "halve")
-    play(Halve(np.array([0, 50]), one_bucket=True), [Tables.of({"sums": {"sum": np.zeros(50)}})])
 
 
 def test_an_error_of_a_step_comes_out_of_its_thread():

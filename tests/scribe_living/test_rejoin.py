@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from dataclasses import replace
@@ -11,33 +12,20 @@ import pytest
 from living_groups import World, world_of
 from oracle.scribe_living import bottleneck
 from oracle.scribe_living.cases import random_world
-from oracle.scribe_living.joining import JoinPhase
 from oracle.scribe_living.phase import Phase
 from oracle.scribe_living.upcalls import Join
+from poisoned import PoisonedPlayer
 
 from scribe_spark.core.arrays import NONE
-from scribe_spark.scribe.rejoin import rejoin
-from scribe_spark.scribe.scribe import REFUSED, Joins, Scribe
-from scribe_spark.scribe.state import cause
+from scribe_spark.pastry.arrivals.observer import FOUND, MESSAGES, counted
+from scribe_spark.pastry.tally import MESSAGE_KINDS
+from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.rejoin import DROPPED, REFUSED_JOINS, rejoin
+from scribe_spark.scribe.scribe import REFUSED, SCRIBE_KINDS
+from scribe_spark.scribe.splitting import join_states, split_state, state_of, tables_of
+from scribe_spark.scribe.state import NOTHING, cause
 
 SEEDS = [*range(16), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(16, 240)]]
-
-
-class Seen:
-    """Messages that were counted, and who has met whom dead."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.found: set[tuple[int, int]] = set()
-
-    def count(self, kind: str, messages: int, lost: int = 0, *, between) -> None:
-        """See `scribe.Counter`."""
-        self.counts[kind] += int(messages)
-        self.counts[f"lost {kind}"] += int(lost)
-
-    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
-        """See `scribe.Counter`."""
-        self.found |= set(zip(node.tolist(), dead.tolist(), strict=True))
 
 
 def torn(seed: int) -> tuple[World, int, list[int]]:
@@ -87,13 +75,23 @@ def _places(world: World) -> dict[int, int]:
     return {node: at for at, node in enumerate(world.overlay.states.known.node.tolist())}
 
 
-def play(world: World, group: int, children: list[int], to: list[int | None]) -> tuple[dict, dict]:
-    """Both route the JOINs of the children; what they leave."""
+def play(
+    world: World, group: int, children: list[int], to: list[int | None], buckets: int = 1
+) -> tuple[dict, dict]:
+    """Both route the JOINs of the children, which have been refused; what they leave."""
     run, place, number = world.run.scribe, _places(world), world.run.scribe.round
     before = Counter(run.overlay.counts)
     run.refused, run.added, phase = Counter(), [], Phase(run.overlay)
-    joins = [Join(group, node, number, "shed") for node in children]
-    bottleneck.rejoin(run, JoinPhase(run, phase), list(zip(joins, to, strict=True)))
+    removal = bottleneck.Removal(run, phase)
+    for child, top in zip(children, to, strict=True):
+        entry = run.entries[group][child]
+        entry.cause, entry.number, entry.tried, entry.extra = "shed", number, True, None
+        join, top = Join(group, child, number, "shed"), None if top == child else top
+        removal.dropped[group, child] = bottleneck.Dropped(join, -1, 0, -1, top)
+        removal.refused.append((group, child))
+    for attempt in range(bottleneck.ATTEMPTS):
+        removal.rejoin(attempt)
+    removal.join_tops()
     counts = run.overlay.counts - before
     theirs = {
         "tree": sorted(
@@ -104,26 +102,46 @@ def play(world: World, group: int, children: list[int], to: list[int | None]) ->
         "refused": run.refused["no group"],
         "found": sorted(phase.found),
     }
-    seen, overlay = Seen(), world.overlay
-    of = (world.groups, world.rules, world.state, number)
-    scribe = Scribe(
-        *(overlay.states.known, lambda: overlay.states, overlay.is_alive, world.pastry.kernel),
-        *of,
-        counter=seen,
-        seed=world.pastry.rules.seed,
-        sees_all=True,
-    )
     index = int(np.searchsorted(world.groups.number, group))
     at = np.array([place[node] for node in children], dtype=np.int64)
     top = np.array([NONE if one is None else place[one] for one in to], dtype=np.int64)
-    rejoin(scribe, Joins.of(np.full(len(at), index), at, number, cause("shed")), top)
-    entries, size = world.state.entries, world.state.size
-    name = [*world.overlay.states.known.node.tolist(), -1]
+    state, overlay = world.state, world.overlay
+    row = state.entries.find(index * state.size + at)
+    state.entries.cause[row], state.entries.number[row] = cause("shed"), number
+    state.entries.tried[row], state.entries.extra[row] = True, NOTHING
+    kinds = MESSAGE_KINDS + SCRIBE_KINDS
+    of_pastry = (world.pastry.rules, world.pastry.kernel)
+    player = PoisonedPlayer.of(overlay, *of_pastry, buckets, kinds)
+    for tables, (first, last) in zip(
+        player.tables, itertools.pairwise(player.given.bounds.tolist()), strict=True
+    ):
+        tables.update(tables_of(split_state(state, overlay.states.known, first, last)))
+        mine = np.argsort(at)
+        mine = mine[(at[mine] >= first) & (at[mine] < last)]
+        if len(mine):
+            none = np.full(len(mine), NONE)
+            own_top = np.where(top[mine] == at[mine], NONE, top[mine])
+            dropped = {"place": index * state.size + at[mine], "to": none, "parent": none}
+            tables[DROPPED] = {**dropped, "turn": none, "top": own_top}
+            tables[REFUSED_JOINS] = {"place": dropped["place"]}
+    player.open_all()
+    rejoin(player, GroupRound(number, world.groups, world.rules, state.incarnation))
+    taken = player.take(MESSAGES, FOUND, REFUSED)
+    messages = [0, 0]
+    if MESSAGES in taken:
+        sums = counted(taken[MESSAGES], len(kinds))
+        messages = [int(one[kinds.index("JOIN")]) for one in sums]
+    size, of_state = state.size, (state.size, state.incarnation, len(world.groups))
+    after = join_states([state_of(tables, *of_state) for tables in player.tables])
+    name = [*overlay.states.known.node.tolist(), -1]
     below: dict[int, list[int]] = {}
-    for key in world.state.children.key.tolist():
+    for key in after.children.key.tolist():
         if key // size // size == index:
             below.setdefault(name[key // size % size], []).append(name[key % size])
+    entries = after.entries
     mine = np.flatnonzero(entries.key // size == index)
+    found = taken.get(FOUND, {"node": at[:0], "dead": at[:0]})
+    pairs = zip(found["node"].tolist(), found["dead"].tolist(), strict=True)
     ours = {
         "tree": sorted(
             (
@@ -134,9 +152,9 @@ def play(world: World, group: int, children: list[int], to: list[int | None]) ->
             )
             for row in mine
         ),
-        "counts": {kind: seen.counts[kind] for kind in ("JOIN", "lost JOIN")},
-        "refused": sum(int(one["count"].sum()) for one in scribe.notes.get(REFUSED, [])),
-        "found": sorted({(name[a], name[b]) for a, b in seen.found}),
+        "counts": dict(zip(("JOIN", "lost JOIN"), messages, strict=True)),
+        "refused": int(taken[REFUSED]["count"].sum()) if REFUSED in taken else 0,
+        "found": sorted({(name[a], name[b]) for a, b in pairs}),
     }
     return ours, theirs
 
@@ -147,7 +165,7 @@ def test_joins_with_randomised_routes_are_the_oracles(seed: int) -> None:
     live = sorted(world.run.scribe.overlay.live)
     pick = random.Random(seed)
     to = [pick.choice([None, *live]) for _ in children]
-    ours, theirs = play(world, group, children, to)
+    ours, theirs = play(world, group, children, to, buckets=(1, 2, 7)[seed % 3])
     assert ours == theirs
 
 

@@ -128,6 +128,18 @@ def test_lazy_growth_is_the_oracles_after_every_round(seed: int) -> None:
     check(world_of(replace(case, settings=settings)))
 
 
+@pytest.mark.parametrize("buckets", [2, 7])
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 120)]]
+)
+def test_buckets_play_the_variants(seed: int, buckets: int) -> None:
+    """By turns the remover, with whole tables, lazy growth with and without it, and collapse."""
+    case = whole_tables(seed) if seed % 3 == 1 else with_limit(seed)
+    lazy, remover = seed % 3 == 2, seed % 3 < 2 or seed % 4 == 0
+    settings = replace(case.settings, lazy=lazy, remover=remover, collapse=seed % 5 == 4)
+    check(world_of(replace(case, settings=settings)).in_buckets(buckets))
+
+
 def test_in_the_worlds_that_collapse_some_ask_the_dead() -> None:
     counts: Counter[str] = Counter()
     for seed in range(6):
@@ -165,15 +177,17 @@ def whole_tables(seed: int) -> Case:
 
 
 def test_randomised_joins_are_accepted_or_refused_again(monkeypatch) -> None:
-    rejoins, seen = bottleneck.rejoins, Counter[str]()
+    rejoin, seen = bottleneck.Removal.rejoin, Counter[str]()
 
-    def noted(scribe, joins, join, attempt) -> bool:
-        accepted = rejoins(scribe, joins, join, attempt)
-        seen[f"taken {attempt > 0}" if accepted else "refused"] += 1
-        seen["too often"] += attempt == bottleneck.ATTEMPTS - 1 and not accepted
-        return accepted
+    def noted(removal, attempt) -> None:
+        refused = len(removal.refused_children())
+        rejoin(removal, attempt)
+        again = len(removal.refused_children())
+        seen["refused"] += again
+        seen[f"taken {attempt > 0}"] += refused - again
+        seen["too often"] += again * (attempt == bottleneck.ATTEMPTS - 1)
 
-    monkeypatch.setattr(bottleneck, "rejoins", noted)
+    monkeypatch.setattr(bottleneck.Removal, "rejoin", noted)
     for seed in range(16):
         whole_tables(seed).play()
     assert all(seen[kind] for kind in ("refused", "taken False", "taken True", "too often"))

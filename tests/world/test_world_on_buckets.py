@@ -71,16 +71,23 @@ def played_with(world: World, node: int, event: str) -> None:
         world._events = events
 
 
-def test_trees_are_those_of_one_task_and_a_save_goes_on(spark):
+@pytest.mark.parametrize(
+    "variants", [("bottleneck",), pytest.param(("lazy", "collapse"), marks=pytest.mark.slow)]
+)
+def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, variants):
     config = WorldConfig(
         **NETWORK, nodes=60, groups=3, group_size=20, rounds=4, lookups=0,
         generator="mass-failure+publications", event_round=1, share=0.2, delivery="reliable",
+        variants=variants, limit=3, **({"shed_table": "whole"} if "bottleneck" in variants else {}),
     )  # fmt: skip
     with Simulation(spark, experiments.network_of(config)) as simulation:
         one = make_world(simulation, config)
         many = make_world(simulation, config, one._events, buckets=2)
+        dropped = 0.0
         for _ in range(3):
-            assert many.step() == one.step()
+            measured = one.step()
+            assert many.step() == measured
+            dropped += measured.get("messages.shed", 0)
             assert many.publications.equals(one.publications)
             assert many.watched_trees.equals(one.watched_trees)
         assert state_of(many) == state_of(one)
@@ -91,6 +98,7 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark):
             saved, one._events, simulation.underlay, protocols.rules, 0, 3,
             groups=protocols.groups, buckets=2,
         )  # fmt: skip
+        assert (dropped > 0) == ("bottleneck" in variants)
         measured = one.step()
         assert measured["scribe.deliveries.late"] >= 0
         assert again.step() == many.step() == measured
@@ -101,9 +109,9 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark):
             world.release()
 
 
-def test_what_sees_all_nodes_is_played_on_one_bucket(tmp_path):
-    config = WorldConfig(**NETWORK, nodes=80, groups=3, variants=("lazy",))
-    with pytest.raises(InputError, match=r"buckets = 2: is of worlds without lazy"):
+def test_systems_beside_scribe_are_played_on_one_bucket(tmp_path):
+    config = WorldConfig(**NETWORK, nodes=80, groups=3, systems=("gossipsub",))
+    with pytest.raises(InputError, match=r"buckets = 2: is of worlds without gossipsub, played in"):
         check_world_run(config, Execution(out=str(tmp_path / "out"), buckets=2))
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 
 from ..bottleneck import Drop, drops_of, load
 from ..living.routing import drawn_candidates
-from .figures import deliver_join, forward, take_answers
 from .joining import JoinPhase, Routed, common_extra
 from .leaving import lose_parent
-from .phase import ON_ITS_WAY, UNDELIVERABLE, Message, Phase
+from .phase import DELIVERED, ON_ITS_WAY, Message, Phase
 from .roots import become_root
 from .state import Scribe
 from .upcalls import Join
 
-#: Randomised routes of a JOIN, before it goes to the top of the tree.
+#: Randomised routes of a JOIN, before it goes to the end of the path that its source knew.
 ATTEMPTS = 8
 
 #: So often a node drops a child in a round; if it comes back then, it stays.
@@ -26,88 +27,201 @@ def remove_bottlenecks(scribe: Scribe, phase: Phase) -> None:
     before: Counter[tuple[int, int, int]] = Counter()  # group, parent, child: drops of this round
     while drops := dropped(scribe, before):
         before.update((drop.group, drop.parent, drop.child) for drop in drops)
-        joins = JoinPhase(scribe, phase, sees_all=True)
-        # 1. the children are told, measure and choose; they know the path that they had
-        tops = {(drop.group, drop.parent): top(scribe, drop.group, drop.parent) for drop in drops}
-        sent = [(drop, to) for drop in drops if (to := tell(scribe, drop)) is not None]
-        made = [join_of(scribe, joins, drop) for drop, _ in sent]
-        # 2. they send JOINs, answered in the order in which a table's children were dropped
-        above: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-        refused: list[tuple[Join, int | None]] = []  # and the top of the tree
-        for (drop, to), join in zip(sent, made, strict=True):
-            assert scribe.overlay.send("JOIN", drop.child, to)
-            message = Message(scribe.groups[drop.group].key, [drop.child, to])
-            parents = above[drop.group, drop.parent]
-            there = scribe.entry(drop.group, to) is not None
-            on_path = there and drop.child in scribe.chain(drop.group, to)
-            if on_path or is_above(parents, drop.child, to):
-                refused.append((join, tops[drop.group, drop.parent]))
+        removal = Removal(scribe, phase)
+        removal.tell(drops)
+        removal.deliver_all()
+        for attempt in range(ATTEMPTS):
+            removal.rejoin(attempt)
+        removal.join_tops()
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What a dropped child remembers until it has a parent.
+
+    Attributes
+    ----------
+    parent, turn
+        Who has dropped it, and its place in the order in which that dropped children.
+    to
+        The sibling that it sends its JOIN to.
+    top
+        The end of the path to the root that it knew, if it is another node.
+    """
+
+    join: Join
+    parent: int
+    turn: int
+    to: int
+    top: int | None
+
+
+@dataclass(frozen=True)
+class Direct:
+    """A JOIN on its way to a node, not routed; of a dropped child to a sibling: by whom, when."""
+
+    join: Join
+    to: int
+    parent: int | None = None
+    turn: int = -1
+
+
+@dataclass(frozen=True)
+class Way:
+    """A node hears that a JOIN that it has passed on was accepted, and which node is above it."""
+
+    join: Join
+    node: int
+    above: int
+
+
+class Removal:
+    """Children that were dropped together, and the messages that follow."""
+
+    def __init__(self, scribe: Scribe, phase: Phase) -> None:
+        self.scribe = scribe
+        self.joins = JoinPhase(scribe, phase)
+        self.dropped: dict[tuple[int, int], Dropped] = {}  # (group, child)
+        self.direct: list[Direct] = []
+        self.ways: list[Way] = []
+        self.refused: list[tuple[int, int]] = []  # (group, source)
+
+    def tell(self, drops: list[Drop]) -> None:
+        """Children hear that they are dropped, measure, and send JOINs to siblings."""
+        scribe, told = self.scribe, []
+        for turn, drop in enumerate(drops):
+            entry = scribe.entry(drop.group, drop.child)
+            path = entry.path if entry is not None else ()
+            if (to := tell(scribe, drop)) is not None:
+                told.append((turn, drop, to, path))
+        for turn, drop, to, path in told:
+            top = path[-1] if path and path[-1] != drop.child else None
+            join = join_of(scribe, self.joins, drop)
+            self.dropped[drop.group, drop.child] = Dropped(join, drop.parent, turn, to, top)
+            self.send(Direct(join, to, drop.parent, turn))
+
+    def send(self, direct: Direct) -> None:
+        """A JOIN goes to a node; lost if that is dead."""
+        if self.scribe.overlay.send("JOIN", direct.join.source, direct.to):
+            self.direct.append(direct)
+
+    def deliver_all(self) -> None:
+        """Supersteps, until no message is under way."""
+        while self.joins.busy or self.direct or self.ways:
+            direct, ways = self.direct, self.ways
+            self.direct, self.ways = [], []
+            self.joins.superstep()
+            arrived: dict[tuple[int, int], list[Direct]] = defaultdict(list)
+            for one in direct:
+                arrived[one.join.group, one.to].append(one)
+            for (group, node), some in sorted(arrived.items()):
+                self.receive(group, node, some)
+            self.make_forwarders(ways)
+
+    def receive(self, group: int, node: int, directs: list[Direct]) -> None:
+        """A node refuses JOINs of those on its path, as it knows it, and takes the others in."""
+        path, accepted = self.scribe.known_path(group, node), []
+        for one in directs:
+            if one.join.source in path or self.crosses(group, node, one):
+                self.refused.append((group, one.join.source))
             else:
-                parents[drop.child] = to
-                joins.moving.append(Routed(join, message, repairs=False))
-        while joins.busy:
-            joins.superstep()
-        rejoin(scribe, joins, refused)
+                message = Message(self.scribe.groups[group].key, [one.join.source, node])
+                accepted.append(Routed(one.join, message, repairs=False))
+        if accepted:
+            self.joins.receive(group, node, accepted)
 
+    def crosses(self, group: int, node: int, one: Direct) -> bool:
+        """Whether the node has sent its own JOIN to the source, and was dropped before it."""
+        mine = self.dropped.get((group, node))
+        if mine is None or mine.parent != one.parent:
+            return False
+        return mine.to == one.join.source and mine.turn < one.turn
 
-def top(scribe: Scribe, group: int, node: int) -> int | None:
-    """The end of a node's path to the root; None if the path is a cycle."""
-    chain = scribe.chain(group, node)
-    return None if scribe.entries[group][chain[-1]].parent in chain else chain[-1]
+    def rejoin(self, attempt: int) -> None:
+        """Children whose JOINs were refused route them with randomisation, all at once."""
+        refused, self.refused = self.refused_children(), []
+        ended = [(one, self.route(one.join, attempt)) for one in refused]
+        taken = [(one.join, path) for one, path in ended if path and self.takes(one.join, path)]
+        for join, path in taken:
+            if path == [join.source] or self.scribe.entry(join.group, path[-1]) is None:
+                become_root(self.scribe, join.group, path[-1])
+            self.ways += [Way(join, *pair) for pair in itertools.pairwise(path)]
+        self.deliver_all()
 
+    def refused_children(self) -> list[Dropped]:
+        """Those of the refused that were dropped; new forwarders wait."""
+        return [self.dropped[one] for one in sorted(set(self.refused)) if one in self.dropped]
 
-def rejoin(scribe: Scribe, joins: JoinPhase, refused: list[tuple[Join, int | None]]) -> None:
-    """Children whose JOIN was refused route it with randomisation, attempt by attempt."""
-    refused = sorted(refused, key=lambda one: (one[0].group, one[0].source))
-    for attempt in range(ATTEMPTS):
-        refused = [one for one in refused if not rejoins(scribe, joins, one[0], attempt)]
-    for join, to in refused:
-        if to is None or scribe.entry(join.group, to) is None or to == join.source:
-            continue  # it waits
-        if join.source not in scribe.chain(join.group, to):
-            assert scribe.overlay.send("JOIN", join.source, to)
-            deliver_join(scribe, to, [join])
-            take_answers(scribe)
+    def route(self, join: Join, attempt: int) -> list[int]:
+        """The nodes that a JOIN is at, up to the first of the tree; none if it gets no answer."""
+        scribe, group, source = self.scribe, join.group, join.source
+        message = Message(scribe.groups[group].key, [source])
+        number, status = scribe.round * ATTEMPTS + attempt, ON_ITS_WAY
+        while status == ON_ITS_WAY:
+            at = message.at
+            if at != source and scribe.entry(group, at) is not None:
+                return message.path
+            by = ("randomised hop", group, source, number, at)
+            order = drawn_candidates(
+                scribe.overlay,
+                scribe.overlay.states[at],
+                message.key,
+                lambda node, by=by: scribe.overlay.draw(*by, node),
+            )
+            status = self.joins.phase.hop(message, "JOIN", order)
+        if status == DELIVERED and (group, message.at) not in scribe.copies:
+            scribe.refused["no group"] += 1
+            return []
+        return message.path if status == DELIVERED else []
 
+    def takes(self, join: Join, path: list[int]) -> bool:
+        """Whether a JOIN is accepted: it goes up the tree, from parent to parent.
 
-def rejoins(scribe: Scribe, joins: JoinPhase, join: Join, attempt: int) -> bool:
-    """A JOIN takes a randomised route; False if the first node of the tree on it refuses it."""
-    overlay, group, child = scribe.overlay, join.group, join.source
-    number = scribe.round * ATTEMPTS + attempt
-    message = Message(scribe.groups[group].key, [child])
-    status = ON_ITS_WAY
-    while status == ON_ITS_WAY and (len(message.path) == 1 or not scribe.entry(group, message.at)):
-        at = message.at
-        order = drawn_candidates(
-            overlay,
-            overlay.states[at],
-            message.key,
-            lambda node, at=at: overlay.draw("randomised hop", group, child, number, at, node),
-        )
-        status = joins.phase.hop(message, "JOIN", order)
-    at, knows = message.at, (group, message.at) in scribe.copies
-    if status == UNDELIVERABLE:
-        return True  # the child waits
-    if (at == child or scribe.entry(group, at) is None) and not knows:
-        scribe.refused["no group"] += 1
-        return True
-    if at == child:
-        become_root(scribe, group, child)
-        return True
-    if scribe.entry(group, at) is not None and child in scribe.chain(group, at):
-        return False
-    below = join
-    for node in message.path[1:-1]:
-        own = Join(
-            group, node, scribe.round, "forwarder", common_extra(scribe.application, [below])
-        )
-        forward(scribe, node, [below], lambda own=own: joins.note(own))
-        below = own
-    if scribe.entry(group, at) is None:
-        become_root(scribe, group, at)
-    deliver_join(scribe, at, [below])
-    take_answers(scribe)
-    return True
+        It is refused if it comes to its source, or to a node for the second time.  Of two nodes
+        that wait the one with the greater number may hang below the other.
+        """
+        scribe, group, source, way = self.scribe, join.group, join.source, [path[-1]]
+        while way[-1] != source and (entry := scribe.entry(group, way[-1])) is not None:
+            if entry.parent is None:
+                accepted = entry.root or way[-1] < source
+            elif entry.parent in way:
+                accepted = False
+            elif scribe.overlay.send("JOIN", way[-1], entry.parent):
+                way.append(entry.parent)
+                continue
+            else:
+                accepted = True
+            break
+        else:  # a root from now on, or a node that is not in the tree any more
+            accepted = way[-1] != source or path == [source]
+        if not accepted:
+            self.refused.append((group, source))
+        return accepted
+
+    def make_forwarders(self, ways: list[Way]) -> None:
+        """Nodes on the ways of accepted JOINs enter the tree, and send JOINs upwards."""
+        scribe, arrived = self.scribe, defaultdict(list)
+        for way in ways:
+            if way.node == way.join.source:
+                self.send(Direct(way.join, way.above))
+            else:
+                arrived[way.join.group, way.node].append(way)
+        for (group, node), some in sorted(arrived.items()):
+            if scribe.entry(group, node) is not None:
+                continue  # a JOIN was delivered there, and made it the root
+            extra = common_extra(scribe.application, [way.join for way in some])
+            own = Join(group, node, scribe.round, "forwarder", extra)
+            scribe.enter(group, node, "forwarder")
+            self.joins.note(own)
+            self.send(Direct(own, min(some, key=lambda way: way.join.source).above))
+
+    def join_tops(self) -> None:
+        """The last time JOINs go to the ends of the paths that their sources knew."""
+        refused, self.refused = self.refused_children(), []
+        for one in refused:
+            if one.top is not None:
+                self.send(Direct(one.join, one.top))
+        self.deliver_all()
 
 
 def limits_exceeded(scribe: Scribe) -> dict[int, dict[int, set[int]]]:
@@ -164,10 +278,3 @@ def join_of(scribe: Scribe, joins: JoinPhase, drop: Drop) -> Join:
         join = Join(drop.group, drop.child, scribe.round, "shed", extra)
     joins.note(join)
     return join
-
-
-def is_above(parents: dict[int, int], node: int, at: int) -> bool:
-    """Whether a node is `at`, its parent, and so on."""
-    while at != node and at in parents:
-        at = parents[at]
-    return at == node

@@ -24,9 +24,8 @@ class Routed:
 class JoinPhase:
     """The JOINs that are under way."""
 
-    def __init__(self, scribe: Scribe, phase: Phase, sees_all: bool = False) -> None:
+    def __init__(self, scribe: Scribe, phase: Phase) -> None:
         self.scribe, self.phase = scribe, phase
-        self.sees_all = sees_all  # paths as they are, not as nodes know them
         self.moving: list[Routed] = []
 
     def start(self, group: int, node: int) -> None:
@@ -88,7 +87,7 @@ class JoinPhase:
         JOINs of nodes on its own path, as it knows it, go on (rule S10). The rest is answered,
         except where Pastry delivers at a node that has not the group's state (rule S12).
         """
-        path = (self.scribe.chain if self.sees_all else self.scribe.known_path)(group, node)
+        path = self.scribe.known_path(group, node)
         for routed in messages:
             if routed.join.source in path:
                 self.onward(routed)

@@ -48,7 +48,8 @@ def send_lazily(scribe: Scribe, phase: Phase) -> None:
                 become_root(scribe, one.join.group, one.p)
         asking = [one for one in asking if one.p != one.join.source]
         # 3. all are answered
-        answer(scribe, joins, asking, load)
+        sources = {(join.group, join.source) for join in sent}
+        answer(scribe, joins, asking, sources, load)
 
 
 def waves(scribe: Scribe) -> list[list[tuple[int, int]]]:
@@ -100,7 +101,7 @@ def search(scribe: Scribe, phase: Phase, join: Join) -> Asking | None:
         if repairs:
             scribe.repairing.add(at)
         if in_tree(scribe, group, at):
-            if source not in scribe.chain(group, at):
+            if source not in scribe.known_path(group, at):
                 return Asking(join, at, source if passed else message.path[-2], repairs)
             passed = True
     if status != DELIVERED or in_tree(scribe, group, message.at):
@@ -112,11 +113,19 @@ def search(scribe: Scribe, phase: Phase, join: Join) -> Asking | None:
     return Asking(join, message.at, before, repairs)
 
 
-def answer(scribe: Scribe, joins: JoinPhase, asking: list[Asking], load: Counter[int]) -> None:
-    """Nodes of the tree take as many as there is room for, and those before them the others."""
+def answer(
+    scribe: Scribe,
+    joins: JoinPhase,
+    asking: list[Asking],
+    sources: set[tuple[int, int]],
+    load: Counter[int],
+) -> None:
+    """Nodes of the tree take as many as there is room for, and those before them the others.
+
+    `sources` are all that have sent a JOIN in this wave.
+    """
     room = {one.p: scribe.settings.limit_of(one.p) - load[one.p] for one in asking}
-    paths = {(one.join.group, one.p): scribe.chain(one.join.group, one.p) for one in asking}
-    sources = {(one.join.group, one.join.source) for one in asking}
+    paths = {(one.join.group, one.p): scribe.known_path(one.join.group, one.p) for one in asking}
     adopted: dict[tuple[int, int], list[Asking]] = defaultdict(list)
     for one in sorted(asking, key=lambda one: (one.join.group, one.join.source)):
         group, q = one.join.group, one.q

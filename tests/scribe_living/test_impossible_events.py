@@ -1,0 +1,75 @@
+"""Events of groups that cannot be are refused before anything is played, on any buckets."""
+
+from __future__ import annotations
+
+import pytest
+from living_groups import World, world_of
+from oracle.scribe_living.cases import random_world
+from oracle.scribe_living.compare import PARTS, differences
+
+from scribe_spark.pastry.events import ImpossibleRound
+
+#: A world with joins, quits, and members that the list does not permit.
+CASE, ROUNDS = random_world(2), 6
+
+
+def of_round(number: int) -> list:
+    return [event for event in CASE.events if event[0] == number]
+
+
+def played(buckets: int) -> World:
+    world = world_of(CASE).in_buckets(buckets)
+    for number in range(ROUNDS):
+        world.step(number, of_round(number))
+    return world
+
+
+def impossible(world: World) -> dict[str, tuple[tuple, str]]:
+    """What -> an event, and what is said of it."""
+    scribe = world.run.scribe
+    live, group = sorted(scribe.overlay.live), min(CASE.groups)
+    members = [node for node in live if (one := scribe.entry(group, node)) and one.member]
+    others = [
+        node for node in live if node not in members and (group, node) not in scribe.strangers
+    ]
+    dead = next(node for node in range(CASE.count) if node not in live)
+    return {
+        "join of a member": ((members[0], "join"), f"node {members[0]} cannot join"),
+        "quit of another": ((others[0], "quit"), f"node {others[0]} cannot quit"),
+        "join of the dead": ((dead, "join"), f"node {dead} cannot join"),
+        "publication of the dead": ((dead, "publish"), f"node {dead} cannot publish"),
+        "create of one that fails": ((live[0], "create"), f"node {live[0]} cannot create"),
+    }
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+def test_the_world_stays_as_it_was(buckets: int) -> None:
+    world, number = played(buckets), ROUNDS
+    live = sorted(world.run.scribe.overlay.live)
+    group, possible = min(CASE.groups), (number, live[0], "fail")
+    before = all_arrays(world)
+    for (node, kind), said in impossible(world).values():
+        with pytest.raises(ImpossibleRound, match=rf"round {number}: {said} group {group}$"):
+            world.play(number, [possible, (number, node, kind, group)])
+        assert all_arrays(world) == before
+    ours, theirs = world.step(number, of_round(number))
+    assert differences(ours, theirs, PARTS) == []
+
+
+def test_a_join_twice() -> None:
+    world = played(2)
+    (node, _), _ = impossible(world)["quit of another"]
+    twice = [(ROUNDS, node, "join", min(CASE.groups))] * 2
+    with pytest.raises(ImpossibleRound, match="join twice"):
+        world.play(ROUNDS, twice)
+
+
+def all_arrays(world: World) -> dict[str, bytes]:
+    """All that nodes know, and who is alive."""
+    overlay = world.overlay
+    arrays = {name: getattr(overlay, name) for name in ("alive", "died", "wait", "entered")}
+    arrays |= {"leaves": overlay.states.leaves, "cells": overlay.states.cells}
+    for bucket, tables in enumerate(world.buckets.tables):
+        for name in tables:
+            arrays |= {f"{bucket} {name} {of}": one for of, one in tables[name].items()}
+    return {name: array.tobytes() for name, array in arrays.items()}
