@@ -21,6 +21,7 @@ from poisoned import PoisonedPlayer
 from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.round import RoundResult
@@ -29,6 +30,7 @@ from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import OPERATIONS, Groups
 from scribe_spark.scribe.outcomes import publications_due
+from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import Buckets, ScribeResult, play_round
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
@@ -36,8 +38,19 @@ from scribe_spark.scribe.sources import FATES
 from scribe_spark.scribe.splitting import join_states, state_of
 from scribe_spark.scribe.state import CAUSES, ScribeState
 from scribe_spark.scribe.upcalls import Application
+from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups
+from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees
+
+#: What all rounds leave besides: counts of groups, and all trees.
+MEASURED = (GROUPS_MEASURED, *TREES_SEEN)
 
 _SOURCE = 2**32
+
+
+def measures(given: Given, round: GroupRound) -> list[RoundProgram]:
+    """The programs that leave the tables :data:`MEASURED`."""
+    every = np.arange(len(round.groups))
+    return [MeasureGroups(given, round), SeeTrees(given, round, every)]
 
 
 @dataclass
@@ -102,6 +115,8 @@ class World:
             application=self.application,
             traffic=self.traffic,
             lan_us=self.lan_us,
+            measures=measures,
+            tables=MEASURED,
         )
 
     def _play_buckets(
@@ -120,6 +135,8 @@ class World:
             self.pastry.kernel,
             traffic=self.traffic,
             lan_us=self.lan_us,
+            measures=measures,
+            tables=MEASURED,
         )
         of = (state.size, state.incarnation, len(self.groups))
         self.state = join_states([state_of(tables, *of) for tables in buckets.tables])

@@ -147,8 +147,19 @@ class BucketTables:
         self._held: Counter[str] = Counter()
         self.costs = Costs()
 
-    def play(self, program: Program, name: str, progress: Progress | None = None) -> list[int]:
+    def play(
+        self,
+        program: Program,
+        name: str,
+        progress: Progress | None = None,
+        first: DataFrame | None = None,
+    ) -> list[int]:
         """Play a program until nobody sends; the messages of each superstep.
+
+        Parameters
+        ----------
+        first : DataFrame, optional
+            :data:`ROWS`: messages that are there in superstep 0; lazy.
 
         Raises
         ------
@@ -159,8 +170,9 @@ class BucketTables:
         for superstep in range(_MOST):
             started = time.perf_counter()
             rows = self._kept()
-            for constant in self._constant:
-                rows = rows.unionByName(constant)
+            more = [] if first is None or superstep else [first]
+            for others in (*self._constant, *more):
+                rows = rows.unionByName(others)
             step = _superstep(program, superstep, self.layout.folder)
             with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
                 listed = self._replace(self.layout.place(rows).mapInArrow(step, ROWS))
@@ -176,6 +188,11 @@ class BucketTables:
     def add(self, frame: DataFrame) -> None:
         """Add tables, or messages of the next program's superstep 0: :data:`ROWS`, lazy."""
         self._replace(self._kept().unionByName(frame))
+
+    def settle(self) -> None:
+        """Compute the rows now, if nothing has been played."""
+        if not self._owned:
+            self._replace(self._kept())
 
     def has(self, name: str) -> bool:
         """Return whether a table has rows in any bucket, as of the last superstep."""

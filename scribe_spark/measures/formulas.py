@@ -23,7 +23,7 @@ __all__ = [
     "histogram_of",
     "rad",
     "ratio_numbers",
-    "rdp_numbers",
+    "rdp_ratios",
     "rmd",
 ]
 
@@ -49,16 +49,17 @@ def rmd(most: Any, base_most: Any) -> Any:
     return most / base_most
 
 
-def rdp_numbers(delay_us: np.ndarray, base_us: np.ndarray) -> dict[str, float]:
-    """Return mean, median and shares below the bounds of the members' RDP.
+def rdp_ratios(delay_us: np.ndarray, base_us: np.ndarray) -> np.ndarray:
+    """Return the RDP of members as shares of 1e9: int64, shape (m,).
+
+    Whole numbers, so that the mean does not depend on the order of rows.
 
     Parameters
     ----------
     delay_us, base_us : ndarray of int64, shape (m,)
-        Delay of each member, and that by IP multicast; m > 0.
+        Delay of each member, and that by IP multicast.
     """
-    # as a share of 1e9: whole numbers, so that the mean does not depend on the order of rows
-    return ratio_numbers(np.rint(delay_us / base_us * 10**9).astype(np.int64))
+    return np.rint(delay_us / base_us * 10**9).astype(np.int64)
 
 
 def ratio_numbers(ratio: np.ndarray) -> dict[str, float]:

@@ -44,6 +44,10 @@ class KnowsLives:
         """Positions of the live nodes, ascending, and so in the order of nodeIds."""
         return np.flatnonzero(self.alive)
 
+    def count_entered(self) -> int:
+        """Return how many nodes are alive or have died."""
+        return int(np.count_nonzero(self.alive | (self.died != NEVER)))
+
     def is_alive(self, positions: np.ndarray) -> np.ndarray:
         """Whether each position is a live node's; False for no position."""
         return (positions >= 0) & self.alive[positions]

@@ -11,6 +11,7 @@ import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
+from pyspark.sql import DataFrame
 
 from scribe_spark.engine import Program
 from scribe_spark.engine.buckets import BucketRing
@@ -98,6 +99,7 @@ class OnSpark:
         self._shared: list[_SharedLives] = []
         self._changes = -1
         self._round = ""
+        self._first: dict[type, DataFrame] = {}
 
     @property
     def given(self) -> Given:
@@ -117,6 +119,7 @@ class OnSpark:
 
     def begin_round(self, number: int) -> None:
         """Begin a round: what only the one before needed is freed, and nothing has cost yet."""
+        self._first.clear()
         self._round = f"round {number}, "
         for old in self._shared[:-1]:
             discard_arrays(*old.names)
@@ -127,9 +130,15 @@ class OnSpark:
         """See `Player.observe`."""
         self._given = replace(self._given, observer=replace(self._given.observer, traffic=traffic))
 
+    def send_first(self, program: type, messages: DataFrame) -> None:
+        """Give the next program of a type messages (`ROWS`) in its superstep 0; they are lazy."""
+        self._first[program] = messages
+
     def play(self, program: Program) -> int:
         """See `Player.play`."""
-        return sum(self.tables.play(program, self._round + type(program).__name__.strip("_")))
+        kind = type(program)
+        name, first = self._round + kind.__name__.strip("_"), self._first.pop(kind, None)
+        return sum(self.tables.play(program, name, first=first))
 
     def has(self, name: str) -> bool:
         """See `Player.has`."""

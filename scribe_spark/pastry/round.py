@@ -54,7 +54,8 @@ class RoundResult:
     messages : dict of str to int
         Messages by kind, see :class:`~scribe_spark.pastry.tally.Tally`.
     new_leafs : ndarray of int64
-        Positions of the live nodes whose leaf set is another one than before the round, ascending.
+        Positions of the live nodes whose leaf set is another one than before the round, ascending;
+        nobody's where the table :data:`NEW_LEAFS` stays in the buckets.
     lookups : LookupResults
     """
 
@@ -125,6 +126,7 @@ class _CompareLeafSets(NodeProgram):
             del tables[LEAVES_BEFORE]
         mine = self.entered[(self.entered >= first) & (self.entered < last)]
         changed[mine - first] = True
+        tables.pop(NEW_LEAFS, None)
         if (new := np.flatnonzero(changed & alive)).size:
             tables[NEW_LEAFS] = {"node": new + first}
         return {}
@@ -137,7 +139,7 @@ def see_round(
     lookups: Lookups,
     tally: Tally,
     programs: Iterable[Program] = (),
-    tables: Iterable[str] = (),
+    tables: Iterable[str] = (NEW_LEAFS,),
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
     """Return what happened in a round, and more tables that are taken off the buckets.
 
@@ -150,10 +152,11 @@ def see_round(
     programs : iterable of Program
         Measures that are played at the end of the round, all in the same supersteps.
     tables : iterable of str
-        The tables that are taken.
+        The tables that are taken; without :data:`NEW_LEAFS` that stays in the buckets until the
+        next round is seen.
     """
     player.play(Together((_CompareLeafSets(player.given, entered), *programs)))
-    taken = player.take(MESSAGES, TRAFFIC, ENDED, NEW_LEAFS, *tables)
+    taken = player.take(MESSAGES, TRAFFIC, ENDED, *tables)
     tally.take(taken)
     new = taken[NEW_LEAFS]["node"] if NEW_LEAFS in taken else np.empty(0, dtype=np.int64)
     result = RoundResult(number, tally.by_kind(), new, lookup_results(player, lookups, taken))

@@ -19,12 +19,13 @@ from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.departures import GOODBYE, HANDED_ON, hear_goodbyes, say_goodbye
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import Gone, take_away
+from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.replicas import SentStates, receive_states
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, Repairs
 
-__all__ = ["FAILURES", "GroupEvents", "PlayEvents", "check_events"]
+__all__ = ["FAILURES", "JOINING", "QUITTING", "GroupEvents", "PlayEvents", "check_events"]
 
 #: (group, node) of events of one kind, ascending.
 _Pairs = tuple[np.ndarray, np.ndarray]
@@ -67,6 +68,9 @@ class GroupEvents:
 #: What only the measurement tells: that a root has died; and that a parent has.
 _DEAD_ROOT, _DEAD_PARENT = "root died", "parent died"
 
+#: Messages in superstep 0: joins and quits that are not among the events: ``group``.
+JOINING, QUITTING = "joins of the round", "quits of the round"
+
 #: The table of nodes that died in this round and were the parents of others: ``node``.
 FAILURES = "scribe failures"
 
@@ -85,6 +89,7 @@ class PlayEvents(RoundProgram):
     events : Events
         Pastry's.
     group_events : GroupEvents
+        Joins and quits may come to their nodes as messages instead.
     """
 
     events: Events
@@ -107,15 +112,16 @@ class PlayEvents(RoundProgram):
             receive_states(scribe, SentStates.received(scribe, inbox[HANDED_ON]))
         if superstep:
             return
-        _begin_round(scribe)
+        _begin_round(scribe, tables)
         # 1. who is gone, and what was under it
         gone = take_away(scribe, np.concatenate([self.events.fail, self.events.leave]))
         self._measure(scribe, gone)
         say_goodbye(scribe, gone, self.events.leave)
         # 2. joins and quits
-        _join(scribe, *_own(scribe, self.group_events.join))
+        events = _own_events(scribe, self.group_events, inbox)
+        _join(scribe, *events.join)
         entries = scribe.state.entries
-        entries.member[scribe.entry(*_own(scribe, self.group_events.quit))] = False
+        entries.member[scribe.entry(*events.quit)] = False
 
     def _measure(self, scribe: Scribe, gone: Gone) -> None:
         """All hear of roots that died, as long as a child can suspect one; children of all dead."""
@@ -128,8 +134,10 @@ class PlayEvents(RoundProgram):
         scribe.tell(_DEAD_PARENT, child[there], group=group[there], parent=node[there])
 
 
-def _begin_round(scribe: Scribe) -> None:
+def _begin_round(scribe: Scribe, tables: Tables) -> None:
     """Forget what is of one round alone."""
+    for name in OF_THE_LAST_ROUND:
+        tables.pop(name, None)
     entries = scribe.state.entries
     entries.extra[:], entries.heeded[:] = NOTHING, False
     scribe.state.children.paid[:] = False
@@ -155,6 +163,16 @@ def _own(scribe: Scribe, pairs: _Pairs) -> _Pairs:
     group, node = pairs
     mine = scribe.is_own(node)
     return (group, node) if mine.all() else (group[mine], node[mine])
+
+
+def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvents:
+    """Return the events of the bucket's nodes."""
+    own = {one.name: _own(scribe, getattr(events, one.name)) for one in fields(events)}
+    for kind, name in ((JOINING, "join"), (QUITTING, "quit")):
+        if kind in inbox:
+            came = scribe.key(inbox[kind]["group"], inbox[kind][AT])
+            own[name] = scribe.split(np.sort(np.r_[scribe.key(*own[name]), came]))
+    return GroupEvents(**own)
 
 
 def check_events(

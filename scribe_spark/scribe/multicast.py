@@ -19,6 +19,7 @@ from scribe_spark.scribe.scribe import Scribe
 __all__ = [
     "DELIVERIES",
     "DROP",
+    "OF_THE_LAST_ROUND",
     "PAYLOADS",
     "Payloads",
     "accepted",
@@ -36,6 +37,9 @@ DROP = "drop child"
 #: The tables of a round's deliveries (``group, publication, node, hops, delay_us``), and of its
 #: payloads, where they are timed (``group, publication, sender, to``).
 DELIVERIES, PAYLOADS = "scribe deliveries", "scribe payloads"
+
+#: Tables that may stay in the buckets until the next round begins.
+OF_THE_LAST_ROUND = DELIVERIES, PAYLOADS
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,9 @@ from scribe_spark.scribe.multicast import DELIVERIES
 from scribe_spark.scribe.order import out_of_order
 from scribe_spark.scribe.paths_to_root import forget_paths
 from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.scribe import Joins, Scribe
+from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.sources import FATES, Sent
-from scribe_spark.scribe.state import (
-    CAUSES,
-    Missing,
-    Publications,
-    ScribeState,
-)
+from scribe_spark.scribe.state import Missing, Publications, ScribeState
 
 __all__ = [
     "DUE",
@@ -39,7 +34,6 @@ __all__ = [
     "ORPHANS",
     "OVERLOADED",
     "PublicationResults",
-    "joins_by_cause",
     "note_deliveries",
     "publications_due",
 ]
@@ -89,12 +83,6 @@ class PublicationResults:
         return cls(group[first], publication[first], columns["fate"][order][first], *sums)
 
 
-def joins_by_cause(joins: Joins) -> dict[str, int]:
-    """JOINs that nodes sent, by cause; causes that did not occur are left out."""
-    counts = np.bincount(joins.cause, minlength=len(CAUSES)).tolist()
-    return {name: count for name, count in zip(CAUSES, counts, strict=True) if count}
-
-
 #: Tables: what became of publications whose deadline has come, at the members of the bucket (the
 #: columns of `PublicationResults`); of those that are left after the last round; and orphans
 #: (``place``), nodes above their limit of children (``node``).
@@ -137,8 +125,6 @@ class LookBack(RoundProgram):
         scribe.note(OVERLOADED, node=overloaded(scribe))
         state, number, deadline = scribe.state, scribe.number, scribe.rules.deadline
         scribe.note(DUE, **vars(publications_due(state, number, deadline)))
-        if scribe.first:
-            tables.pop(OUTCOMES, None)  # all buckets have the same
         if self.is_last:
             scribe.note(LEFT, **vars(publications_due(state, number, deadline, everything=True)))
 

@@ -7,19 +7,20 @@ JSAC 2002, Section III; NGC 2001, Section 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
+from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events, play_events
 from scribe_spark.pastry.events import check_events as check_node_events
 from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import InProcess, Player
-from scribe_spark.pastry.round import RoundResult, repair, see_round
+from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, repair, see_round
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
@@ -36,7 +37,7 @@ from scribe_spark.scribe.handlers import CHANGED
 from scribe_spark.scribe.join import JOINS, REPAIRING
 from scribe_spark.scribe.joining import MADE, SendJoins
 from scribe_spark.scribe.messages import MESSAGES
-from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.scribe.multicast import DELIVERIES, OF_THE_LAST_ROUND, PAYLOADS
 from scribe_spark.scribe.outcomes import (
     DUE,
     LEFT,
@@ -61,7 +62,23 @@ from scribe_spark.scribe.upcalls import Application
 from scribe_spark.scribe.upkeep import HERE, LeaveTrees, Refresh
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["Buckets", "Repaired", "ScribeResult", "application_of", "play_groups", "play_round"]
+__all__ = [
+    "COUNTS",
+    "ROWS",
+    "Buckets",
+    "Measures",
+    "Repaired",
+    "ScribeResult",
+    "application_of",
+    "lost_groups",
+    "play_groups",
+    "play_round",
+    "publication_results",
+    "result_of",
+]
+
+#: ``measures(given, round)``: the programs of a round's measures, played after `LookBack`.
+Measures = Callable[[Given, GroupRound], Sequence[Program]]
 
 
 @dataclass(frozen=True)
@@ -128,6 +145,8 @@ class ScribeResult:
     repairing : ndarray of int64
         Nodes that a JOIN that repairs was at, its source too: they have sent it, passed it on or
         answered it.  A JOIN of a node that such a JOIN made a forwarder repairs, too.
+    tables : mapping of str to Columns
+        All of this, and what measures have left, as the buckets had it.
     """
 
     created: tuple[np.ndarray, np.ndarray]
@@ -149,6 +168,7 @@ class ScribeResult:
     failures: np.ndarray
     overloaded: np.ndarray
     repairing: np.ndarray
+    tables: Mapping[str, Columns] = field(default_factory=dict)
 
 
 def application_of(rules: ScribeRules, nodes: int) -> Application | None:
@@ -236,24 +256,64 @@ class _Steps:
             self._play(CountRepairs)
 
 
-#: Tables that do not stay in the buckets.
-_OF_A_ROUND = (
-    *(MADE, HERE, JOINS, AT_ROOT, OUTCOMES, DELIVERIES, PAYLOADS, REFUSED, ORPHANS, AGAIN, DUE),
-    *(LEFT, REPAIRED, FAILURES, OVERLOADED, REPAIRING, ASKED, CHANGED),
+#: Tables of a round that have no row of a node: all that is taken where nodes are many.
+COUNTS = (HERE, OUTCOMES, DUE, LEFT)
+
+#: All tables of a round, with a row for every JOIN, delivery, ...
+ROWS = (
+    *COUNTS,
+    *(NEW_LEAFS, MADE, JOINS, AT_ROOT, DELIVERIES, PAYLOADS, REFUSED, ORPHANS, AGAIN, REPAIRED),
+    *(FAILURES, OVERLOADED, REPAIRING, ASKED, CHANGED),
     *(DROPS, DROPS_BEFORE, DROPPED, REFUSED_JOINS, lazy.SENT),
     *MESSAGES,
 )
 
+#: Those of them that are read after the round, until the next one.
+_READ_LATER = (NEW_LEAFS, *OF_THE_LAST_ROUND)
 
-def _result(round: GroupRound, taken: Mapping[str, Columns]) -> ScribeResult:
-    """Put together what the buckets have left."""
+
+@dataclass(frozen=True)
+class _Forget:
+    """Forgets tables of the round.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+    names : tuple of str
+    """
+
+    bounds: np.ndarray
+    names: tuple[str, ...]
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        for name in self.names:
+            tables.pop(name, None)
+        return {}
+
+
+def lost_groups(taken: Mapping[str, Columns], groups: int) -> np.ndarray:
+    """Return the groups of whose state no live node had a copy, of the table `HERE`."""
+    if HERE not in taken:
+        return np.empty(0, dtype=np.int64)
+    here, created = (
+        taken[HERE][name].reshape(-1, groups).any(axis=0) for name in ("here", "created")
+    )
+    return np.flatnonzero(created & ~here)
+
+
+def publication_results(taken: Mapping[str, Columns], name: str = DUE) -> PublicationResults:
+    """Return what became of publications, of the table `DUE` or `LEFT` of all buckets."""
+    return PublicationResults.sum_of(taken.get(name, {}))
+
+
+def result_of(round: GroupRound, taken: Mapping[str, Columns]) -> ScribeResult:
+    """Put together what the buckets have left, of the tables :data:`ROWS`."""
 
     def rows(table: str, *names: str) -> tuple[np.ndarray, ...]:
         empty = np.empty(0, dtype=np.int64)
         return tuple(taken[table][name] if table in taken else empty for name in names)
 
-    shape = -1, len(round.groups)
-    here, created = (part.reshape(shape).any(axis=0) for part in rows(HERE, "here", "created"))
     kind, count = rows(REFUSED, "kind", "count")
     kinds = np.bincount(kind, count, len(REFUSED_KINDS)).astype(np.int64).tolist()
     group, publication, node = rows(DELIVERIES, "group", "publication", "node")
@@ -266,10 +326,10 @@ def _result(round: GroupRound, taken: Mapping[str, Columns]) -> ScribeResult:
     refused = dict(zip(REFUSED_KINDS, kinds, strict=True))
     return ScribeResult(
         created=rows(MADE, "group", "creator"),  # type: ignore[arg-type]
-        lost=np.flatnonzero(created & ~here),
+        lost=lost_groups(taken, len(round.groups)),
         joins=Joins(**taken[JOINS]) if JOINS in taken else Joins(),
         at_root=rows(AT_ROOT, "group", "source"),  # type: ignore[arg-type]
-        sent=Sent.of(taken.get(OUTCOMES, {})),
+        sent=Sent.of_buckets(taken.get(OUTCOMES, {})),
         deliveries=(group, publication, node),
         ways=rows(DELIVERIES, "hops", "delay_us"),  # type: ignore[arg-type]
         payloads=[payloads] if len(payloads[0]) else [],
@@ -278,12 +338,13 @@ def _result(round: GroupRound, taken: Mapping[str, Columns]) -> ScribeResult:
         refused={kind: count for kind, count in sorted(refused.items()) if count},
         orphans=np.sort(orphans),
         duplicates=rows(AGAIN, "group", "publication"),  # type: ignore[arg-type]
-        publications=PublicationResults.sum_of(taken.get(DUE, {})),
-        left=PublicationResults.sum_of(taken.get(LEFT, {})),
+        publications=publication_results(taken),
+        left=publication_results(taken, LEFT),
         repaired=Repaired(died[order], dead[order], round.number - died[order]),
         failures=np.unique(failures),
         overloaded=np.sort(over),
         repairing=np.unique(repairing),
+        tables=taken,
     )
 
 
@@ -295,8 +356,10 @@ def play_groups(
     lookups: Lookups | int,
     tally: Tally,
     is_last: bool = False,
-) -> tuple[RoundResult, ScribeResult]:
-    """Play one round.
+    measures: Measures = lambda given, round: (),
+    tables: tuple[str, ...] = ROWS,
+) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
+    """Play one round; what is seen of it, and the tables that were taken off the buckets.
 
     Parameters
     ----------
@@ -310,6 +373,11 @@ def play_groups(
         Counts the messages.
     is_last : bool
         Whether the world ends with this round.
+    measures : callable
+        See :data:`Measures`.
+    tables : tuple of str
+        The tables of the round that are taken, of measures too; all others are forgotten, but those
+        that are read until the next round.
 
     Raises
     ------
@@ -336,9 +404,11 @@ def play_groups(
     # 5. what is seen
     steps.find_repaired()
     entered = np.flatnonzero(player.lives.alive & ~was_alive)
-    programs = [LookBack(player.given, round, is_last)]
-    seen = see_round(player, number, entered, lookups, tally, programs, _OF_A_ROUND)
-    return seen[0], _result(round, seen[1])
+    given = player.given
+    left = tuple(name for name in ROWS if name not in (*tables, *_READ_LATER))
+    programs = [LookBack(given, round, is_last), *measures(given, round)]
+    programs += [_Forget(given.bounds, left)] if left else []
+    return see_round(player, number, entered, lookups, tally, programs, tables)
 
 
 class Buckets:
@@ -376,23 +446,28 @@ class Buckets:
         traffic: Traffic | None = None,
         lan_us: int | None = None,
         is_last: bool = False,
+        measures: Measures = lambda given, round: (),
+        tables: tuple[str, ...] = (),
     ) -> tuple[RoundResult, ScribeResult]:
         """Play one round, as :func:`play_round`; writes into `incarnation`, too."""
         kinds = MESSAGE_KINDS + SCRIBE_KINDS
         player = self.player.of(overlay, world, kernel, len(self.tables), kinds)
         player.observe(traffic=traffic is not None)
-        for tables, mine in zip(player.tables, self.tables, strict=True):
-            tables.update(mine)
+        for there, mine in zip(player.tables, self.tables, strict=True):
+            there.update(mine)
         kept = None if self.applications is None else KeptApplications(self.applications)
         timed = lan_us is not None
         round = GroupRound(number, groups, rules, incarnation, kept, timed, lan_us or 0)
         tally = Tally(kinds, traffic)
-        played = play_groups(player, round, events, group_events, lookups, tally, is_last)
+        seen, taken = play_groups(
+            *(player, round, events, group_events, lookups, tally, is_last, measures),
+            (*ROWS, *tables),
+        )
         self.tables = [
-            Tables.of({name: tables[name] for name in tables if name.startswith(PREFIX)})
-            for tables in player.tables
+            Tables.of({name: there[name] for name in there if name.startswith(PREFIX)})
+            for there in player.tables
         ]
-        return played
+        return seen, result_of(round, taken)
 
 
 def play_round(
@@ -410,6 +485,8 @@ def play_round(
     traffic: Traffic | None = None,
     lan_us: int | None = None,
     is_last: bool = False,
+    measures: Measures = lambda given, round: (),
+    tables: tuple[str, ...] = (),
 ) -> tuple[RoundResult, ScribeResult]:
     """Play one round on one bucket; writes into `overlay` and `state`.
 
@@ -429,6 +506,10 @@ def play_round(
         Delay of a node's LAN link, each way; where it is given, payloads are timed.
     is_last : bool
         Whether the world ends with this round.
+    measures : callable
+        See :data:`Measures`.
+    tables : tuple of str
+        The tables of measures, which are in the result.
 
     Raises
     ------
@@ -438,7 +519,7 @@ def play_round(
     buckets = Buckets([tables_of(state)], None if application is None else [application])
     played = buckets.play(
         *(overlay, state.incarnation, number, events, group_events, groups, world, rules, kernel),
-        *(lookups, traffic, lan_us, is_last),
+        *(lookups, traffic, lan_us, is_last, measures, tables),
     )
     after = state_of(buckets.tables[0], state.size, state.incarnation, len(groups))
     for name in PARTS:

@@ -6,6 +6,7 @@ in which more nodes are known.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -37,7 +38,7 @@ from scribe_spark.scribe.state import (
 )
 from scribe_spark.scribe.upcalls import Application
 
-__all__ = ["from_tables", "to_tables"]
+__all__ = ["from_tables", "table_of_rows", "to_tables"]
 
 #: Columns that name nodes; `root` of entries says whether a node is one.
 _NODES = frozenset({"node", "child", "parent", "creator", "root"})
@@ -75,9 +76,14 @@ class _Names:
     def __init__(self, known: Ring, groups: Groups) -> None:
         self.size = len(known)
         self.node = np.r_[known.node, NONE]  # what NONE indexes is NONE
-        self.position = np.full(int(known.node.max()) + 2, NONE)
-        self.position[known.node] = np.arange(len(known))
         self.group = groups.number
+
+    @functools.cached_property
+    def position(self) -> np.ndarray:
+        """The position of the node of each number, NONE for NONE."""
+        position = np.full(int(self.node.max()) + 2, NONE)
+        position[self.node[:-1]] = np.arange(self.size)
+        return position
 
     def outside(self, columns: Columns) -> pa.Table:
         """Columns of positions and indices as a table of numbers."""
@@ -113,12 +119,8 @@ def to_tables(
     """
     names = _Names(known, groups)
     tables = {}
-    for name, (_, parts) in _SORTED.items():
-        table: SortedTable = getattr(state, name)
-        columns = table.to_columns(parts, state.size)
-        for one in _OF_A_ROUND:
-            columns.pop(one, None)
-        tables[name] = names.outside(columns)
+    for name in _SORTED:
+        tables[name] = _outside(name, getattr(state, name), names)
     for name in _PLAIN:
         tables[name] = names.outside(dict(vars(getattr(state, name))))
     repairs = state.repairs
@@ -140,6 +142,18 @@ def to_tables(
         for name, memory in application.tables().items():
             tables[_APPLICATION + name] = names.outside(memory)
     return tables
+
+
+def table_of_rows(name: str, table: SortedTable, groups: Groups, known: Ring) -> pa.Table:
+    """Return one of the tables of :func:`to_tables`, of what some nodes know."""
+    return _outside(name, table, _Names(known, groups))
+
+
+def _outside(name: str, table: SortedTable, names: _Names) -> pa.Table:
+    columns = table.to_columns(_SORTED[name][1], names.size)
+    for one in _OF_A_ROUND:
+        columns.pop(one, None)
+    return names.outside(columns)
 
 
 def from_tables(

@@ -80,6 +80,14 @@ class Sent:
         """Publications in any order."""
         return cls(**columns).in_order() if columns else cls()
 
+    @classmethod
+    def of_buckets(cls, columns: Columns) -> Sent:
+        """Publications of which each bucket has all."""
+        if not columns:
+            return cls()
+        names = np.column_stack([columns["group"], columns["publication"]])
+        return cls.of(take(columns, np.unique(names, axis=0, return_index=True)[1]))
+
     def in_order(self) -> Sent:
         """The same, in order; those whose sources died come last."""
         died = self.fate == _SOURCE_DIED

@@ -12,15 +12,31 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from scribe_spark.scribe.outcomes import joins_by_cause
-from scribe_spark.scribe.round import ScribeResult
-from scribe_spark.scribe.scribe import SCRIBE_KINDS
+from scribe_spark.core.arrays import distinct
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import count_rows
+from scribe_spark.engine.program import AT
+from scribe_spark.scribe.duplicates import SOURCE_BITS
+from scribe_spark.scribe.end_of_round import OUTCOMES
+from scribe_spark.scribe.events import FAILURES
+from scribe_spark.scribe.figures import AT_ROOT
+from scribe_spark.scribe.join import JOINS, REPAIRING
+from scribe_spark.scribe.joining import MADE
+from scribe_spark.scribe.multicast import DELIVERIES
+from scribe_spark.scribe.outcomes import ORPHANS, OVERLOADED
+from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.repairs import REPAIRED
+from scribe_spark.scribe.round import lost_groups
+from scribe_spark.scribe.scribe import REFUSED, REFUSED_KINDS, SCRIBE_KINDS, Scribe
 from scribe_spark.scribe.sources import FATES
-from scribe_spark.scribe.state import CAUSES, ScribeState
+from scribe_spark.scribe.state import CAUSES
+from scribe_spark.worlds.counts import Counted, Counts
 from scribe_spark.worlds.link_stress import KINDS, LINK_STRESS_MEASURES
 
 __all__ = [
+    "GROUPS_MEASURED",
     "GROUP_MEASURES",
+    "MeasureGroups",
     "PREFIX",
     "PUBLICATION_COUNTS",
     "SCRIBE",
@@ -43,9 +59,6 @@ PUBLICATION_COUNTS = ("expected", "in_time", "late", "lost", "duplicates")
 #: deliveries come earlier, too.
 _MOST_ROUNDS = 64
 
-#: What is refused.
-_REFUSED = ("CREATE", "CREATE lost", "JOIN", "MULTICAST", "payload", "refresh", "no group")
-
 #: Scribe's messages that are no payload.
 _CONTROL = tuple(kind for kind in SCRIBE_KINDS if kind not in KINDS["payload"])
 
@@ -65,7 +78,7 @@ GROUP_MEASURES: dict[str, str] = (
             ("joins", "JOINs"),
             *((f"joins.{cause}", "JOINs") for cause in CAUSES),
             ("joins.at_root", "JOINs"),
-            *((f"refused.{kind}", "messages") for kind in _REFUSED),
+            *((f"refused.{kind}", "messages") for kind in REFUSED_KINDS),
             ("failures", "nodes"),
             ("overloaded", "nodes"),
             ("repair.nodes", "nodes"),
@@ -95,8 +108,72 @@ def is_of_groups(measure: str) -> bool:
     return measure.startswith(PREFIX) or measure in GROUP_MEASURES
 
 
+#: The table of a round's counts; see `Counts`.
+GROUPS_MEASURED = "scribe measured groups"
+
+#: To where a dead node was: that it was the parent of others.
+_WAS_PARENT = "was a parent"
+
+
+class MeasureGroups(RoundProgram):
+    """Counts of what has happened in a round, and of the trees after it: the table
+    :data:`GROUPS_MEASURED`.
+
+    It is played after `LookBack`.
+    """
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        counts = Counts()
+        if not superstep:
+            _count_trees(scribe, counts)
+            _count_events(scribe, tables, counts)
+            if FAILURES in tables:
+                scribe.tell(_WAS_PARENT, distinct(tables[FAILURES]["node"]))
+        if _WAS_PARENT in inbox:  # each of its children's buckets has told so
+            counts.add_total("failures", len(distinct(inbox[_WAS_PARENT][AT])))
+        scribe.note(GROUPS_MEASURED, **counts.columns())
+
+
+def _count_trees(scribe: Scribe, counts: Counts) -> None:
+    entries = scribe.state.entries
+    counts.add_total("members", np.count_nonzero(entries.member))
+    counts.add_total("forwarders", np.count_nonzero(~entries.member & ~entries.root))
+    counts.add_total("children", len(scribe.state.children))
+
+
+def _count_events(scribe: Scribe, tables: Tables, counts: Counts) -> None:
+    """Count the rows of the tables of a round."""
+
+    def column(table: str, name: str) -> np.ndarray:
+        return tables[table][name] if table in tables else np.empty(0, dtype=np.int64)
+
+    for name, table in _ROWS.items():
+        counts.add_total(name, count_rows(tables.get(table, {})))
+    counts.add("joins", column(JOINS, "cause"))
+    counts.add_total("repair.nodes", len(distinct(column(REPAIRING, "node"))))
+    counts.add("repaired", scribe.number - column(REPAIRED, "died"))
+    counts.add_counts("refused", column(REFUSED, "kind"), column(REFUSED, "count"))
+    ages = scribe.number - (column(DELIVERIES, "publication") >> SOURCE_BITS)
+    counts.add("deliveries.late", ages[ages > 0])
+    counts.add_total(
+        "deliveries.out_of_order", np.count_nonzero(column(DELIVERIES, "out_of_order"))
+    )
+    if not scribe.first:  # all buckets have the same
+        counts.add("publications", column(OUTCOMES, "fate"))
+
+
+#: Counts of rows, by the tables of the rows.
+_ROWS = {
+    "orphans": ORPHANS,
+    "groups.created": MADE,
+    "joins.at_root": AT_ROOT,
+    "overloaded": OVERLOADED,
+}
+
+
 def group_measures(
-    state: ScribeState, result: ScribeResult, has_limits: bool = False
+    taken: Mapping[str, Columns], groups: int, has_limits: bool = False
 ) -> dict[str, float]:
     """Measure -> value, after a round.
 
@@ -113,31 +190,40 @@ def group_measures(
     ``deliveries.out_of_order``, after a newer one (:mod:`scribe_spark.scribe.order`);
     ``publications.FATE``.  Messages of Scribe are among ``messages.KIND``; what became of
     publications is known at their deadline (:func:`publication_measures`).
+
+    Parameters
+    ----------
+    taken : mapping of str to Columns
+        What the buckets have left: :data:`GROUPS_MEASURED`, `HERE`.
+    groups : int
+        G.
+    has_limits : bool
+        Whether nodes have limits of children.
     """
-    entries = state.entries
-    joins = joins_by_cause(result.joins)
-    fates = np.bincount(result.sent.fate, minlength=len(FATES)).tolist()
-    late = result.ages[result.ages > 0]
+    found = Counted(taken.get(GROUPS_MEASURED, {}))
+    joins, refused = found.by_value("joins"), found.by_value("refused")
+    refused_kinds = sorted((REFUSED_KINDS[kind], count) for kind, count in refused.items())
+    repaired, late = found.by_value("repaired"), found.by_value("deliveries.late")
     of: dict[str, float] = {
-        "members": int(np.count_nonzero(entries.member)),
-        "forwarders": int(np.count_nonzero(~entries.member & ~entries.root)),
-        "children": len(state.children),
-        "orphans": len(result.orphans),
-        "groups.created": len(result.created[0]),
-        "groups.lost": len(result.lost),
+        **{name: found.total(name) for name in ("members", "forwarders", "children", "orphans")},
+        "groups.created": found.total("groups.created"),
+        "groups.lost": len(lost_groups(taken, groups)),
         "joins": sum(joins.values()),
-        **{f"joins.{cause}": count for cause, count in joins.items()},
-        "joins.at_root": len(result.at_root[0]),
-        **{f"refused.{kind}": count for kind, count in result.refused.items()},
-        "failures": len(result.failures),
-        **({"overloaded": len(result.overloaded)} if has_limits else {}),
-        "repair.nodes": len(result.repairing),
-        "repaired": len(result.repaired.rounds),
-        **_by_rounds("repaired", result.repaired.rounds),
-        "deliveries.out_of_order": int(np.count_nonzero(result.out_of_order)),
-        "deliveries.late": len(late),
-        **_by_rounds("deliveries.late", late),
-        **{f"publications.{fate}": n for fate, n in zip(FATES, fates, strict=True) if n},
+        **{f"joins.{CAUSES[cause]}": count for cause, count in joins.items()},
+        "joins.at_root": found.total("joins.at_root"),
+        **{f"refused.{kind}": count for kind, count in refused_kinds},
+        "failures": found.total("failures"),
+        **({"overloaded": found.total("overloaded")} if has_limits else {}),
+        "repair.nodes": found.total("repair.nodes"),
+        "repaired": sum(repaired.values()),
+        **{f"repaired.{rounds}": count for rounds, count in repaired.items()},
+        "deliveries.out_of_order": found.total("deliveries.out_of_order"),
+        "deliveries.late": sum(late.values()),
+        **{f"deliveries.late.{rounds}": count for rounds, count in late.items()},
+        **{
+            f"publications.{FATES[fate]}": count
+            for fate, count in found.by_value("publications").items()
+        },
     }
     return {f"{PREFIX}{name}": float(value) for name, value in of.items()}
 
@@ -146,12 +232,6 @@ def control_messages(measures: Mapping[str, float]) -> float:
     """Return Scribe's control messages per live node, of the measures of a round."""
     sent = sum(measures.get(f"messages.{kind}", 0.0) for kind in _CONTROL)
     return sent / measures["nodes.live"]
-
-
-def _by_rounds(name: str, rounds: np.ndarray) -> dict[str, int]:
-    """``NAME.N`` -> how many took N rounds."""
-    found, counts = np.unique(rounds, return_counts=True)
-    return {f"{name}.{n}": count for n, count in zip(found.tolist(), counts.tolist(), strict=True)}
 
 
 def publication_measures(publications: pd.DataFrame) -> dict[int, dict[str, float]]:

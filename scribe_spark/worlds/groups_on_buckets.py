@@ -1,7 +1,7 @@
 """The groups of a world whose nodes are in buckets.
 
-What nodes know of groups are tables of their buckets.  Measures look at the trees of all nodes:
-these are put together on the driver after each round.
+What nodes know of groups are tables of their buckets, and measures are counted there; the driver
+gets counts, and the rows of watched trees.
 
 References
 ----------
@@ -10,46 +10,59 @@ JSAC 2002, Section III; docs/rules.md, "Scribe alive".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.engine import Tables
+from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, pack_row, read_rows
 from scribe_spark.engine.packing import unpack as unpack_columns
-from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.lives import NEVER, KnowsLives
-from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.lives import NEVER
 from scribe_spark.pastry.player_on_spark import OnSpark
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.scribe.end_of_round import OUTCOMES
+from scribe_spark.scribe.events import JOINING, QUITTING, PlayEvents
+from scribe_spark.scribe.multicast import DELIVERIES, OF_THE_LAST_ROUND, PAYLOADS
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
 from scribe_spark.scribe.program import StoredApplications
-from scribe_spark.scribe.round import play_groups
-from scribe_spark.scribe.rows import to_tables
+from scribe_spark.scribe.round import COUNTS, play_groups
+from scribe_spark.scribe.rows import table_of_rows
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
-from scribe_spark.scribe.splitting import join_states, state_of
-from scribe_spark.scribe.state import PREFIX, ScribeState
-from scribe_spark.worlds.live_groups import GroupRound, LiveGroups, refuse_unknown, split_events
+from scribe_spark.scribe.state import PREFIX, Children, Entries, table_of
+from scribe_spark.worlds.live_groups import (
+    MEASURE_TABLES,
+    GroupRound,
+    LiveGroups,
+    refuse_unknown,
+    split_events,
+)
 from scribe_spark.worlds.packed import pack, unpacked
-from scribe_spark.worlds.watched_trees import told_trees
+from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, trees_of
 
-__all__ = ["GroupsOnBuckets", "spread_groups"]
+__all__ = ["GroupsOnBuckets", "pack_part", "read_incarnations", "spread_groups", "tables_of"]
 
 #: How the names of packed tables of a bucket begin: they are read by as many buckets alone.
 _OF_BUCKET = "bucket/"
 
+#: Parts of a packed table that a bucket may have.
+_PARTS = 10_000
+
 _INCARNATIONS = StructType([StructField(name, LongType()) for name in ("node", "round")])
 
-#: Packed tables of all nodes that queries read; what else there is, buckets have.
-_ASKED = ("entries", "children", "incarnations")
+#: Packed tables that queries read -> what their rows are.
+_ASKED: dict[str, type[Entries | Children]] = {"entries": Entries, "children": Children}
 
 
 def spread_groups(state: DataFrame) -> DataFrame:
@@ -65,25 +78,69 @@ def spread_groups(state: DataFrame) -> DataFrame:
     return state.where(F.col("name").startswith(_OF_BUCKET)).mapInArrow(run, ROWS)
 
 
+def read_incarnations(state: DataFrame, facts: Facts) -> np.ndarray:
+    """Return the round of the last arrival or recovery of each node of a packed state."""
+    incarnation = np.full(len(facts.ring), NEVER)
+    came = unpacked(state, "incarnations", _INCARNATIONS).toArrow()
+    node, number = (came.column(name).to_numpy() for name in came.column_names)
+    incarnation[facts.positions(node)] = number
+    return incarnation
+
+
+class _Incarnations:
+    """The round of each node's last arrival or recovery: on the driver, and in a file for tasks."""
+
+    def __init__(self, spark: SparkSession, rounds: np.ndarray) -> None:
+        self.rounds, self._spark = rounds, spark
+        self._names: list[str] = []
+
+    def share(self) -> str:
+        """Return the name of the file as of now."""
+        if not self._names or not np.array_equal(open_array(self._names[-1]), self.rounds):
+            self._names += distribute_arrays(self._spark, incarnation=self.rounds)
+        return self._names[-1]
+
+    def release(self, kept: int = 0) -> None:
+        """Free all files but the newest ones."""
+        old = self._names[: len(self._names) - kept]
+        discard_arrays(*old)
+        del self._names[: len(old)]
+
+
+@dataclass(frozen=True)
+class _SharedRound(RoundOfGroups):
+    """A round whose incarnations tasks map: only the name of the file goes with a task."""
+
+    share: Callable[[], str] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        assert self.share is not None
+        state = {one.name: getattr(self, one.name) for one in fields(self)}
+        return state | {"incarnation": self.share(), "share": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"incarnation": open_array(state["incarnation"])})
+
+
 class GroupsOnBuckets:
     """The groups of a world, and since when its nodes are alive.
 
     Parameters
     ----------
     live : LiveGroups
-    state : DataFrame
-        `schemas.PACKED`.
-    known : Ring
-        All nodes of the world, in the order of nodeIds.
+    ring : BucketRing
+        All nodes of the world.
+    incarnation : ndarray of int64
+        The round of each node's last arrival or recovery.
     """
 
-    def __init__(self, live: LiveGroups, state: DataFrame, known: Ring) -> None:
-        self._live, self._known, self._groups = live, known, live.groups(known)
-        self._incarnation = np.full(len(known), NEVER)
-        came = unpacked(state, "incarnations", _INCARNATIONS).toArrow()
-        node, number = (came.column(name).to_numpy() for name in came.column_names)
-        self._incarnation[known.positions(node)] = number
-        self._before: ScribeState | None = None
+    def __init__(self, live: LiveGroups, ring: BucketRing, incarnation: np.ndarray) -> None:
+        self._live, self._ring = live, ring
+        self._groups = live.groups(ring.facts.ring)
+        self._incarnations = _Incarnations(ring.layout.spark, incarnation)
+        self._watched = live.watched_indices(self._groups)
+        self._before: Mapping[int, Tree] | None = None
+        self._outcomes: Columns = {}
 
     def play(
         self,
@@ -92,53 +149,107 @@ class GroupsOnBuckets:
         events: Mapping[str, np.ndarray],
         lookups: int,
         traffic: Traffic | None,
+        memberships: DataFrame | None = None,
     ) -> GroupRound:
         """Play a round of Pastry and Scribe.
+
+        Parameters
+        ----------
+        memberships : DataFrame, optional
+            ``node, event, group``: joins and quits that are not among the events; checked.
 
         Raises
         ------
         ImpossibleRound
             An event that cannot be; or no node is left.
         """
-        live, groups, known = self._live, self._groups, self._known
+        live, groups, known = self._live, self._groups, self._ring.facts.ring
         refuse_unknown(number, events, known, groups)
         of_nodes, of_groups = split_events(events, known, groups)
         traffic = live.traffic(number, traffic)
-        before = live.watched_trees(self._joined(player), groups)
+        self._incarnations.release(kept=1)
+        round = self._round(number)
+        before = self._trees(player, round)
         player.observe(traffic=traffic is not None)
-        make = live.make_application
-        kept = None if make is None else StoredApplications(make, len(known))
-        lan_us = live.multicasts.lan_us if live.multicasts.of_ways else None
-        timed = lan_us is not None
-        round = RoundOfGroups(
-            number, groups, live.rules, self._incarnation, kept, timed, lan_us or 0
-        )
         tally = Tally(MESSAGE_KINDS + SCRIBE_KINDS, traffic)
-        is_last = number == live.rounds - 1
-        of_overlay, result = play_groups(
-            player, round, of_nodes, of_groups, lookups, tally, is_last
+        if memberships is not None:
+            player.send_first(PlayEvents, self._messages(memberships))
+        of_overlay, taken = play_groups(
+            *(player, round, of_nodes, of_groups, lookups, tally, number == live.rounds - 1),
+            *(live.programs, (*COUNTS, *MEASURE_TABLES)),
         )
-        self._before = None
-        overlay, state = _overlay(known, player.lives), self._joined(player)
-        trees = told_trees(number, before, state, groups, overlay)
-        kernel = player.given.kernel
-        return live.see(number, of_overlay, result, state, groups, overlay, kernel, traffic, trees)
+        self._outcomes = taken.get(OUTCOMES, {})
+        seen = live.see(
+            *(number, of_overlay, taken, groups, known, player.lives, player.given.kernel),
+            *(traffic, before, dict),
+        )
+        self._before = seen.trees
+        return seen
 
-    def _joined(self, player: OnSpark) -> ScribeState:
-        """Return what all nodes know of groups."""
-        if self._before is None:
-            rows = read_rows(player.tables.rows_called(PREFIX).toArrow().to_batches())
-            by_bucket: dict[int, Tables] = {n: Tables() for n in range(len(player.ring.bounds) - 1)}
-            for row in rows:
-                by_bucket[row.bucket][row.name] = row.read()
-            size, groups = len(self._known), len(self._groups)
-            self._before = join_states(
-                [state_of(each, size, self._incarnation, groups) for each in by_bucket.values()]
-            )
-        return self._before
+    def _round(self, number: int) -> _SharedRound:
+        live, make = self._live, self._live.make_application
+        kept = None if make is None else StoredApplications(make, len(self._ring))
+        lan_us = live.multicasts.lan_us if live.multicasts.of_ways else None
+        return _SharedRound(
+            *(number, self._groups, live.rules, self._incarnations.rounds, kept),
+            *(lan_us is not None, lan_us or 0, self._incarnations.share),
+        )
+
+    def _trees(self, player: OnSpark, round: RoundOfGroups) -> Mapping[int, Tree]:
+        """Return the watched trees as they are."""
+        if self._before is not None:
+            return self._before
+        taken: dict[str, dict[str, np.ndarray]] = {}
+        if player.has(table_of("entries")):
+            player.play(SeeTrees(player.given, round, self._watched))
+            taken = player.take(*TREES_SEEN)
+        return trees_of(taken, self._watched, len(self._ring))
+
+    def _messages(self, memberships: DataFrame) -> DataFrame:
+        """Return joins and quits as messages to their nodes: `ROWS`; lazy."""
+        numbers = self._groups.number
+
+        def columns(facts: Facts, batch: pa.RecordBatch) -> Columns:
+            return {"group": np.searchsorted(numbers, batch.column("group").to_numpy())}
+
+        joins, quits = (
+            self._ring.messages(memberships.where(F.col("event") == event), kind, "node", columns)
+            for event, kind in (("join", JOINING), ("quit", QUITTING))
+        )
+        return joins.unionByName(quits)
+
+    def multicasts(self, player: OnSpark, name: str, schema: StructType) -> DataFrame:
+        """Return ``tree_edges`` or ``deliveries`` of the last round's multicasts; lazy."""
+        live, groups, facts = self._live, self._groups, self._ring.facts
+        of, kernel = live.multicasts.multicasts(self._outcomes), player.given.kernel
+        entries = table_of("entries")
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for tables in tables_of(batches).values():
+                known = Entries(**tables[entries]) if entries in tables else Entries()
+                came = tables.get(DELIVERIES, {}), tables.get(PAYLOADS, {})
+                made = live.multicasts.tables(of, known, *came, facts.ring, groups, kernel)
+                yield from made[name].select(schema.names).to_batches()
+
+        rows = player.tables.rows(entries, DELIVERIES, PAYLOADS)
+        return self._ring.layout.place(rows).mapInArrow(run, schema)
+
+    def asked(self, player: OnSpark) -> DataFrame:
+        """`schemas.PACKED` of the tables that queries read; lazy."""
+        groups, facts = self._groups, self._ring.facts
+        kinds = {table_of(name): (name, kind) for name, kind in _ASKED.items()}
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for row in read_rows(batches):
+                name, kind = kinds[row.name]
+                yield from pack_part(
+                    row.bucket, name, table_of_rows(name, kind(**row.read()), groups, facts.ring)
+                )
+
+        return player.tables.rows(*kinds).mapInArrow(run, schemas.PACKED)
 
     def packed(self, player: OnSpark, nodes: DataFrame) -> DataFrame:
-        """`schemas.PACKED`: the nodes, the buckets' tables, and tables that queries read."""
+        """`schemas.PACKED`: the nodes, the buckets' tables, and tables that queries read; lazy."""
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for row in read_rows(batches):
@@ -150,15 +261,30 @@ class GroupsOnBuckets:
                     }
                 )
 
-        of_buckets = player.tables.rows_called(PREFIX).mapInArrow(run, schemas.PACKED)
-        tables = to_tables(self._joined(player), self._groups, self._known)
-        asked = pack({name: tables[name] for name in _ASKED})
-        both = nodes.unionByName(of_buckets)
-        return both.unionByName(local_frame(nodes.sparkSession, asked))
+        kept = player.tables.rows_called(PREFIX).where(~F.col("name").isin(*OF_THE_LAST_ROUND))
+        rounds = self._incarnations.rounds
+        came = np.flatnonzero(rounds != NEVER)
+        table = pa.table({"node": self._ring.facts.ring.node[came], "round": rounds[came]})
+        incarnations = local_frame(nodes.sparkSession, pack({"incarnations": table}))
+        both = nodes.unionByName(kept.mapInArrow(run, schemas.PACKED))
+        return both.unionByName(self.asked(player)).unionByName(incarnations)
+
+    def release(self) -> None:
+        """Free the files."""
+        self._incarnations.release()
 
 
-def _overlay(known: Ring, lives: KnowsLives) -> OverlayState:
-    """Return the overlay without what nodes know."""
-    nothing = np.empty((0, 0), dtype=np.int32)
-    states = States(known, np.arange(0), nothing, nothing)
-    return OverlayState(states, lives.alive, lives.died, lives.wait, lives.entered)
+def pack_part(bucket: int, name: str, table: pa.Table) -> list[pa.RecordBatch]:
+    """Return a bucket's part of a packed table: `schemas.PACKED`."""
+    packed = pack({name: table})
+    part = np.arange(len(packed), dtype=np.int32) + bucket * _PARTS
+    place = packed.column_names.index("part")
+    return packed.set_column(place, packed.schema.field("part"), pa.array(part)).to_batches()
+
+
+def tables_of(batches: Iterable[pa.RecordBatch]) -> dict[int, Tables]:
+    """Return the tables of the buckets of a partition."""
+    found: dict[int, dict[str, Callable[[], dict[str, np.ndarray]]]] = {}
+    for row in read_rows(batches):
+        found.setdefault(row.bucket, {})[row.name] = row.read
+    return {bucket: Tables(read) for bucket, read in sorted(found.items())}

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.pastry.overlay_state import NEVER, OverlayState
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
@@ -30,7 +29,6 @@ __all__ = [
     "LinkStress",
     "packets_between",
     "packets_on_every_link",
-    "size_of",
     "traffic_measures",
 ]
 
@@ -77,14 +75,23 @@ class LinkStress:
         """Whether it is measured in a round."""
         return self.period > 0 and (number + 1) % self.period == 0
 
-    def measures(self, traffic: Traffic, overlay: OverlayState, kernel: Kernel) -> dict[str, float]:
+    def measures(
+        self, traffic: Traffic, router: np.ndarray, nodes: int, kernel: Kernel
+    ) -> dict[str, float]:
         """Measure -> value, after a round.
 
         ``mean`` over the paper's link slots (left out where there are fewer slots than links),
         ``mean_existing`` over all directed links, with the LAN links of all nodes that are alive or
         have died, and ``max``; each of ``link_stress.payload`` and ``link_stress.maintenance``.
+
+        Parameters
+        ----------
+        router : ndarray of int64, shape (K,)
+            Index of each node's router.
+        nodes : int
+            How many are alive or have died.
         """
-        found = traffic_measures(self, KINDS, traffic, overlay, kernel)
+        found = traffic_measures(self, KINDS, traffic, router, nodes, kernel)
         return {f"{_PREFIX}{name}": value for name, value in found.items()}
 
 
@@ -92,7 +99,8 @@ def traffic_measures(
     network: LinkStress,
     kinds_of: Mapping[str, Iterable[str]],
     traffic: Traffic,
-    overlay: OverlayState,
+    router: np.ndarray,
+    nodes: int,
     kernel: Kernel,
 ) -> dict[str, float]:
     """Return ``NAME.mean, NAME.mean_existing, NAME.max`` of the messages of some kinds.
@@ -101,9 +109,10 @@ def traffic_measures(
     ----------
     kinds_of : mapping of str to iterable of str
         The kinds of messages that each name stands for.
+    router, nodes
+        As of `LinkStress.measures`.
     """
-    size = size_of(overlay, network.routers, network.core_links)
-    router = overlay.states.known.router
+    size = Size(nodes, network.routers, network.core_links)
     found: dict[str, float] = {}
     for name, kinds in kinds_of.items():
         packets = packets_on_every_link(traffic, kinds, router, kernel)
@@ -113,12 +122,6 @@ def traffic_measures(
         found[f"{name}.mean_existing"] = total / size.existing_links
         found[f"{name}.max"] = float(max(part.max(initial=0) for part in packets))
     return found
-
-
-def size_of(overlay: OverlayState, routers: int, core_links: int) -> Size:
-    """Return the size of the network: with the LAN links of all nodes that are or were alive."""
-    there = int(np.count_nonzero(overlay.alive | (overlay.died != NEVER)))
-    return Size(there, routers, core_links)
 
 
 def packets_on_every_link(

@@ -15,30 +15,48 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events, ImpossibleRound
+from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.duplicates import SOURCE_BITS
+from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.outcomes import PublicationResults, publications_due
+from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.scribe.outcomes import LEFT, PublicationResults
+from scribe_spark.scribe.program import GroupRound as RoundOfGroups
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.round import ScribeResult, play_round
+from scribe_spark.scribe.round import play_round, publication_results
 from scribe_spark.scribe.rows import from_tables, to_tables
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.state import ScribeState
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.group_measures import group_measures
+from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
 from scribe_spark.worlds.link_stress import LinkStress
-from scribe_spark.worlds.multicast_measures import MulticastMeasures
-from scribe_spark.worlds.watched_trees import Tree, told_trees, tree_of
+from scribe_spark.worlds.multicast_measures import (
+    MULTICASTS_MEASURED,
+    MeasureMulticasts,
+    MulticastMeasures,
+)
+from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
+from scribe_spark.worlds.watched_trees import (
+    TREES_SEEN,
+    SeeTrees,
+    Tree,
+    told_trees,
+    trees_of,
+    watched_rows,
+)
 
-__all__ = ["GroupRound", "LiveGroups", "PlayedGroups", "split_events"]
+__all__ = ["MEASURE_TABLES", "GroupRound", "LiveGroups", "PlayedGroups", "split_events"]
 
 
 @dataclass(frozen=True)
@@ -67,12 +85,15 @@ class GroupRound:
     overlay : RoundResult
         Of Pastry.
     measures : dict of str to float
-        Of the groups; see :mod:`.group_measures`, :mod:`.link_stress`, :mod:`.multicast_measures`.
+        See :mod:`.round_measures`, :mod:`.group_measures`, :mod:`.link_stress`,
+        :mod:`.multicast_measures`.
     publications : pyarrow.Table
         ``round, group, expected, in_time, late, lost, duplicates``: of the publications whose
         deadline is this round, or of all that are left after the last round.
     watched_trees : pyarrow.Table
         `schemas.WATCHED_TREES` of this round.
+    trees : dict of int to Tree
+        The watched trees after the round, by the groups' indices.
     multicasts : callable
         Makes ``tree_edges`` and ``deliveries`` of the round's multicasts, until the next round is
         played; none where these are not measured.
@@ -82,6 +103,7 @@ class GroupRound:
     measures: dict[str, float]
     publications: pa.Table
     watched_trees: pa.Table
+    trees: dict[int, Tree]
     multicasts: Callable[[], dict[str, pa.Table]]
 
 
@@ -184,62 +206,85 @@ class LiveGroups:
         refuse_unknown(number, events, known, groups)
         of_nodes, of_groups = split_events(events, known, groups)
         traffic = self.traffic(number, traffic)
-        before = self.watched_trees(state, groups)
+        watched = self.watched_indices(groups)
+        before = trees_of(watched_rows(state, watched), watched, state.size)
         of_overlay, result = play_round(
             *(overlay, state, number, of_nodes, of_groups, groups, rules, self.rules, kernel),
             *(lookups, held.application, traffic),
             self.multicasts.lan_us if self.multicasts.of_ways else None,
+            number == self.rounds - 1,
+            self.programs,
+            MEASURE_TABLES,
         )
-        trees = told_trees(number, before, state, groups, overlay)
-        return self.see(number, of_overlay, result, state, groups, overlay, kernel, traffic, trees)
+        taken = result.tables
+
+        def multicasts() -> dict[str, pa.Table]:
+            if not self.multicasts.of_ways:
+                return {}
+            of = self.multicasts.multicasts(taken.get(OUTCOMES, {}))
+            came = state.entries, taken.get(DELIVERIES, {}), taken.get(PAYLOADS, {})
+            return self.multicasts.tables(of, *came, known, groups, kernel)
+
+        seen = of_overlay, taken, groups, known, overlay, kernel, traffic, before
+        return self.see(number, *seen, multicasts)
 
     def traffic(self, number: int, traffic: Traffic | None) -> Traffic | None:
         """Return where senders and receivers of a round are remembered, if somebody wants them."""
         return Traffic() if self.link_stress.is_measured(number) and traffic is None else traffic
 
-    def watched_trees(self, state: ScribeState, groups: Groups) -> dict[int, Tree]:
-        """Return the trees that are watched, by the groups' indices."""
-        watched = np.searchsorted(groups.number, self.watched).tolist()
-        return {group: tree_of(state, group) for group in watched}
+    def watched_indices(self, groups: Groups) -> np.ndarray:
+        """Return the groups whose trees are watched, by index."""
+        return np.searchsorted(groups.number, self.watched)
+
+    def programs(self, given: Given, round: RoundOfGroups) -> list[Program]:
+        """Return the programs of a round's measures: they leave the tables of `MEASURE_TABLES`."""
+        programs: list[Program] = [
+            MeasureNodes(given, round.number),
+            MeasureGroups(given, round),
+            SeeTrees(given, round, self.watched_indices(round.groups)),
+        ]
+        if self.multicasts.names:
+            programs.append(MeasureMulticasts(given, round, self.multicasts))
+        return programs
 
     def see(
         self,
         number: int,
         of_overlay: RoundResult,
-        result: ScribeResult,
-        state: ScribeState,
+        taken: Mapping[str, Columns],
         groups: Groups,
-        overlay: OverlayState,
+        known: Ring,
+        lives: KnowsLives,
         kernel: Kernel,
         traffic: Traffic | None,
-        trees: pa.Table,
+        before: Mapping[int, Tree],
+        multicasts: Callable[[], dict[str, pa.Table]],
     ) -> GroupRound:
         """Return what a round leaves besides the groups.
 
         Parameters
         ----------
-        state : ScribeState
-            Of all nodes, after the round.
-        trees : pyarrow.Table
-            `schemas.WATCHED_TREES`.
+        taken : mapping of str to Columns
+            `scribe.round.COUNTS` and :data:`MEASURE_TABLES` of all buckets.
+        before : mapping of int to Tree
+            The watched trees before the round.
+        multicasts : callable
+            As of `GroupRound`.
         """
-        measures = group_measures(state, result, self.rules.remover is not None)
+        live, there = int(np.count_nonzero(lives.alive)), lives.count_entered()
+        measures = round_measures(live, of_overlay, taken[MEASURED])
+        measures |= group_measures(taken, len(groups), self.rules.remover is not None)
         if traffic is not None and self.link_stress.is_measured(number):
-            measures |= self.link_stress.measures(traffic, overlay, kernel)
-        measures |= self.multicasts.measures(state, result, overlay, kernel)
-        due = [result.publications]
-        if number == self.rounds - 1:
-            left = result.left  # in several buckets these have been counted by each
-            if not len(left.group):
-                left = publications_due(state, number, self.rules.deadline, everything=True)
-            due.append(left)
+            measures |= self.link_stress.measures(traffic, known.router, there, kernel)
+        measures |= self.multicasts.measures(taken, there)
+        due = [publication_results(taken), publication_results(taken, LEFT)]
+        after = trees_of(taken, self.watched_indices(groups), len(known))
+        trees = told_trees(number, before, after, groups, known, lives.alive)
+        return GroupRound(of_overlay, measures, _by_group(due, groups), trees, after, multicasts)
 
-        def multicasts() -> dict[str, pa.Table]:
-            if not self.multicasts.of_ways:
-                return {}
-            return self.multicasts.tables(state, result, overlay, groups, kernel)
 
-        return GroupRound(of_overlay, measures, _by_group(due, groups), trees, multicasts)
+#: The tables of measures, which every round leaves.
+MEASURE_TABLES = (MEASURED, GROUPS_MEASURED, *TREES_SEEN, *MULTICASTS_MEASURED)
 
 
 def refuse_unknown(

@@ -150,7 +150,10 @@ class LiveSystems:
             mine |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
             if traffic is not None:
                 of = {"payload": system.payload, "control": system.control}
-                found = traffic_measures(self.link_stress, of, traffic, overlay, kernel)
+                router = overlay.states.known.router
+                found = traffic_measures(
+                    self.link_stress, of, traffic, router, overlay.count_entered(), kernel
+                )
                 mine |= {f"link_stress.{measure}": value for measure, value in found.items()}
             measures |= {f"{name}.{measure}": float(value) for measure, value in mine.items()}
             due.append(_publications(name, done.publications.columns(), groups))

@@ -17,7 +17,7 @@ from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.node_rows import from_rows, to_rows
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import InProcess, Player
-from scribe_spark.pastry.round import RoundResult, play_round, see_round
+from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, play_round, see_round
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.pastry.traffic import Traffic
@@ -29,7 +29,7 @@ from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.state_table import NODES, read_state, state_table
 
-__all__ = ["LiveWorld", "PlayedRound", "Protocols", "measures_of", "play_overlay", "unpack_overlay"]
+__all__ = ["LiveWorld", "PlayedRound", "Protocols", "play_overlay", "unpack_overlay"]
 
 
 @dataclass(frozen=True)
@@ -144,14 +144,12 @@ class Protocols:
             of_groups = self.groups.play(
                 overlay, world.groups, number, events, self.lookups, rules, kernel, traffic
             )
-            result = of_groups.overlay
-            measures = measures_of(InProcess.of(overlay, rules, kernel), result)
+            result, measures = of_groups.overlay, of_groups.measures
         if self.live_tree is not None:
             measures |= live_tree_measures(self.live_tree, known, was_alive, overlay.alive)
         if of_groups is None:
             return PlayedRound(result, measures, {})
         tables = {name: getattr(of_groups, name) for name in ("publications", "watched_trees")}
-        measures |= of_groups.measures
         if self.systems.systems:
             of_systems, due = self._play_systems(world, number, events)
             measures |= of_systems | {"scribe.control": control_messages(measures)}
@@ -171,7 +169,12 @@ class Protocols:
 
 
 def play_overlay(
-    player: Player, number: int, events: Events, lookups: int, traffic: Traffic | None
+    player: Player,
+    number: int,
+    events: Events,
+    lookups: int,
+    traffic: Traffic | None,
+    tables: tuple[str, ...] = (NEW_LEAFS,),
 ) -> tuple[RoundResult, dict[str, float]]:
     """Play a round of an overlay without groups; what is seen of it, and its measures.
 
@@ -181,22 +184,23 @@ def play_overlay(
         How many are drawn.
     traffic : Traffic, optional
         Where senders and receivers of all messages are remembered.
+    tables : tuple of str
+        As of `see_round`.
     """
     player.observe(traffic=traffic is not None)
     made = play_round(player, number, events, lookups)
     measure = MeasureNodes(player.given, number)
     result, taken = see_round(
-        player, number, events.entering, made, Tally(traffic=traffic), [measure], [MEASURED]
+        player,
+        number,
+        events.entering,
+        made,
+        Tally(traffic=traffic),
+        [measure],
+        (MEASURED, *tables),
     )
     live = int(np.count_nonzero(player.lives.alive))
     return result, round_measures(live, result, taken[MEASURED])
-
-
-def measures_of(player: Player, result: RoundResult) -> dict[str, float]:
-    """Return the measures of the overlay after a round that has been seen."""
-    player.play(MeasureNodes(player.given, result.number))
-    live = int(np.count_nonzero(player.lives.alive))
-    return round_measures(live, result, player.take(MEASURED)[MEASURED])
 
 
 def unpack_overlay(nodes: pa.Table, rules: WorldRules, kernel: Kernel) -> OverlayState:

@@ -19,26 +19,40 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.core.arrays import NONE, distinct, find_sorted
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.measures.formulas import (
     PACKET_NUMBERS,
     RDP_BOUNDS,
     histogram_of,
     rad,
-    rdp_numbers,
+    ratio_numbers,
+    rdp_ratios,
     rmd,
 )
-from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.measures.histogram import Histogram
 from scribe_spark.schemas import MICROSECONDS
+from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.round import ScribeResult
-from scribe_spark.scribe.state import ScribeState
+from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.scribe import Scribe
+from scribe_spark.scribe.sources import Sent
+from scribe_spark.scribe.state import Entries
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.underlay.size import Size
-from scribe_spark.worlds.link_stress import packets_between, size_of
+from scribe_spark.worlds.counts import Counted, Counts
 
-__all__ = ["MULTICAST_MEASURES", "MulticastMeasures", "system_of"]
+__all__ = [
+    "MULTICASTS_MEASURED",
+    "MULTICAST_MEASURES",
+    "MeasureMulticasts",
+    "MulticastMeasures",
+    "system_of",
+]
 
 _SCRIBE, _IP, _UNICAST = "scribe", "ip_multicast", "naive_unicast"
 
@@ -91,7 +105,7 @@ def system_of(measure: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Sent:
+class _Multicasts:
     """The multicasts of a round, one a group, in the order of the groups.
 
     Attributes
@@ -109,9 +123,15 @@ class _Sent:
     delay_us: np.ndarray
 
     @classmethod
-    def of(cls, result: ScribeResult, from_root: bool) -> _Sent:
-        """Return the first publication of each group that a root has taken."""
-        taken = result.sent.taken()
+    def of(cls, outcomes: Columns, from_root: bool) -> _Multicasts:
+        """Return the first publication of each group that a root has taken.
+
+        Parameters
+        ----------
+        outcomes : Columns
+            The table `OUTCOMES`.
+        """
+        taken = Sent.of_buckets(outcomes).taken()
         group, first = np.unique(taken.group, return_index=True)
         mine = taken.take(first)
         if from_root:
@@ -127,13 +147,51 @@ class _Sent:
         )
         return of
 
-    def members(self, state: ScribeState) -> tuple[np.ndarray, np.ndarray]:
-        """Return the other members of the groups: of which multicast, and which node."""
-        entries = state.entries
-        group, node = np.divmod(entries.key[entries.member], state.size)
+    def members(self, entries: Entries, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return other members of the groups: of which multicast, and which node.
+
+        Parameters
+        ----------
+        entries : Entries
+            Of some nodes.
+        size : int
+            K.
+        """
+        group, node = np.divmod(entries.key[entries.member], size)
         of = find_sorted(self.group, group)
         others = (of >= 0) & (self.start[of] != node) if len(self.group) else of >= 0
         return of[others], node[others]
+
+    def deliveries(self, came: Columns) -> tuple[np.ndarray, ...]:
+        """Return multicast, node, hops, delay of deliveries; but those where multicasts begin.
+
+        Parameters
+        ----------
+        came : Columns
+            The table `DELIVERIES` of some nodes.
+        """
+        if not came:
+            none = np.empty(0, dtype=np.int64)
+            return none, none, none, none
+        of, node = self.find(came["group"], came["publication"]), came["node"]
+        mine = np.flatnonzero(of >= 0)
+        mine = mine[node[mine] != self.start[of[mine]]]
+        of, hops, delay_us = of[mine], came["hops"][mine], came["delay_us"][mine]
+        return of, node[mine], self.hops[of] + hops, self.delay_us[of] + delay_us
+
+    def carried(self, payloads: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return group, sender and receiver of the payloads of the multicasts, lost ones too.
+
+        Parameters
+        ----------
+        payloads : Columns
+            The table `PAYLOADS` of some senders.
+        """
+        if not payloads:
+            none = np.empty(0, dtype=np.int64)
+            return none, none, none
+        mine = self.find(payloads["group"], payloads["publication"]) >= 0
+        return payloads["group"][mine], payloads["sender"][mine], payloads["to"][mine]
 
 
 @dataclass(frozen=True)
@@ -164,53 +222,71 @@ class MulticastMeasures:
         """Whether the ways of payloads have to be known."""
         return "delay" in self.names or "link_stress" in self.names
 
-    def measures(
-        self, state: ScribeState, result: ScribeResult, overlay: OverlayState, kernel: Kernel
-    ) -> dict[str, float]:
-        """Return measure -> value, after a round; those of no multicast are left out."""
+    def multicasts(self, outcomes: Columns) -> _Multicasts:
+        """Return the multicasts of a round; `outcomes` is the table `OUTCOMES`."""
+        return _Multicasts.of(outcomes, self.source == "root")
+
+    def measures(self, taken: Mapping[str, Columns], nodes: int) -> dict[str, float]:
+        """Return measure -> value, after a round; those of no multicast are left out.
+
+        Parameters
+        ----------
+        taken : mapping of str to Columns
+            What the buckets have left: :data:`MULTICASTS_MEASURED`, `OUTCOMES`.
+        nodes : int
+            How many are or were alive.
+        """
+        counted = Counted(taken.get(_COUNTED, {}))
         found: dict[str, float | None] = {}
         if "node_stress" in self.names:
-            found |= _node_stress(state, overlay)
-        if self.of_ways:
-            sent, router = _Sent.of(result, self.source == "root"), overlay.states.known.router
-            of, member = sent.members(state)
-            if "delay" in self.names:
-                found |= _reached(state, result, sent, len(of))
-                found |= self._delay(state, result, router, kernel, sent)
-            if "link_stress" in self.names and len(sent.group):
-                size = size_of(overlay, self.routers, self.core_links)
-                start = sent.start[of]
-                _, sender, to = _carried(result, sent)
-                links = {
-                    _SCRIBE: packets_between(sender, to, router, kernel),
-                    _UNICAST: packets_between(start, member, router, kernel),
-                    _IP: _merged(of, start, member, router, kernel),
-                }
-                for system, packets in links.items():
-                    found |= _packet_numbers(system, packets, size)
+            for name in _TABLES:
+                values = counted.histogram(name)
+                ends = {"mean": values.mean(), "median": values.median(), "max": values.max}
+                found |= {f"{name}.{end}": value for end, value in ends.items()}
+        multicasts = self.multicasts(taken.get(OUTCOMES, {})) if self.of_ways else None
+        if "delay" in self.names and multicasts is not None:
+            found |= {"multicasts": len(multicasts.group)}
+            if members := counted.total("members"):
+                found["multicasts.reached"] = counted.total("reached") / members
+            found |= _delay_numbers(counted, taken)
+        found = {f"{_SCRIBE}.{name}": value for name, value in found.items()}
+        if "link_stress" in self.names and multicasts is not None and len(multicasts.group):
+            size = Size(nodes, self.routers, self.core_links)
+            for system in _SYSTEMS:
+                found |= _packet_numbers(system, counted, taken.get(_CORE, {}), size)
         return {name: float(value) for name, value in found.items() if value is not None}
 
     def tables(
         self,
-        state: ScribeState,
-        result: ScribeResult,
-        overlay: OverlayState,
+        multicasts: _Multicasts,
+        entries: Entries,
+        deliveries: Columns,
+        payloads: Columns,
+        ring: Ring,
         groups: Groups,
         kernel: Kernel,
     ) -> dict[str, pa.Table]:
         """Return the tables of a run of a round's multicasts: ``tree_edges, deliveries``.
 
-        With the columns that `schemas.WRITTEN` has of them.
+        With the columns that `schemas.WRITTEN` has of them; of what some nodes have sent and got.
+
+        Parameters
+        ----------
+        entries, deliveries, payloads
+            Of these nodes, see `_Multicasts`.
         """
-        sent, ring = _Sent.of(result, self.source == "root"), overlay.states.known
-        of, member = sent.members(state)
-        start = sent.start[of]
+        of, member = multicasts.members(entries, len(ring))
+        start = multicasts.start[of]
         base_us = kernel.delays(ring.router[start], ring.router[member]) + 2 * self.lan_us
-        star = sent.group[of], start, member
-        direct = sent.group[of], member, np.ones(len(of), dtype=np.int64), base_us
-        at, node, hops, delay_us = _deliveries(result, sent)
-        edges = {_SCRIBE: _carried(result, sent), _IP: star, _UNICAST: star}
-        delivered = {_SCRIBE: (sent.group[at], node, hops, delay_us), _IP: direct, _UNICAST: direct}
+        star = multicasts.group[of], start, member
+        direct = multicasts.group[of], member, np.ones(len(of), dtype=np.int64), base_us
+        at, node, hops, delay_us = multicasts.deliveries(deliveries)
+        edges = {_SCRIBE: multicasts.carried(payloads), _IP: star, _UNICAST: star}
+        delivered = {
+            _SCRIBE: (multicasts.group[at], node, hops, delay_us),
+            _IP: direct,
+            _UNICAST: direct,
+        }
 
         def table(
             names: tuple[str, ...], columns: Mapping[str, tuple[np.ndarray, ...]]
@@ -225,32 +301,6 @@ class MulticastMeasures:
             "deliveries": table(("group", "node", "hops", "delay_us"), delivered),
         }
         return {name: _numbered(one, groups, ring, kernel) for name, one in called.items()}
-
-    def _delay(
-        self,
-        state: ScribeState,
-        result: ScribeResult,
-        router: np.ndarray,
-        kernel: Kernel,
-        sent: _Sent,
-    ) -> dict[str, float | None]:
-        """RAD and RMD over the groups, RDP in the largest, depth; of the members reached."""
-        of, node, hops, delay_us = _deliveries(result, sent)
-        if not len(of):
-            return {}
-        base_us = kernel.delays(router[sent.start[of]], router[node]) + 2 * self.lan_us
-        reached, totals, most = _sums(of, delay_us)
-        _, base_totals, base_most = _sums(of, base_us)
-        rads = histogram_of(rad(totals, reached, base_totals, reached))
-        rmds, depth = histogram_of(rmd(most, base_most)), histogram_of(hops)
-        found = {"rad.median": rads.median(), "rad.max": rads.max}
-        found |= {"rmd.median": rmds.median(), "rmd.max": rmds.max}
-        found |= {"depth.mean": depth.mean(), "depth.max": depth.max}
-        mine = sent.group[of] == _largest_group(state)
-        if mine.any():
-            rdp = rdp_numbers(delay_us[mine], base_us[mine])
-            found |= {f"rdp.{name}": value for name, value in rdp.items()}
-        return {f"{_SCRIBE}.{name}": value for name, value in found.items()}
 
 
 def _numbered(table: pa.Table, groups: Groups, ring: Ring, kernel: Kernel) -> pa.Table:
@@ -270,89 +320,216 @@ def _numbered(table: pa.Table, groups: Groups, ring: Ring, kernel: Kernel) -> pa
     return pa.table(columns)
 
 
-# --- delay
+# --- what the buckets count
+
+#: The tables that :class:`MeasureMulticasts` leaves: counts (`Counts`); deliveries and delays of
+#: each multicast; ratios of the delays in the largest group; packets on core links.
+MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS, _CORE = (
+    "scribe measured multicasts",
+    "scribe delays of multicasts",
+    "scribe ratios of delays",
+    "scribe packets on core links",
+)
+
+_TABLES = ("children_tables", "children_entries")
+
+#: The systems, and the directions of LAN links, by their codes in messages.
+_SYSTEMS = (_SCRIBE, _IP, _UNICAST)
+_UP, _DOWN = 0, 1
+
+#: Messages: members of groups in a bucket; packets on the LAN link of a node; a router with
+#: members of the multicast that begins at a node.
+_MEMBERS, _PACKETS_AT, _ROUTER = "members of groups", "packets on a LAN link", "router of members"
 
 
-def _deliveries(result: ScribeResult, sent: _Sent) -> tuple[np.ndarray, ...]:
-    """Return multicast, node, hops, delay of deliveries; but those where multicasts begin."""
-    group, publication, node = result.deliveries
-    of = sent.find(group, publication)
-    mine = np.flatnonzero(of >= 0)
-    mine = mine[node[mine] != sent.start[of[mine]]]
-    hops, delay_us = (column[mine] for column in result.ways)
-    of = of[mine]
-    return of, node[mine], sent.hops[of] + hops, sent.delay_us[of] + delay_us
+@dataclass(frozen=True)
+class MeasureMulticasts(RoundProgram):
+    """Counts of the multicasts of a round: the tables :data:`MULTICASTS_MEASURED`.
+
+    Attributes
+    ----------
+    measured : MulticastMeasures
+    """
+
+    measured: MulticastMeasures
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        counts, names = Counts(), self.measured.names
+        multicasts = self.measured.multicasts(tables.get(OUTCOMES, {}))
+        if not superstep and "node_stress" in names:
+            _count_children(scribe, counts)
+        if not superstep and len(multicasts.group):
+            if "delay" in names:
+                self._count_delays(scribe, tables, multicasts, counts)
+            if "link_stress" in names:
+                self._count_packets(scribe, tables, multicasts)
+        if _MEMBERS in inbox:
+            self._note_ratios(scribe, tables, multicasts, inbox[_MEMBERS])
+        if superstep and (_PACKETS_AT in inbox or _ROUTER in inbox):
+            _add_packets(scribe, inbox, counts)
+        scribe.note(_COUNTED, **counts.columns())
+
+    def _delays(
+        self, scribe: Scribe, tables: Tables, multicasts: _Multicasts
+    ) -> tuple[np.ndarray, ...]:
+        """Return multicast, hops, delay, and delay by IP multicast, of the bucket's deliveries."""
+        of, node, hops, delay_us = multicasts.deliveries(tables.get(DELIVERIES, {}))
+        router = scribe.ring.router
+        base_us = scribe.kernel.delays(router[multicasts.start[of]], router[node])
+        return of, hops, delay_us, base_us + 2 * self.measured.lan_us
+
+    def _count_delays(
+        self, scribe: Scribe, tables: Tables, multicasts: _Multicasts, counts: Counts
+    ) -> None:
+        entries, size = scribe.state.entries, scribe.state.size
+        counts.add_total("members", len(multicasts.members(entries, size)[0]))
+        of, hops, delay_us, base_us = self._delays(scribe, tables, multicasts)
+        counts.add_total("reached", len(of))
+        counts.add("depth", hops)
+        if len(of):
+            which, reached, total, most = _sums(of, delay_us)
+            _, _, base_total, base_most = _sums(of, base_us)
+            sums = {"total": total, "most": most, "base_total": base_total, "base_most": base_most}
+            scribe.note(_DELAYS, multicast=which, reached=reached, **sums)
+        members = np.bincount(entries.key[entries.member] // size)
+        there = np.flatnonzero(members)
+        scribe.tell_all(_MEMBERS, group=there, members=members[there])
+
+    def _note_ratios(
+        self, scribe: Scribe, tables: Tables, multicasts: _Multicasts, came: Columns
+    ) -> None:
+        """Ratios of delays in the group with most members now, of equal ones the first."""
+        largest = int(np.argmax(np.bincount(came["group"], came["members"])))
+        of, _, delay_us, base_us = self._delays(scribe, tables, multicasts)
+        mine = multicasts.group[of] == largest
+        scribe.note(_RATIOS, ratio=rdp_ratios(delay_us[mine], base_us[mine]))
+
+    def _count_packets(self, scribe: Scribe, tables: Tables, multicasts: _Multicasts) -> None:
+        entries, router = scribe.state.entries, scribe.ring.router
+        of, member = multicasts.members(entries, scribe.state.size)
+        start = multicasts.start[of]
+        _, sender, to = multicasts.carried(tables.get(PAYLOADS, {}))
+        _send_packets(scribe, _SCRIBE, sender, to)
+        _send_packets(scribe, _UNICAST, start, member)
+        _tell_packets(scribe, _IP, _DOWN, member)
+        routers = int(router.max(initial=0)) + 1
+        of, at = np.divmod(distinct(of * routers + router[member]), routers)
+        scribe.tell(_ROUTER, multicasts.start[of], multicast=of, router=at)
 
 
-def _reached(
-    state: ScribeState, result: ScribeResult, sent: _Sent, members: int
-) -> dict[str, float | None]:
-    """How many multicasts there were, and the share of the `members` whom they have reached."""
-    found: dict[str, float | None] = {f"{_SCRIBE}.multicasts": len(sent.group)}
-    if members:
-        found[f"{_SCRIBE}.multicasts.reached"] = len(_deliveries(result, sent)[0]) / members
-    return found
+def _count_children(scribe: Scribe, counts: Counts) -> None:
+    """Children tables and their entries, of all live nodes of the bucket."""
+    place = scribe.state.children.key // scribe.state.size
+    live = scribe.is_alive(np.arange(scribe.first, scribe.last))
+    for name, places in zip(_TABLES, (distinct(place), place), strict=True):
+        node = places % scribe.state.size - scribe.first
+        counts.add(name, np.bincount(node, minlength=len(live))[live])
 
 
-def _sums(of: np.ndarray, delay_us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each multicast that has reached somebody: how many, sum and maximum of their delays."""
+def _send_packets(scribe: Scribe, system: str, sender: np.ndarray, to: np.ndarray) -> None:
+    """Packets of messages: on LAN links, of which their nodes hear, and between routers."""
+    away = sender != to
+    sender, to = sender[away], to[away]
+    _tell_packets(scribe, system, _UP, sender)
+    _tell_packets(scribe, system, _DOWN, to)
+    router = scribe.ring.router
+    routers = int(router.max(initial=0)) + 1
+    routes, packets = np.unique(router[sender] * routers + router[to], return_counts=True)
+    _note_core(scribe, system, scribe.kernel.link_packets(*np.divmod(routes, routers), packets))
+
+
+def _tell_packets(scribe: Scribe, system: str, direction: int, node: np.ndarray) -> None:
+    node, packets = np.unique(node, return_counts=True)
+    link = np.full(len(node), 2 * _SYSTEMS.index(system) + direction)
+    scribe.tell(_PACKETS_AT, node, link=link, packets=packets)
+
+
+def _note_core(scribe: Scribe, system: str, links: tuple[np.ndarray, ...]) -> None:
+    a, b, packets = links
+    scribe.note(_CORE, system=np.full(len(a), _SYSTEMS.index(system)), a=a, b=b, packets=packets)
+
+
+def _add_packets(scribe: Scribe, inbox: Inbox, counts: Counts) -> None:
+    """Packets on the LAN links of the bucket's nodes, and of multicasts that begin at them.
+
+    Routers merge the routes of such a multicast, so that its up-link carries one packet.
+    """
+    links = [inbox[_PACKETS_AT]] if _PACKETS_AT in inbox else []
+    if _ROUTER in inbox:
+        came, router = inbox[_ROUTER], scribe.ring.router
+        routers = int(router.max(initial=0)) + 1
+        tree, first = np.unique(came["multicast"], return_index=True)
+        start = came[AT][first]
+        key = distinct(came["multicast"] * routers + came["router"])
+        of, b = np.divmod(key, routers)
+        a = router[start][np.searchsorted(tree, of)]
+        away = a != b
+        _note_core(scribe, _IP, scribe.kernel.merged_packets(of[away], a[away], b[away]))
+        link = np.full(len(start), 2 * _SYSTEMS.index(_IP) + _UP)
+        links.append({AT: start, "link": link, "packets": np.ones(len(start), dtype=np.int64)})
+    columns = concatenate([{name: one[name] for name in (AT, "link", "packets")} for one in links])
+    key, which = np.unique(columns["link"] * scribe.state.size + columns[AT], return_inverse=True)
+    packets = np.bincount(which, columns["packets"]).astype(np.int64)
+    for system, name in enumerate(_SYSTEMS):
+        counts.add(_on_lan(name), packets[key // scribe.state.size // 2 == system])
+
+
+def _on_lan(system: str) -> str:
+    """Return the name of the counts of packets on LAN links."""
+    return f"packets of {system}"
+
+
+def _sums(of: np.ndarray, delay_us: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the multicasts that have reached somebody: how many, sum and maximum of delays."""
     order = np.argsort(of, kind="stable")
-    _, first, reached = np.unique(of[order], return_index=True, return_counts=True)
+    which, first, reached = np.unique(of[order], return_index=True, return_counts=True)
     sorted_us = delay_us[order]
-    return reached, np.add.reduceat(sorted_us, first), np.maximum.reduceat(sorted_us, first)
+    return which, reached, np.add.reduceat(sorted_us, first), np.maximum.reduceat(sorted_us, first)
 
 
-def _largest_group(state: ScribeState) -> int:
-    """The group with most members now, of equal ones the first."""
-    entries = state.entries
-    return int(np.argmax(np.bincount(entries.key[entries.member] // state.size)))
+# --- numbers of all buckets
 
 
-# --- node stress
-
-
-def _node_stress(state: ScribeState, overlay: OverlayState) -> dict[str, float | None]:
-    """Children tables and their entries, over all live nodes."""
-    place, live = state.children.key // state.size, overlay.live()
-    counted = {"children_tables": np.unique(place), "children_entries": place}
-    found: dict[str, float | None] = {}
-    for name, places in counted.items():
-        values = histogram_of(np.bincount(places % state.size, minlength=state.size)[live])
-        ends = {"mean": values.mean(), "median": values.median(), "max": values.max}
-        found |= {f"{_SCRIBE}.{name}.{end}": value for end, value in ends.items()}
+def _delay_numbers(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, float | None]:
+    """RAD and RMD over the groups, RDP in the largest, depth; of the members reached."""
+    if _DELAYS not in taken:
+        return {}
+    columns = taken[_DELAYS]
+    of, which = np.unique(columns["multicast"], return_inverse=True)
+    sums = {
+        name: np.bincount(which, columns[name], len(of)).astype(np.int64)
+        for name in ("reached", "total", "base_total")
+    }
+    most = {name: np.zeros(len(of), dtype=np.int64) for name in ("most", "base_most")}
+    for name, greatest in most.items():
+        np.maximum.at(greatest, which, columns[name])
+    reached = sums["reached"]
+    rads = histogram_of(rad(sums["total"], reached, sums["base_total"], reached))
+    rmds, depth = histogram_of(rmd(most["most"], most["base_most"])), counted.histogram("depth")
+    found = {"rad.median": rads.median(), "rad.max": rads.max}
+    found |= {"rmd.median": rmds.median(), "rmd.max": rmds.max}
+    found |= {"depth.mean": depth.mean(), "depth.max": depth.max}
+    if _RATIOS in taken:
+        numbers = ratio_numbers(taken[_RATIOS]["ratio"])
+        found |= {f"rdp.{name}": value for name, value in numbers.items()}
     return found
-
-
-# --- link stress
-
-
-def _carried(result: ScribeResult, sent: _Sent) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Group, sender and receiver of the payloads of the multicasts, lost ones too."""
-    parts = [
-        [payloads[at] for payloads in result.payloads] or [np.empty(0, dtype=np.int64)]
-        for at in range(4)
-    ]
-    group, publication, sender, to = (np.concatenate(part) for part in parts)
-    mine = sent.find(group, publication) >= 0
-    return group[mine], sender[mine], to[mine]
-
-
-def _merged(
-    of: np.ndarray, start: np.ndarray, member: np.ndarray, router: np.ndarray, kernel: Kernel
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Packets on up-links, down-links and core links, where routers merge a multicast's routes."""
-    _, first = np.unique(of, return_index=True)
-    up, down = (np.bincount(node, minlength=len(router)) for node in (start[first], member))
-    a, b = router[start], router[member]
-    away = a != b
-    _, _, core = kernel.merged_packets(of[away], a[away], b[away])
-    return up, down, core
 
 
 def _packet_numbers(
-    system: str, packets: tuple[np.ndarray, ...], size: Size
+    system: str, counted: Counted, core: Columns, size: Size
 ) -> dict[str, float | None]:
-    on_links = histogram_of(np.concatenate([part[part > 0] for part in packets]))
+    """Numbers of the packets on all links that have some."""
+    on_lan, on_core = counted.histogram(_on_lan(system)), np.empty(0, dtype=np.int64)
+    if core:
+        mine = core["system"] == _SYSTEMS.index(system)
+        ends = np.column_stack([core["a"][mine], core["b"][mine]])
+        _, which = np.unique(ends, axis=0, return_inverse=True)
+        on_core = np.bincount(which.reshape(-1), core["packets"][mine]).astype(np.int64)
+    values = np.r_[on_lan.values, on_core]
+    values, which = np.unique(values, return_inverse=True)
+    counts = np.bincount(which, np.r_[on_lan.counts, np.ones(len(on_core))], len(values))
+    on_links = Histogram(values, counts.astype(np.int64))
     found: dict[str, float | None] = {
         f"{system}.link_stress.{name}": number.of(on_links, size)
         for name, number in PACKET_NUMBERS.items()

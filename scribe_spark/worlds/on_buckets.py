@@ -17,37 +17,43 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
 from scribe_spark.engine import Inbox, Outbox, Tables
-from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.engine.buckets import BucketRing, typed
 from scribe_spark.engine.facts import bucket_bounds, distribute_facts
-from scribe_spark.engine.on_spark import ROWS, BucketTables, Costs, Layout, pack_row, read_rows
+from scribe_spark.engine.on_spark import ROWS, BucketTables, Costs, Layout, pack_row
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.states import NONE, States, table_rows
 from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.lives import Lives
+from scribe_spark.pastry.lives import NEVER, Lives
 from scribe_spark.pastry.lookups import Lookups, try_routes
 from scribe_spark.pastry.node_rows import to_rows
+from scribe_spark.pastry.perfect_start import perfect_buckets
 from scribe_spark.pastry.player_on_spark import OnSpark
+from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay.protocol import Kernel, Underlay
-from scribe_spark.worlds.groups_on_buckets import GroupsOnBuckets, spread_groups
+from scribe_spark.worlds.groups_on_buckets import (
+    GroupsOnBuckets,
+    pack_part,
+    read_incarnations,
+    spread_groups,
+    tables_of,
+)
 from scribe_spark.worlds.live_tree import live_tree_measures
-from scribe_spark.worlds.live_world import PlayedRound, Protocols, measures_of, play_overlay
-from scribe_spark.worlds.packed import pack, unpack, unpacked
+from scribe_spark.worlds.live_world import PlayedRound, Protocols, play_overlay
+from scribe_spark.worlds.packed import unpack, unpacked
 from scribe_spark.worlds.round_job import lookup_columns
 from scribe_spark.worlds.state_table import NODES, read_state, state_table
 
 __all__ = ["OnBuckets"]
-
-#: Parts of the table of nodes that a bucket may have when the state is packed.
-_PARTS = 10_000
 
 
 class OnBuckets:
@@ -55,36 +61,88 @@ class OnBuckets:
 
     Parameters
     ----------
-    state : DataFrame
-        `schemas.PACKED`.
-    buckets : int
-        B.
+    ring : BucketRing
+        All nodes of the world.
+    first : DataFrame
+        `ROWS`: the tables of the buckets, or messages of what nodes know.
+    lives : Lives
+        Of all nodes.
+    incarnation : ndarray of int64
+        The round of each node's last arrival or recovery.
     """
 
     def __init__(
-        self, state: DataFrame, buckets: int, protocols: Protocols, underlay: Underlay
+        self,
+        ring: BucketRing,
+        first: DataFrame,
+        lives: Lives,
+        incarnation: np.ndarray,
+        protocols: Protocols,
     ) -> None:
-        self._protocols, self._kernel = protocols, underlay.kernel
-        nodes = unpacked(state, NODES, schemas.NODES)
-        facts, self._known = distribute_facts(nodes, self._kernel)
-        layout = Layout(state.sparkSession, buckets, buckets)
-        self._ring = BucketRing(facts, bucket_bounds(self._known, buckets, 64), layout)
-        rules = protocols.rules
-        first = _spread(state, self._ring, rules, self._kernel)
+        self._ring, self._protocols, self._kernel = ring, protocols, protocols.kernel
         kinds: tuple[str, ...] = MESSAGE_KINDS
         self._groups: GroupsOnBuckets | None = None
         if protocols.groups is not None:
-            first, kinds = first.unionByName(spread_groups(state)), kinds + SCRIBE_KINDS
-            self._groups = GroupsOnBuckets(protocols.groups, state, self._known)
-        lives = _lives(state, self._ring)
-        tables = BucketTables(layout, first)
-        self._player = OnSpark(self._ring, tables, rules, self._kernel, lives, kinds)
-        self._player.play(_Assemble(self._player.given))
+            kinds += SCRIBE_KINDS
+            self._groups = GroupsOnBuckets(protocols.groups, ring, incarnation)
+        tables = BucketTables(ring.layout, first)
+        self._player = OnSpark(ring, tables, protocols.rules, self._kernel, lives, kinds)
+
+    @classmethod
+    def at_start(
+        cls,
+        nodes: DataFrame,
+        initial: int,
+        buckets: int,
+        protocols: Protocols,
+        underlay: Underlay,
+    ) -> OnBuckets:
+        """Return the nodes before the first round, with perfect tables; each bucket makes its own.
+
+        Parameters
+        ----------
+        nodes : DataFrame
+            `schemas.NODES`.
+        initial : int
+            How many are alive: the first numbers.
+        buckets : int
+            B.
+        """
+        ring, rules = _ring(nodes, buckets, underlay.kernel), protocols.rules
+        first = perfect_buckets(ring, initial, rules.leaf_set, rules.b, underlay)
+        number = ring.facts.ring.node
+        lives = Lives.of(len(number), np.flatnonzero(number < initial))
+        made = cls(ring, first, lives, np.full(len(number), NEVER), protocols)
+        made._player.tables.settle()
+        return made
+
+    @classmethod
+    def of_state(
+        cls, state: DataFrame, buckets: int, protocols: Protocols, underlay: Underlay
+    ) -> OnBuckets:
+        """Return the nodes of a packed state; each part of it goes to its buckets.
+
+        Parameters
+        ----------
+        state : DataFrame
+            `schemas.PACKED`.
+        buckets : int
+            B; where there are groups that has to be the number of the buckets that were packed.
+        """
+        nodes = unpacked(state, NODES, schemas.NODES)
+        ring = _ring(nodes, buckets, underlay.kernel)
+        first = _spread(state, ring, protocols.rules, underlay.kernel)
+        if protocols.groups is not None:
+            first = first.unionByName(spread_groups(state))
+        incarnation = read_incarnations(state, ring.facts)
+        made = cls(ring, first, _lives(state, ring), incarnation, protocols)
+        made._player.play(_Assemble(made._player.given))
+        return made
 
     @property
     def known(self) -> np.ndarray:
         """The numbers of the nodes, by position."""
-        return self._known.node
+        return self._ring.facts.ring.node
 
     @property
     def costs(self) -> Costs:
@@ -92,16 +150,22 @@ class OnBuckets:
         return self._player.tables.costs
 
     def play(
-        self, number: int, events: Mapping[str, np.ndarray], traffic: Traffic | None
+        self,
+        number: int,
+        events: Mapping[str, np.ndarray],
+        traffic: Traffic | None,
+        memberships: DataFrame | None = None,
     ) -> PlayedRound:
         """Play a round.
 
         Parameters
         ----------
         events : mapping of str to ndarray
-            ``node, event``: all events of the round.
+            ``node, event, group``: all events of the round, but `memberships`.
         traffic : Traffic, optional
             Where senders and receivers of all messages are remembered.
+        memberships : DataFrame, optional
+            ``node, event, group``: joins and quits, checked, that the driver does not see.
 
         Raises
         ------
@@ -113,18 +177,37 @@ class OnBuckets:
         was_alive = player.lives.alive.copy() if protocols.live_tree else None
         of_groups = None
         if self._groups is None:
-            of_nodes = Events.of(self._known, events["node"], events["event"])
-            result, measures = play_overlay(player, number, of_nodes, protocols.lookups, traffic)
+            of_nodes = Events.of(self._ring.facts.ring, events["node"], events["event"])
+            result, measures = play_overlay(
+                player, number, of_nodes, protocols.lookups, traffic, tables=()
+            )
         else:
-            of_groups = self._groups.play(player, number, events, protocols.lookups, traffic)
-            result, measures = of_groups.overlay, measures_of(player, of_groups.overlay)
+            of_groups = self._groups.play(
+                player, number, events, protocols.lookups, traffic, memberships
+            )
+            result, measures = of_groups.overlay, of_groups.measures
         if protocols.live_tree is not None and was_alive is not None:
-            alive = player.lives.alive
-            measures |= live_tree_measures(protocols.live_tree, self._known, was_alive, alive)
+            known, alive = self._ring.facts.ring, player.lives.alive
+            measures |= live_tree_measures(protocols.live_tree, known, was_alive, alive)
         if of_groups is None:
             return PlayedRound(result, measures, {})
         left = {name: getattr(of_groups, name) for name in ("publications", "watched_trees")}
-        return PlayedRound(result, measures | of_groups.measures, left, of_groups.multicasts)
+        return PlayedRound(result, measures, left)
+
+    def new_leafs(self) -> DataFrame:
+        """Return ``node``: whose leaf set changed in the last round; lazy."""
+        facts = self._ring.facts
+
+        def numbers(bucket: int, columns: dict[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
+            node = facts.ring.node[columns["node"]]
+            yield pa.RecordBatch.from_pydict({"node": pa.array(node, pa.int64())})
+
+        return typed(self._player.tables.rows(NEW_LEAFS), numbers, "node bigint")
+
+    def multicasts(self, name: str, schema: StructType) -> DataFrame:
+        """Return ``tree_edges`` or ``deliveries`` of the last round's multicasts; lazy."""
+        assert self._groups is not None
+        return self._groups.multicasts(self._player, name, schema)
 
     def route(self, messages: pa.Table) -> pa.Table:
         """Route messages by what nodes know now: `schemas.LOOKUPS`; nothing changes.
@@ -140,17 +223,35 @@ class OnBuckets:
         columns = lookup_columns(try_routes(self._player, lookups), self.known)
         return pa.Table.from_pydict(columns, schema=to_arrow_schema(schemas.LOOKUPS))
 
-    def packed(self) -> DataFrame:
-        """`schemas.PACKED`: all that has to be kept; lazy."""
+    def nodes(self) -> DataFrame:
+        """`schemas.PACKED` of the nodes; lazy."""
         rows = self._player.tables.rows(LEAVES, CELLS)
-        nodes = self._ring.layout.place(rows).mapInArrow(
+        return self._ring.layout.place(rows).mapInArrow(
             _packing(self._player.given, self._kernel), schemas.PACKED
         )
+
+    def trees(self) -> DataFrame:
+        """`schemas.PACKED` of the tables of groups that queries read; lazy."""
+        assert self._groups is not None
+        return self._groups.asked(self._player)
+
+    def packed(self) -> DataFrame:
+        """`schemas.PACKED`: all that has to be kept; lazy."""
+        nodes = self.nodes()
         return nodes if self._groups is None else self._groups.packed(self._player, nodes)
 
     def release(self) -> None:
         """Free what the executors keep."""
+        if self._groups is not None:
+            self._groups.release()
         self._player.release()
+
+
+def _ring(nodes: DataFrame, buckets: int, kernel: Kernel) -> BucketRing:
+    """Return the ring of all nodes, cut into buckets."""
+    facts, known = distribute_facts(nodes, kernel)
+    layout = Layout(nodes.sparkSession, buckets, buckets)
+    return BucketRing(facts, bucket_bounds(known, buckets, 64), layout)
 
 
 def _lives(state: DataFrame, ring: BucketRing) -> Lives:
@@ -216,18 +317,11 @@ def _packing(
     """Return the kernel that packs the nodes of the buckets of a partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found: dict[int, dict[str, Callable[[], dict[str, np.ndarray]]]] = {}
-        for row in read_rows(batches):
-            found.setdefault(row.bucket, {})[row.name] = row.read
-        for bucket, read in sorted(found.items()):
+        for bucket, tables in tables_of(batches).items():
             own = np.arange(*given.bounds[bucket : bucket + 2])
-            leaves, cells = read[LEAVES]()["leaves"], read[CELLS]()["cells"]
+            leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
             states = States(given.facts.ring, own, leaves, cells)
-            table = pack({NODES: state_table(to_rows(states, given.in_round), kernel)})
-            part = np.arange(len(table), dtype=np.int32) + bucket * _PARTS
-            place = table.column_names.index("part")
-            yield from table.set_column(
-                place, table.schema.field("part"), pa.array(part, table.schema.field("part").type)
-            ).to_batches()
+            table = state_table(to_rows(states, given.in_round), kernel)
+            yield from pack_part(bucket, NODES, table)
 
     return run

@@ -8,7 +8,7 @@ of which costs more than all of its messages; and what nodes know changes with e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -186,27 +186,22 @@ class LastRound:
     Attributes
     ----------
     tables : dict of int to pyarrow.Table
-        `LOOKUPS` and `NEW_LEAFS`.
+        `LOOKUPS`.
     messages : pyarrow.Table, optional
         `schemas.MESSAGES`, if they were kept.
-    multicasts : callable
-        As of `PlayedRound`.
     """
 
     tables: dict[int, pa.Table]
     messages: pa.Table | None
-    multicasts: Callable[[], dict[str, pa.Table]]
 
     @classmethod
     def of(cls, played: PlayedRound, number: np.ndarray, traffic: Traffic | None) -> LastRound:
         """Return what a round has left; `number` has the nodes' numbers by position."""
-        found, new = played.result.lookups, number[played.result.new_leafs]
         lookups = pa.Table.from_pydict(
-            lookup_columns(found, number), schema=to_arrow_schema(schemas.LOOKUPS)
+            lookup_columns(played.result.lookups, number), schema=to_arrow_schema(schemas.LOOKUPS)
         )
-        tables = {LOOKUPS: lookups, NEW_LEAFS: pa.table({"node": pa.array(new, pa.int64())})}
         messages = None if traffic is None else message_table(traffic, number)
-        return cls(tables, messages, played.multicasts)
+        return cls({LOOKUPS: lookups}, messages)
 
 
 def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Kernel) -> DataFrame:

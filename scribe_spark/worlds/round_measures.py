@@ -14,12 +14,13 @@ import numpy as np
 from scribe_spark import draws
 from scribe_spark.core import u128
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import IsAlive, States
 from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.leaf_set_order import ring_leaves, same_leaves
 from scribe_spark.pastry.lookups import LookupResults
-from scribe_spark.pastry.round import RoundResult
+from scribe_spark.pastry.round import NEW_LEAFS, RoundResult
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.underlay.protocol import Kernel
@@ -90,7 +91,8 @@ class MeasureNodes(NodeProgram):
 
     ``right``: leaf sets that are the ring's; ``filled``, ``alive``: entries of tables, and those of
     live nodes; ``possible``: cells for which there is a live node; ``compared``: cells of drawn
-    nodes that have a live entry, ``delay`` and ``nearest`` their delays, see :func:`cell_delays`.
+    nodes that have a live entry, ``delay`` and ``nearest`` their delays, see :func:`cell_delays`;
+    ``changed``: nodes whose leaf sets have changed.
 
     Attributes
     ----------
@@ -117,6 +119,7 @@ class MeasureNodes(NodeProgram):
             "compared": len(nearest),
             "delay": delay.sum(),
             "nearest": nearest.sum(),
+            "changed": count_rows(tables.get(NEW_LEAFS, {})),
         }
         tables[MEASURED] = {name: np.array([one], dtype=np.int64) for name, one in sums.items()}
         return {}
@@ -153,7 +156,7 @@ def round_measures(live: int, result: RoundResult, measured: Columns) -> dict[st
     measures = {
         "nodes.live": float(live),
         "leaf_sets.right": sums["right"] / live,
-        "leaf_sets.changed": float(len(result.new_leafs)),
+        "leaf_sets.changed": float(sums["changed"]),
         "cells.filled": filled / live,
         "cells.dead": (filled - alive) / live,
         "cells.missing": (sums["possible"] - alive) / live,

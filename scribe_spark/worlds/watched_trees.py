@@ -7,7 +7,7 @@ round up to the first in which nobody in it is an orphan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,27 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
-from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.core.arrays import expand, find_sorted, flags, key_of, whole_numbers
+from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.ring import Ring
 from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import ScribeState
 from scribe_spark.worlds.groups import WorldGroups
 
-__all__ = ["AFTER", "BEFORE", "Tree", "all_told", "told_trees", "tree_of", "watched_groups"]
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "TREES_SEEN",
+    "SeeTrees",
+    "Tree",
+    "all_told",
+    "told_trees",
+    "trees_of",
+    "watched_groups",
+    "watched_rows",
+]
 
 #: Values of ``moment`` in `schemas.WATCHED_TREES`.
 BEFORE, AFTER = "before", "after"
@@ -74,28 +89,81 @@ class Tree:
         return Tree(*[part[which] for part in vars(self).values()])
 
 
-def tree_of(state: ScribeState, group: int) -> Tree:
-    """The tree of a group, by its index.
+#: The tables of the watched trees: entries (``group, node, parent, member, root``), and the edges
+#: of children tables (``group, parent, child``); groups by index, nodes by position.
+TREES_SEEN = _ENTRIES, _EDGES = "scribe watched entries", "scribe watched edges"
 
-    It is read off the children tables and the entries; dead nodes have none.
+
+@dataclass(frozen=True)
+class SeeTrees(RoundProgram):
+    """What the nodes of a bucket know of watched trees: the tables :data:`TREES_SEEN`.
+
+    Attributes
+    ----------
+    watched : ndarray of int64
+        Groups, by index.
     """
-    size, entries = state.size, state.entries
-    first, last = np.searchsorted(entries.key, (group * size, (group + 1) * size))
-    rows = np.arange(first, last)
-    node, parent, root = entries.key[rows] % size, entries.parent[rows], entries.root[rows]
-    has_parent = parent >= 0
-    edge = (group * size + parent[has_parent]) * size + node[has_parent]
-    attached = root.copy()
-    attached[has_parent] |= state.children.find(edge) >= 0
-    return Tree(node, parent, entries.member[rows], root, ~attached)
+
+    watched: np.ndarray
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        for name, columns in watched_rows(scribe.state, self.watched).items():
+            scribe.note(name, **columns)
+
+
+def watched_rows(state: ScribeState, watched: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
+    """Return the tables :data:`TREES_SEEN` of some nodes; of trees that are too large a part."""
+    size, entries, children = state.size, state.entries, state.children
+    first, last = (np.searchsorted(entries.key, (watched + n) * size) for n in (0, 1))
+    small = last - first <= MOST_NODES
+    _, row = expand(first, np.minimum(last, first + MOST_NODES + 1))
+    group, node = np.divmod(entries.key[row], size)
+    seen = {name: getattr(entries, name)[row] for name in ("parent", "member", "root")}
+    first, last = (
+        np.searchsorted(children.key, (watched[small] + n) * size * size) for n in (0, 1)
+    )
+    place, child = np.divmod(children.key[expand(first, last)[1]], size)
+    edges = dict(zip(("group", "parent"), np.divmod(place, size), strict=True))
+    return {_ENTRIES: {"group": group, "node": node, **seen}, _EDGES: {**edges, "child": child}}
+
+
+def trees_of(taken: Mapping[str, Columns], watched: np.ndarray, size: int) -> dict[int, Tree]:
+    """Return the watched trees, by the groups' indices; dead nodes are in none.
+
+    Parameters
+    ----------
+    taken : mapping of str to Columns
+        The tables :data:`TREES_SEEN` of all buckets.
+    size : int
+        K.
+    """
+    entries, edges = taken.get(_ENTRIES, _NO_ENTRIES), taken.get(_EDGES, _NO_EDGES)
+    order = np.lexsort((entries["node"], entries["group"]))
+    group, node, parent, member, root = (
+        entries[name][order] for name in ("group", "node", "parent", "member", "root")
+    )
+    has_child = np.sort(key_of([edges[name] for name in ("group", "parent", "child")], size))
+    edge = key_of([group, np.maximum(parent, 0), node], size)
+    attached = root | ((parent >= 0) & (find_sorted(has_child, edge) >= 0))
+    together = Tree(node, parent, member, root, ~attached)
+    return {one: together.take(np.flatnonzero(group == one)) for one in watched.tolist()}
+
+
+_NO_EDGES = {name: whole_numbers() for name in ("group", "parent", "child")}
+_NO_ENTRIES = {
+    **{name: whole_numbers() for name in ("group", "node", "parent")},
+    **{name: flags() for name in ("member", "root")},
+}
 
 
 def told_trees(
     number: int,
-    before: dict[int, Tree],
-    state: ScribeState,
+    before: Mapping[int, Tree],
+    after: Mapping[int, Tree],
     groups: Groups,
-    overlay: OverlayState,
+    known: Ring,
+    alive: np.ndarray,
 ) -> pa.Table:
     """Return the rows of the watched trees after a round: `schemas.WATCHED_TREES`.
 
@@ -103,14 +171,16 @@ def told_trees(
     ----------
     number : int
         The round.
-    before : dict of int to Tree
-        By the group's index: the watched trees as they were before the round.
-    state : ScribeState
+    before, after : mapping of int to Tree
+        By the group's index: the watched trees as they were before the round, and after it.
+    known : Ring
+        All nodes, K of them.
+    alive : ndarray of bool, shape (K,)
         After the round.
     """
     parts = []
     for group, old in before.items():
-        new, died = tree_of(state, group), ~overlay.alive[old.node]
+        new, died = after[group], ~alive[old.node]
         struck = bool((died & old.inner).any())
         if max(len(old.node), len(new.node)) > MOST_NODES:
             continue
@@ -125,10 +195,9 @@ def told_trees(
         return wanted.empty_table()
     columns = {name: np.concatenate([part[name] for part in parts]) for name in wanted.names}
     columns["group"] = groups.number[columns["group"]]
-    names = overlay.states.known.node
-    columns["node"], parent = names[columns["node"]], columns["parent"]
+    columns["node"], parent = known.node[columns["node"]], columns["parent"]
     cells = {name: pa.array(part) for name, part in columns.items()}
-    cells["parent"] = pa.array(names[parent], mask=parent < 0)
+    cells["parent"] = pa.array(known.node[parent], mask=parent < 0)
     return pa.table(cells, schema=wanted)
 
 

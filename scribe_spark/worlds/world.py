@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StructType
 
@@ -65,6 +65,12 @@ _ROUND = DecimalType(20, 0)
 #: The rows that are brought to the driver.
 _TOLD = (MEASURE, SECONDS, REFUSED, OF_GROUPS)
 
+#: More joins and quits of a round than this go to the buckets of their nodes, not to the driver.
+MANY = 2**16
+
+#: Events that a round may have many of.
+_MEMBERSHIPS = ("join", "quit")
+
 #: Rounds of the first job that plays as many as time allows; each later one has twice as many as
 #: were played before, so that few events are read that are not played.
 _FIRST_ROUNDS = 16
@@ -112,6 +118,8 @@ class World:
         The systems that live beside Scribe.
     buckets : int
         In how many the nodes are; one is played in one task, many rounds in a job.
+    on_buckets : OnBuckets, optional
+        The nodes in buckets already; `state` is not read then.
 
     Attributes
     ----------
@@ -140,6 +148,7 @@ class World:
         groups: LiveGroups | None = None,
         systems: LiveSystems | None = None,
         buckets: int = 1,
+        on_buckets: OnBuckets | None = None,
     ) -> None:
         self.number, self._most = number, _FIRST_ROUNDS
         self.publications = self.watched_trees = self.publications_of_systems = pd.DataFrame()
@@ -151,7 +160,9 @@ class World:
         self._underlay = underlay
         beside = systems or LiveSystems()
         self._protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups, beside)
-        self._on_buckets = None if buckets == 1 else self._spread(buckets)
+        self._on_buckets = on_buckets
+        if buckets > 1 and on_buckets is None:
+            self._on_buckets = self._spread(buckets)
 
     @classmethod
     def start(
@@ -183,6 +194,11 @@ class World:
         """
         begin = arrived_start if overlay == "arrivals" else perfect_tables
         with describe_jobs(nodes.sparkSession, "start of the world"):
+            if buckets > 1 and overlay == "perfect":
+                protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups)
+                spread = OnBuckets.at_start(nodes, initial, buckets, protocols, underlay)
+                of = nodes, events, underlay, rules, lookups, 0, live_tree, groups, systems
+                return cls(*of, buckets, spread)
             state, _ = materialise(begin(nodes, initial, rules, underlay.kernel))
         return cls(state, events, underlay, rules, lookups, 0, live_tree, groups, systems, buckets)
 
@@ -287,15 +303,17 @@ class World:
         return done
 
     def _events_of(self, rounds: range) -> DataFrame:
+        return self.scribe.added_to(self._checked_events(rounds), rounds[0])
+
+    def _checked_events(self, rounds: range) -> DataFrame:
         # DECIMALs: whole numbers are written into generated code, which would be new in each job
         first, last = (F.lit(Decimal(number)) for number in (rounds[0], rounds[-1]))
-        events = self._events.where(F.col("round").cast(_ROUND).between(first, last))
-        return self.scribe.added_to(events, rounds[0])
+        return self._events.where(F.col("round").cast(_ROUND).between(first, last))
 
     def _spread(self, buckets: int) -> OnBuckets:
         """Return the nodes in buckets; the packed state is freed."""
         with describe_jobs(self._events.sparkSession, "start of the world"):
-            spread = OnBuckets(self._state, buckets, self._protocols, self._underlay)
+            spread = OnBuckets.of_state(self._state, buckets, self._protocols, self._underlay)
         release(self._state)
         return spread
 
@@ -310,13 +328,16 @@ class World:
     ) -> dict[int, Played]:
         """Play rounds until some seconds are over."""
         started = time.monotonic()
-        events = EventsByRound(event_rows(self._events_of(rounds)).toArrow())
+        given = self._checked_events(rounds)
+        many = _many_memberships(given) if self._protocols.groups is not None else {}
+        asked = self.scribe.added_to(_without(given, many), rounds[0])
+        events = EventsByRound(event_rows(asked).toArrow())
         done: dict[int, Played] = {}
         left: list[dict[str, pa.Table]] = []
         for number in rounds:
             before, traffic = time.monotonic(), Traffic() if messages else None
             try:
-                played = world.play(number, events.of(number), traffic)
+                played = world.play(number, events.of(number), traffic, many.get(number))
             except ImpossibleRound as impossible:
                 if done:  # it is refused when it is the next one
                     break
@@ -347,18 +368,22 @@ class World:
     @property
     def state(self) -> DataFrame:
         """`schemas.WORLD_STATE`: every node that is or was there, or may arrive."""
-        return unpacked(self.packed, NODES, schemas.WORLD_STATE)
+        return unpacked(self._packed_nodes, NODES, schemas.WORLD_STATE)
+
+    @property
+    def _packed_nodes(self) -> DataFrame:
+        return self._state if self._on_buckets is None else self._on_buckets.nodes()
 
     @property
     def leaf_sets(self) -> DataFrame:
         """`schemas.LEAF_SETS` of all nodes; those of dead nodes are as they were last."""
-        return unpacked(self.packed, NODES, schemas.LEAF_SETS, rows_of=leaf_sets)
+        return unpacked(self._packed_nodes, NODES, schemas.LEAF_SETS, rows_of=leaf_sets)
 
     @property
     def routing_table(self) -> DataFrame:
         """`schemas.ROUTING_TABLE`: the filled cells of all nodes' tables; entries may be dead."""
         rows_of = partial(routing_table, b=self._protocols.rules.b)
-        return unpacked(self.packed, NODES, schemas.ROUTING_TABLE, rows_of=rows_of)
+        return unpacked(self._packed_nodes, NODES, schemas.ROUTING_TABLE, rows_of=rows_of)
 
     @property
     def messages(self) -> DataFrame:
@@ -401,8 +426,8 @@ class World:
         return groups is not None and groups.multicasts.of_ways
 
     def _multicasts(self, name: str, schema: StructType) -> DataFrame:
-        if self._last_round is not None and self.measures_ways:
-            return local_frame(self._events.sparkSession, self._last_round.multicasts()[name])
+        if self._last_round is not None and self._on_buckets is not None and self.measures_ways:
+            return self._on_buckets.multicasts(name, schema)
         if self._rows is None or not self.measures_ways:
             raise ValueError("no round has been played, or its multicasts are not measured")
         return unpacked(_of(self._rows, MULTICASTS, schemas.PACKED.names), name, schema)
@@ -410,7 +435,7 @@ class World:
     def _of_groups(self) -> DataFrame:
         if self._protocols.groups is None or not self.number:
             raise ValueError("there are no groups, or no round has been played")
-        return self.packed
+        return self._state if self._on_buckets is None else self._on_buckets.trees()
 
     def route(self, messages: DataFrame) -> DataFrame:
         """Route messages by what nodes know now: `schemas.LOOKUPS`, a row for each message; lazy.
@@ -436,7 +461,7 @@ class World:
         GraphFrames, ...) runs on it.
         """
         partitions = parallelism(self._events.sparkSession)
-        return live_overlay(self.packed, self._protocols.rules, self._underlay, partitions)
+        return live_overlay(self._packed_nodes, self._protocols.rules, self._underlay, partitions)
 
     @property
     def lookups(self) -> DataFrame:
@@ -446,6 +471,8 @@ class World:
     @property
     def new_leafs(self) -> DataFrame:
         """``node``: whose leaf set changed in the last round (the upcall ``newLeafs``)."""
+        if self._last_round is not None and self._on_buckets is not None:
+            return self._on_buckets.new_leafs()
         return self._last(NEW_LEAFS, ["node"])
 
     def _last(self, what: int, columns: list[str]) -> DataFrame:
@@ -494,3 +521,25 @@ def _by_name(packed: pa.Table) -> dict[str, pd.DataFrame]:
 
 def _of(rows: DataFrame, what: int, columns: list[str]) -> DataFrame:
     return rows.where(F.col("what") == what).select(columns)
+
+
+def _is_round(number: int) -> Column:
+    # a DECIMAL: whole numbers are written into generated code, which would be new in each job
+    return F.col("round").cast(_ROUND) == F.lit(Decimal(number))
+
+
+def _many_memberships(events: DataFrame) -> dict[int, DataFrame]:
+    """Joins and quits of the rounds that have many, which the driver does not see."""
+    changes = events.where(F.col("event").isin(*_MEMBERSHIPS))
+    counts = changes.groupBy("round").count().where(F.col("count") > MANY).toArrow()
+    return {
+        number: changes.where(_is_round(number)).select("node", "event", "group")
+        for number in counts.column("round").to_pylist()
+    }
+
+
+def _without(events: DataFrame, rounds: Iterable[int]) -> DataFrame:
+    """Return events without the joins and quits of some rounds."""
+    for number in rounds:
+        events = events.where(~(_is_round(number) & F.col("event").isin(*_MEMBERSHIPS)))
+    return events

@@ -17,7 +17,7 @@ from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.round import ScribeResult, application_of, play_round
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.state import ScribeState
-from scribe_spark.worlds.group_measures import group_measures
+from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
 
 FAIL, ROUNDS = 2, 8
 
@@ -55,6 +55,8 @@ class Played:
             self.rules,
             self.kernel,
             application=self.application,
+            measures=lambda given, round: [MeasureGroups(given, round)],
+            tables=(GROUPS_MEASURED,),
         )
 
     def members(self) -> np.ndarray:
@@ -106,4 +108,4 @@ def test_seconds_of_rounds(size: Size) -> None:
         seconds = time.process_time() - began
         entries, children = len(world.state.entries), len(world.state.children)
         print(f"round {number}: {seconds:.2f} s, {entries} entries, {children} children")
-        print(f"    {group_measures(world.state, result)}")
+        print(f"    {group_measures(result.tables, len(world.groups))}")

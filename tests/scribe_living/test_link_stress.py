@@ -134,7 +134,7 @@ def test_measures_are_those_of_a_count_link_by_link(seed, reliable, monkeypatch)
                 f"link_stress.{name}.max": most,
             }
             both += total > 0
-        found = stress.measures(traffic, placed, kernel)
+        found = stress.measures(traffic, placed.states.known.router, placed.count_entered(), kernel)
         assert found == expected
         assert found.keys() == LINK_STRESS_MEASURES.keys()
     assert both > len(rounds)  # rounds with both
@@ -150,7 +150,8 @@ def test_there_is_no_mean_per_slot_where_links_would_share_slots(monkeypatch) ->
     _, kernel, _ = network(20, monkeypatch)
     world, rounds = played(1, False)
     placed = on_routers(world.overlay, np.zeros(len(world.overlay.alive), dtype=np.int64))
-    found = LinkStress(1, 0, 0).measures(rounds[0][0], placed, kernel)
+    of = placed.states.known.router, placed.count_entered()
+    found = LinkStress(1, 0, 0).measures(rounds[0][0], *of, kernel)
     assert found.keys() == {name for name in LINK_STRESS_MEASURES if not name.endswith(".mean")}
     assert found["link_stress.maintenance.max"] > 0
 

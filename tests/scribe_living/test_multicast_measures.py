@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from living_groups import world_of
+from arriving import Kernel
+from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.multicasts import (
     delay_measures,
@@ -15,9 +18,21 @@ from oracle.scribe_living.multicasts import (
     node_stress_measures,
 )
 from oracle.scribe_living.multicasts import tables as oracle_tables
+from poisoned import PoisonedPlayer
 from test_link_stress import network, on_routers
 
-from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES, MulticastMeasures
+from scribe_spark.engine.packing import take
+from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.scribe.end_of_round import OUTCOMES
+from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.scribe.program import GroupRound
+from scribe_spark.scribe.splitting import split_state, tables_of
+from scribe_spark.worlds.multicast_measures import (
+    MULTICAST_MEASURES,
+    MULTICASTS_MEASURED,
+    MeasureMulticasts,
+    MulticastMeasures,
+)
 
 LAN_US = 700
 #: Worlds in which some multicast does not reach all.
@@ -31,6 +46,43 @@ CASES = [
         for case in ((0, "routed", True), (1, "direct", False), (2, "routed", False))
     ],
 ]
+
+
+def measured(
+    world: World, measures: MulticastMeasures, overlay: OverlayState, kernel: Kernel
+) -> dict[str, float]:
+    """The measures of the last round, the same on some buckets, which cannot see each other."""
+    one, *others = [_measured(world, measures, overlay, kernel, count) for count in (1, 2, 7)]
+    assert all(other == one for other in others)
+    return one
+
+
+def _measured(
+    world: World, measures: MulticastMeasures, overlay: OverlayState, kernel: Kernel, buckets: int
+) -> dict[str, float]:
+    ring, result = overlay.states.known, world.results[-1]
+    player = PoisonedPlayer.of(overlay, world.pastry.rules, kernel, buckets)
+    for tables, (first, last) in zip(player.tables, pairwise(player.given.bounds), strict=True):
+        tables.update(tables_of(split_state(world.state, ring, first, last)))
+        for name, column in ((DELIVERIES, "node"), (PAYLOADS, "sender")):
+            if name in result.tables:
+                node = result.tables[name][column]
+                tables[name] = take(result.tables[name], (node >= first) & (node < last))
+        if OUTCOMES in result.tables:
+            tables[OUTCOMES] = result.tables[OUTCOMES]
+    round = GroupRound(len(world.results) - 1, world.groups, world.rules, world.state.incarnation)
+    player.play(MeasureMulticasts(player.given, round, measures))
+    taken = player.take(OUTCOMES, *MULTICASTS_MEASURED)
+    return measures.measures(taken, overlay.count_entered())
+
+
+def tables_of_round(world: World, measures: MulticastMeasures) -> dict[str, pa.Table]:
+    """The tables of the multicasts of the last round."""
+    tables = world.results[-1].tables
+    came = (tables.get(name, {}) for name in (DELIVERIES, PAYLOADS))
+    of = measures.multicasts(tables.get(OUTCOMES, {}))
+    ring = world.overlay.states.known
+    return measures.tables(of, world.state.entries, *came, ring, world.groups, world.pastry.kernel)
 
 
 @pytest.mark.parametrize(("seed", "source", "reliable"), CASES)
@@ -52,12 +104,11 @@ def test_measures_are_those_of_the_oracle(seed, source, reliable, monkeypatch) -
     seen, least = Counter[str](), 1.0
     for number in range(case.rounds):
         world.step(number, [event for event in case.events if event[0] == number])
-        of = world.state, world.results[-1]
-        found = by_delay.measures(*of, world.overlay, world.pastry.kernel)
+        found = measured(world, by_delay, world.overlay, world.pastry.kernel)
         expected = delay_measures(world.run, lambda a, b: oracle.delay(a, b) + 2 * LAN_US)
         expected |= node_stress_measures(world.run)
         assert found == pytest.approx(expected, rel=1e-8)
-        tables = by_delay.tables(*of, world.overlay, world.groups, world.pastry.kernel)
+        tables = tables_of_round(world, by_delay)
         delivered = tables["deliveries"].to_pandas()
         delivered["delay_ms"] = (delivered["delay_ms"] * 1000).round().astype(int)
         edges = tables["tree_edges"].to_pandas()
@@ -79,7 +130,7 @@ def test_measures_are_those_of_the_oracle(seed, source, reliable, monkeypatch) -
             core_links + 2 * there,
             core_links + 200 * routers,
         )
-        on_links = by_links.measures(*of, placed, kernel)
+        on_links = measured(world, by_links, placed, kernel)
         assert on_links == pytest.approx(expected, rel=1e-12)
         seen.update((found | on_links).keys())
         least = min(least, found.get("scribe.multicasts.reached", 1))
@@ -92,7 +143,8 @@ def test_measures_are_those_of_the_oracle(seed, source, reliable, monkeypatch) -
 def test_nothing_is_measured_unless_it_is_asked_for(monkeypatch) -> None:
     world = world_of(random_world(1))
     world.step(0, [event for event in world.case.events if event[0] == 0])
-    of = world.state, world.results[-1], world.overlay, world.pastry.kernel
-    assert MulticastMeasures().measures(*of) == {}
+    of = world.overlay, world.pastry.kernel
+    assert measured(world, MulticastMeasures(), *of) == {}
     assert world.results[-1].payloads == []
-    assert MulticastMeasures(("node_stress",)).measures(*of)["scribe.children_entries.max"] > 0
+    found = measured(world, MulticastMeasures(("node_stress",)), *of)
+    assert found["scribe.children_entries.max"] > 0

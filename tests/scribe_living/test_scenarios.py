@@ -16,7 +16,7 @@ from oracle.scribe_living.measures import attached
 from oracle.scribe_living.state import Scribe
 from oracle.scribe_living.world import Event, Run, Snapshot
 
-from scribe_spark.scribe.outcomes import joins_by_cause
+from scribe_spark.scribe.state import CAUSES
 
 COUNT, G = small.COUNT, small.G
 ENTRY = {"refreshed": 8, "paid": False}
@@ -79,7 +79,8 @@ def test_children_of_a_failed_node_join_again_after_the_timeout(timeout: int) ->
         seen = world.play(number, [(1, node, "fail")] if number == 1 else [])
         assert {one for _, one in seen.orphans} == (children if number <= timeout else set())
     result = world.results[-1]
-    assert joins_by_cause(result.joins)["parent failed"] == len(children)
+    parent_failed = CAUSES.index("parent failed")
+    assert np.count_nonzero(result.joins.cause == parent_failed) == len(children)
     assert result.repaired.rounds.tolist() == [timeout]
     assert attached(seen) == {(G, node) for _, node, *_ in seen.entries}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from living_groups import world_of
+from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.world import Snapshot
 
@@ -13,9 +13,11 @@ from scribe_spark.worlds.groups import WorldGroups
 from scribe_spark.worlds.watched_trees import (
     MOST_NODES,
     WATCHED,
+    Tree,
     told_trees,
-    tree_of,
+    trees_of,
     watched_groups,
+    watched_rows,
 )
 
 #: Node -> (parent, member, root, orphan).
@@ -25,7 +27,7 @@ Trees = dict[int, dict[int, tuple[int, bool, bool, bool]]]
 SEEDS = (range(3), pytest.param(range(3, 6), marks=pytest.mark.slow))
 
 
-def trees_of(snapshot: Snapshot) -> Trees:
+def as_trees(snapshot: Snapshot) -> Trees:
     orphans, found = set(snapshot.orphans), Trees()
     for group, node, member, root, parent, *_ in snapshot.entries:
         is_orphan = (group, node) in orphans
@@ -49,31 +51,53 @@ def expected_rows(number: int, old: Trees, new: Trees, live: set[int]) -> set[tu
     return rows
 
 
-def play(seed: int):
+def play(seed: int, buckets: int):
     """The rows that are told of all groups, and those that the oracle's snapshots come to."""
-    world = world_of(random_world(seed))
+    world = world_of(random_world(seed)).in_buckets(buckets)
     old, told, expected = Trees(), set(), set()
+    before = trees_seen(world)
     for number in range(world.case.rounds):
-        before = {group: tree_of(world.state, group) for group in range(len(world.groups))}
         events = [event for event in world.case.events if event[0] == number]
         _, theirs = world.step(number, events)
-        table = told_trees(number, before, world.state, world.groups, world.overlay)
+        after = trees_of(world.results[-1].tables, *every_group(world))
+        assert_same(after, trees_seen(world))
+        known, alive = world.overlay.states.known, world.overlay.alive
+        table = told_trees(number, before, after, world.groups, known, alive)
+        before = after
         columns = table.to_pydict()
         columns["parent"] = [-1 if parent is None else parent for parent in columns["parent"]]
         rows = list(zip(*columns.values(), strict=True))
         assert len(rows) == len(set(rows))
         told |= set(rows)
-        new = trees_of(theirs)
+        new = as_trees(theirs)
         expected |= expected_rows(number, old, new, set(theirs.live))
         old = new
     return told, expected
 
 
+def every_group(world: World) -> tuple[np.ndarray, int]:
+    return np.arange(len(world.groups)), world.state.size
+
+
+def trees_seen(world: World) -> dict[int, Tree]:
+    """All trees, of the state of all nodes."""
+    watched, size = every_group(world)
+    return trees_of(watched_rows(world.state, watched), watched, size)
+
+
+def assert_same(some: dict[int, Tree], others: dict[int, Tree]) -> None:
+    assert some.keys() == others.keys()
+    for group, tree in some.items():
+        for name, column in vars(tree).items():
+            np.testing.assert_array_equal(column, getattr(others[group], name))
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
-def test_trees_are_told_as_the_oracle_has_them(seeds):
+def test_trees_are_told_as_the_oracle_has_them(seeds, buckets):
     together = set()
     for seed in seeds:
-        told, expected = play(seed)
+        told, expected = play(seed, buckets)
         assert told == expected
         together |= told
     moments = {(row[1], row[-1], row[-2]) for row in together}  # moment, alive, orphan
@@ -84,11 +108,12 @@ def test_large_trees_are_not_told():
     world = world_of(random_world(0))
     world.step(0, [event for event in world.case.events if event[0] == 0])
     group = int(np.bincount(world.state.entries.key // world.state.size).argmax())
-    tree = tree_of(world.state, group)
+    tree = trees_seen(world)[group]
     tree.orphan[0] = True  # so that there is something to tell
     many = tree.take(np.resize(np.arange(len(tree.node)), MOST_NODES + 1))
     for before, is_told in ((tree, True), (many, False)):
-        told = told_trees(1, {group: before}, world.state, world.groups, world.overlay)
+        known, alive = world.overlay.states.known, world.overlay.alive
+        told = told_trees(1, {group: before}, {group: tree}, world.groups, known, alive)
         assert (len(told) > 0) is is_told
 
 

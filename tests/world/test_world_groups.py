@@ -34,7 +34,13 @@ from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import play_round
 from scribe_spark.scribe.state import CAUSES, ScribeState
 from scribe_spark.scribe.upcalls import Application, Emitted
-from scribe_spark.worlds.group_measures import GROUP_MEASURES, group_measures, is_of_groups
+from scribe_spark.worlds.group_measures import (
+    GROUP_MEASURES,
+    GROUPS_MEASURED,
+    MeasureGroups,
+    group_measures,
+    is_of_groups,
+)
 from scribe_spark.worlds.link_stress import LINK_STRESS_MEASURES
 from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
@@ -92,11 +98,13 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
                 CONFIG.world.lookups,
                 application,
                 traffic,
+                measures=lambda given, round: [MeasureGroups(given, round)],
+                tables=(GROUPS_MEASURED,),
             )
             measured = world.step()
             stress = {name: of for name, of in measured.items() if name in LINK_STRESS_MEASURES}
             assert stress == ({} if traffic is None else link_by_link(traffic, overlay, simulation))
-            assert measured.items() >= group_measures(state, result).items()
+            assert measured.items() >= group_measures(result.tables, len(groups)).items()
             assert measured["lookups"] == len(pastry.lookups.hops)
             entries = state.entries
             group, node = np.divmod(entries.key, len(known))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+import scribe_spark.worlds.world
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
@@ -74,11 +75,14 @@ def played_with(world: World, node: int, event: str) -> None:
 @pytest.mark.parametrize(
     "variants", [("bottleneck",), pytest.param(("lazy", "collapse"), marks=pytest.mark.slow)]
 )
-def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, variants):
+def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, variants):
+    """Joins go to the buckets of their nodes, not to the driver."""
+    monkeypatch.setattr(scribe_spark.worlds.world, "MANY", 0)
     config = WorldConfig(
         **NETWORK, nodes=60, groups=3, group_size=20, rounds=4, lookups=0,
         generator="mass-failure+publications", event_round=1, share=0.2, delivery="reliable",
         variants=variants, limit=3, **({"shed_table": "whole"} if "bottleneck" in variants else {}),
+        measures=("delay", "link_stress", "node_stress"), link_stress_period=2,
     )  # fmt: skip
     with Simulation(spark, experiments.network_of(config)) as simulation:
         one = make_world(simulation, config)
@@ -90,6 +94,9 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, variants):
             dropped += measured.get("messages.shed", 0)
             assert many.publications.equals(one.publications)
             assert many.watched_trees.equals(one.watched_trees)
+            for table in ("tree_edges", "deliveries", "new_leafs"):
+                theirs = getattr(many, table).toArrow()
+                assert rows_of(theirs) == rows_of(getattr(one, table).toArrow())
         assert state_of(many) == state_of(one)
         for table in ("memberships", "children"):
             assert rows_of(getattr(many, table).toArrow()) == rows_of(getattr(one, table).toArrow())
