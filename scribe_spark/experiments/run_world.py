@@ -196,7 +196,9 @@ class _WorldRun:
         self.simulation.saved["nodes"] = self.folder.read_table("nodes")
         self.progress.note(f"goes on with round {number}")
         state, _ = saved_places(number)
-        rows, _ = materialise(self.folder.read_table(state).coalesce(1))
+        rows = self.folder.read_table(state)
+        if self.buckets == 1:
+            rows, _ = materialise(rows.coalesce(1))
         return World(
             rows,
             self._events(),

@@ -94,7 +94,8 @@ class OnSpark:
         kinds: tuple[str, ...] = MESSAGE_KINDS,
     ) -> None:
         self.ring, self.tables = ring, tables
-        self.lives = _DriversLives(lives.alive, lives.died, lives.wait, lives.entered)
+        small = (lives.died.astype(np.int32), lives.wait.astype(np.int16))
+        self.lives = _DriversLives(lives.alive, *small, lives.entered.astype(np.int32))
         self._given = Given(ring.facts, ring.bounds, rules, kernel, Observer(kinds))
         self._shared: list[_SharedLives] = []
         self._changes = -1
@@ -109,9 +110,9 @@ class OnSpark:
             names = distribute_arrays(
                 self.ring.layout.spark,
                 alive=self.lives.alive,
-                died=self.lives.died.astype(np.int32),
-                wait=self.lives.wait.astype(np.int32),
-                entered=self.lives.entered.astype(np.int32),
+                died=self.lives.died,
+                wait=self.lives.wait,
+                entered=self.lives.entered,
             )
             self._shared.append(_SharedLives(tuple(names)))
             self._given = replace(self._given, lives=self._shared[-1])

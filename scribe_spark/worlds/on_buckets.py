@@ -38,6 +38,7 @@ from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay.protocol import Kernel, Underlay
 from scribe_spark.worlds.groups_on_buckets import (
@@ -250,7 +251,9 @@ class OnBuckets:
 def _ring(nodes: DataFrame, buckets: int, kernel: Kernel) -> BucketRing:
     """Return the ring of all nodes, cut into buckets."""
     facts, known = distribute_facts(nodes, kernel)
-    layout = Layout(nodes.sparkSession, buckets, buckets)
+    spark = nodes.sparkSession
+    # a superstep costs as much as there are partitions, and no more for several buckets in one
+    layout = Layout(spark, buckets, parallelism(spark))
     return BucketRing(facts, bucket_bounds(known, buckets, 64), layout)
 
 
