@@ -112,9 +112,11 @@ TRICKS = (
     ),
     Trick(
         "python_daemon",
-        "Forks Python workers from a daemon that has loaded the libraries and frozen its objects.",
-        "Setting spark.python.daemon.module; pyspark.daemon.manager",
-        "0.2 s of each task with Python; a run on local-cluster 60 to 50 s.",
+        "Forks Python workers from a daemon that has loaded the libraries and frozen its objects, "
+        "and has malloc keep freed memory for the next arrays.",
+        "Setting spark.python.daemon.module; pyspark.daemon.manager; glibc: mallopt",
+        "0.2 s of each task with Python; a run on local-cluster 60 to 50 s. Rounds of a world of "
+        "400,000 nodes in 3.6 s of CPU instead of 4.5.",
         "Spark's own daemon.",
         "The server's setting: a server that a command starts has it.",
     ),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import importlib
+import platform
 import subprocess
 import sys
 import zipimport
 
 import pyarrow as pa
+import pytest
 
 
 def test_a_worker_at_its_task(spark):
@@ -37,6 +39,31 @@ def test_a_worker_at_its_task(spark):
 
 def test_a_local_session_has_such_workers(spark):
     assert spark.conf.get("spark.python.daemon.module") == "scribe_spark.runtime.daemon"
+
+
+#: Pages that were brought in for sums of arrays of 5 MB.
+SUMS = """
+import resource
+import numpy as np
+from scribe_spark.runtime.daemon import keep_freed_memory
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+keep_freed_memory()
+one = np.arange(600_000)
+last = one + one
+before = faults()
+for _ in range(20):
+    last = one + last
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
+def test_arrays_get_the_memory_that_others_have_freed():
+    told = subprocess.run([sys.executable, "-c", SUMS], capture_output=True, text=True, check=True)
+    assert int(told.stdout) < 2000  # 1,172 pages an array
 
 
 #: Workers of pyspark's daemon, and Spark, which has hung up: what each ends with, and its stderr.
