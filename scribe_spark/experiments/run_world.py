@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.errors import RunError
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import Lock
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
@@ -37,7 +38,7 @@ from scribe_spark.experiments.world_setup import (
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
-from scribe_spark.runtime.blocks import materialise
+from scribe_spark.runtime.blocks import is_lost_block, materialise
 from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.systems import living_systems
 from scribe_spark.worlds import Played, World, world_events
@@ -121,14 +122,32 @@ class _WorldRun:
         if saved == self.config.world.rounds:
             self.progress.note("rounds: complete, skipped")
         else:
+            self._play_from(saved)
+        with self.progress.phase("report"):
+            return self._finish()
+
+    def _play_from(self, saved: int | None) -> None:
+        """Play all rounds; from the last save again where executors were lost with their tables."""
+        lost = False
+        while True:
             world = self._starts() if saved is None else self._goes_on(saved)
             try:
                 with self.progress.phase("rounds"):
-                    self._play(world)
+                    return self._play(world)
+            except Exception as error:
+                if not is_lost_block(error):
+                    raise
+                before, saved = saved, self._saved_round()
+                if lost and saved == before:
+                    raise RunError(
+                        "rounds: executors were lost again, with tables that only they had; go on "
+                        "with --resume, or let --conf spark.checkpoint.dir=URL keep them in storage"
+                    ) from None
+                lost = True
+                self.progress.note("rounds: an executor was lost; played again from the last save")
             finally:
                 world.release()
-        with self.progress.phase("report"):
-            return self._finish()
+            self.simulation.release()
 
     def _open(self, execution: Execution) -> None:
         resolved = self.config.flat()
