@@ -45,7 +45,8 @@ class Execution(Section):
         ge=1,
         le=10_000,
         description="Buckets of the ring that a world's nodes are in, each with the memory of one "
-        "process; one if not given, many rounds of which are played in a task",
+        "process; picked from nodes, cores and memory if not given: one, played in a task, where "
+        "that is faster and has room",
     )
     resume: bool = Field(
         default=False, description="Go on with what is in OUT, after its last complete phase"

@@ -25,6 +25,7 @@ from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.world_buckets import WITH_GROUPS, WITHOUT_GROUPS, choose_buckets
 from scribe_spark.experiments.world_setup import (
     live_groups_of,
     live_systems_of,
@@ -39,6 +40,8 @@ from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.blocks import is_lost_block, materialise
+from scribe_spark.runtime.memory import memory_limit
+from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.systems import living_systems
 from scribe_spark.worlds import Played, World, world_events
@@ -86,9 +89,7 @@ def run_world(
         with Folder(spark, execution.out) as folder, locked(folder, progress) as lock:
             partitions = execution.partitions or default_partitions(spark, config.overlay.nodes)
             with tuned(spark, partitions):
-                world = _WorldRun(
-                    folder, lock, simulation, config, progress, execution.buckets or 1
-                )
+                world = _WorldRun(folder, lock, simulation, config, progress)
                 return world.run(execution)
     finally:
         with suppress(Exception):  # the session may be ending by itself
@@ -104,7 +105,7 @@ class _WorldRun:
     simulation: Simulation
     config: WorldConfig
     progress: Progress
-    buckets: int
+    buckets: int = 1
     manifest: dict[str, Any] = field(default_factory=dict)
     measured: dict[int, dict[str, float]] = field(default_factory=dict)
     publications: list[pd.DataFrame] = field(default_factory=list)
@@ -114,6 +115,7 @@ class _WorldRun:
     def run(self, execution: Execution) -> str:
         names, read = self.folder.names(), self.folder.read_text
         previous = previous_world(names, read, self.config, execution)
+        self.buckets = execution.buckets or self._choose_buckets(previous)
         if previous is None:
             self._open(execution)
         else:
@@ -125,6 +127,20 @@ class _WorldRun:
             self._play_from(saved)
         with self.progress.phase("report"):
             return self._finish()
+
+    def _choose_buckets(self, previous: Mapping[str, Any] | None) -> int:
+        """As many as what was saved was played in; else by nodes, cores and memory."""
+        saved = None if previous is None else previous["world"]["saved"]
+        if saved is not None:
+            return int(saved.get("buckets", 1))
+        if living_systems(self.config.trees.systems):
+            return 1
+        costs = WITH_GROUPS if self.config.scribe.has_groups else WITHOUT_GROUPS
+        spark, nodes = self.simulation.spark, self.config.overlay.nodes
+        buckets = choose_buckets(nodes, parallelism(spark), memory_limit(), costs)
+        if buckets > 1:
+            self.progress.note(f"rounds: nodes in {buckets} buckets")
+        return buckets
 
     def _play_from(self, saved: int | None) -> None:
         """Play all rounds; from the last save again where executors were lost with their tables."""

@@ -278,12 +278,12 @@ def _refuse_other_buckets(
     saved: Mapping[str, Any] | None, config: WorldConfig, execution: Execution
 ) -> None:
     """Refuse to go on with groups in other buckets: their tables are saved bucket by bucket."""
-    if saved is None or not config.scribe.has_groups or saved["number"] == config.world.rounds:
+    if saved is None or execution.buckets is None or not config.scribe.has_groups:
         return
     before = saved.get("buckets", 1)
-    if before != (execution.buckets or 1):
+    if before != execution.buckets and saved["number"] < config.world.rounds:
         remedy = f"is not what groups were saved with; give {before}, or --overwrite"
-        raise InputError("buckets", execution.buckets or 1, remedy)
+        raise InputError("buckets", execution.buckets, remedy)
 
 
 def _check_shape(manifest: Mapping[str, Any]) -> None:

@@ -1,0 +1,71 @@
+"""How many buckets the nodes of a world are in, if nobody says.
+
+One bucket has no superstep to wait for, but one core and one process' memory.  Several play at the
+same time, and each round waits for dozens of small Spark jobs.  The figures are those of
+docs/living.md, "One bucket or several", which `python -m tools.world_crossing` measures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["WITHOUT_GROUPS", "WITH_GROUPS", "RoundCosts", "choose_buckets"]
+
+
+@dataclass(frozen=True)
+class RoundCosts:
+    """What a round takes.
+
+    Attributes
+    ----------
+    one : float
+        Seconds a node in one bucket, on one core.
+    floor : float
+        Seconds of the supersteps of several buckets, however few nodes there are.
+    each : float
+        Seconds a node and core in several buckets.
+    bytes : int
+        Memory a node while it is played.
+    """
+
+    one: float
+    floor: float
+    each: float
+    bytes: int
+
+    def is_faster(self, nodes: int, cores: int) -> bool:
+        """Return whether a bucket for each core is faster than one."""
+        return cores > 1 and self.floor + self.each * nodes / cores < self.one * nodes
+
+
+WITH_GROUPS = RoundCosts(one=20e-6, floor=8.0, each=40e-6, bytes=17_000)
+WITHOUT_GROUPS = RoundCosts(one=1e-6, floor=2.0, each=2e-6, bytes=1_000)
+
+#: Of the memory, what the nodes that are played at a time may take; the rest is the JVM's.
+_SHARE = 0.6
+
+
+def choose_buckets(nodes: int, cores: int, memory: int, costs: RoundCosts) -> int:
+    """Return in how many buckets the nodes of a world are.
+
+    One, unless a bucket for each core is faster, or the nodes have no room in one; then so many
+    that those that are played at a time have.
+
+    Parameters
+    ----------
+    cores : int
+        Of all executors.
+    memory : int
+        Bytes of one machine.
+
+    Examples
+    --------
+    >>> choose_buckets(10_000, 2, 24 * 2**30, WITH_GROUPS)
+    1
+    >>> choose_buckets(3_000_000, 2, 24 * 2**30, WITH_GROUPS)
+    7
+    """
+    room = _SHARE * memory
+    if nodes * costs.bytes <= room and not costs.is_faster(nodes, cores):
+        return 1
+    return max(2, cores, int(-(-cores * nodes * costs.bytes // room)))
