@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import FLAGS
-from .outcome import Outcome, download, outcome, phases
+from .conftest import FLAGS, SMALL
+from .outcome import Outcome, download, outcome, phases, table_digest
 from .processes import environment, shell
 from .standalone import PATIENCE, ROOT, Cluster, no_isolation
 from .storage import Storage
@@ -116,6 +116,25 @@ def test_overwrite_deletes_only_what_a_run_left(cluster, storage, local, tmp_pat
     assert storage.read("replaced/notes.txt") == b"mine"
     storage.delete("replaced/notes.txt")
     check(storage, "replaced", local, tmp_path / "copy")
+
+
+def test_a_world_on_buckets(cluster, storage, tmp_path):
+    """Executors share nothing but the storage; the tables are those of one bucket here."""
+    world = [
+        *(word for flag in SMALL.items() for word in flag),
+        *("--group-size", "20", "--rounds", "4", "--generator", "mass-failure+publications"),
+        *("--event-round", "1", "--share", "0.2", "--delivery", "reliable", "--lookups", "20"),
+    ]
+    here = tmp_path / "here"
+    program = str(Path(sys.executable).parent / "scribe-spark")
+    flags = ["--master", "local[2]", "--buckets", "1", "--out", str(here)]
+    done = shell([program, "world", *world, *flags], tmp_path, environment(), PATIENCE)
+    assert done.returncode == 0, done.stdout
+    submit(cluster, storage, "world", *world, "--buckets", "2", "--out", storage.url("world"))
+    copy = download(storage, "world", tmp_path / "copy")
+    names = ("events", "rounds", "publications", "memberships", "watched_trees")
+    for table in (Path("tables", name) for name in names):
+        assert table_digest(copy / table) == table_digest(here / table), table
 
 
 def test_an_executor_lost_with_a_checkpoint_directory(cluster, hdfs, local, tmp_path):

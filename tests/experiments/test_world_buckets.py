@@ -1,0 +1,62 @@
+"""How many buckets a world has if nobody says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scribe_spark.config import Execution, WorldConfig
+from scribe_spark.errors import InputError
+from scribe_spark.experiments.world_buckets import WITH_GROUPS, WITHOUT_GROUPS, choose_buckets
+from scribe_spark.experiments.world_setup import _refuse_other_buckets
+from tools.world_crossing import COMMANDS, MARKS, page, rounds_of
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize("costs", [WITH_GROUPS, WITHOUT_GROUPS])
+def test_one_bucket_where_nodes_are_few_and_on_one_core(costs):
+    assert choose_buckets(1_000, 64, 24 * GIB, costs) == 1
+    for nodes in (1_000, 100_000, 300_000):
+        assert choose_buckets(nodes, 1, 24 * GIB, costs) == 1
+
+
+def test_a_bucket_for_each_core_from_where_that_is_faster():
+    large = 1_000 * GIB
+    chosen = [choose_buckets(nodes, 32, large, WITH_GROUPS) for nodes in range(0, 10**7, 10_000)]
+    crossing = chosen.index(32)
+    assert set(chosen[:crossing]) == {1}
+    assert set(chosen[crossing:]) == {32}
+    assert WITH_GROUPS.is_faster(crossing * 10_000, 32)
+    assert not WITH_GROUPS.is_faster((crossing - 1) * 10_000, 32)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+def test_as_many_as_have_room(cores):
+    """What is played at a time, a bucket a core, takes its share of the memory at most."""
+    for nodes in (2_000_000, 10_000_000):
+        buckets = choose_buckets(nodes, cores, 24 * GIB, WITH_GROUPS)
+        assert buckets >= max(2, cores)
+        assert cores * nodes / buckets * WITH_GROUPS.bytes <= 0.6 * 24 * GIB
+
+
+def test_what_was_saved_goes_on_with_its_buckets():
+    config = WorldConfig(nodes=80, groups=3, rounds=4)
+    saved = {"number": 2, "buckets": 4}
+    for buckets in (None, 4):
+        _refuse_other_buckets(saved, config, Execution(out="x", buckets=buckets))
+    _refuse_other_buckets(saved, WorldConfig(nodes=80), Execution(out="x", buckets=2))
+    with pytest.raises(InputError, match="buckets = 2: is not what groups were saved with; give 4"):
+        _refuse_other_buckets(saved, config, Execution(out="x", buckets=2))
+
+
+def test_the_page_of_the_crossing(tmp_path: Path):
+    told = (
+        "  round 0: 9 live nodes, 9.0 s\n  round 1: 1,000 live nodes, 1.5 s, 40 supersteps, 3 m\n"
+    )
+    assert rounds_of(told) == [(1.5, 40)]
+    assert "10000-2" in COMMANDS
+    (tmp_path / "10000-2.log").write_text(told)
+    (tmp_path / "page.md").write_text("".join(MARKS))
+    assert "| 10,000 | | 1.5 (40) | |" in page(tmp_path, tmp_path / "page.md")
