@@ -102,6 +102,21 @@ FAULTS = {
         "for first, last in itertools.pairwise(bounds.tolist()[:-1]):\n        greatest",
         ARRIVALS,
     ),
+    "siblings that take each other in": Fault(
+        "scribe/rejoin.py",
+        '(mine["turn"][row] < came["turn"])',
+        '(mine["turn"][row] > came["turn"])',
+        GROUPS,
+    ),
+    "a cycle of those that wait": Fault(
+        "scribe/rejoin.py",
+        "waits & (number[at] > number[source])",
+        "waits & (number[at] < number[source])",
+        GROUPS,
+    ),
+    "a second JOIN in a wave": Fault(
+        "scribe/lazy.py", "& ~np.isin(places, sent) & _waits", "& _waits", GROUPS
+    ),
 }
 
 
