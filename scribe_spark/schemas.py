@@ -34,6 +34,7 @@ __all__ = [
     "MICROSECONDS",
     "ROUTING_TABLE_ENTRY",
     "WRITTEN",
+    "arrow_table",
     "check_columns",
     "conform",
     "local_table",
@@ -327,6 +328,18 @@ def conform(frame: DataFrame, schema: StructType) -> DataFrame:
     return frame.select(*[F.col(f.name).cast(f.dataType).alias(f.name) for f in schema.fields])
 
 
+def arrow_table(rows: Any, schema: StructType) -> pa.Table:
+    """Rows on the driver as a table; NaN is NULL.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame or list of tuple
+    """
+    frame, kinds = pd.DataFrame(rows, columns=schema.names), to_arrow_schema(schema)
+    table = pa.Table.from_pandas(frame, schema=kinds, preserve_index=False)
+    return table.replace_schema_metadata(None)
+
+
 def local_table(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
     """Rows on the driver as a table of one partition.
 
@@ -336,6 +349,4 @@ def local_table(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame
     ----------
     rows : pandas.DataFrame or list of tuple
     """
-    frame = pd.DataFrame(rows, columns=schema.names)
-    table = pa.Table.from_pandas(frame, schema=to_arrow_schema(schema), preserve_index=False)
-    return spark.createDataFrame(table, schema).coalesce(1)
+    return spark.createDataFrame(arrow_table(rows, schema), schema).coalesce(1)

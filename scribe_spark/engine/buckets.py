@@ -23,6 +23,7 @@ from scribe_spark.engine.program import AT, deliver
 from scribe_spark.engine.ring import Ring
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["BucketRing", "read_columns", "read_typed", "typed"]
@@ -48,19 +49,23 @@ class BucketRing:
     layout: Layout
 
     @classmethod
-    def of(cls, nodes: DataFrame, underlay: Underlay, partitions: int, bits: int) -> BucketRing:
+    def of(
+        cls, nodes: DataFrame, underlay: Underlay, bits: Callable[[int], int] | None = None
+    ) -> BucketRing:
         """Cut the ring of some nodes into a bucket for each partition.
 
         Parameters
         ----------
         nodes : DataFrame
             `schemas.NODES`.
-        bits : int
-            Nodes that share so many first bits are in one bucket.
+        bits : callable, optional
+            ``bits(n)``: of n nodes those that share so many first bits are in one bucket.
         """
+        spark = nodes.sparkSession
         facts, ring = distribute_facts(nodes, underlay.kernel)
-        layout = Layout(nodes.sparkSession, partitions, partitions)
-        return cls(facts, bucket_bounds(ring, partitions, bits), layout)
+        buckets = bucket_count(spark, len(ring))
+        bounds = bucket_bounds(ring, buckets, bits(len(ring)) if bits else 0)
+        return cls(facts, bounds, Layout(spark, buckets, buckets))
 
     def __len__(self) -> int:
         """Return how many nodes there are."""

@@ -39,7 +39,7 @@ from scribe_spark.engine.program import Program, Tables, deliver, merge_inbox
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import materialise_and_read, release
 from scribe_spark.runtime.scratch import scratch_folder
-from scribe_spark.runtime.sessions import abilities, describe_jobs
+from scribe_spark.runtime.sessions import abilities, describe_jobs, parallelism
 from scribe_spark.runtime.tricks import enabled
 
 __all__ = ["CONSTANT", "ROWS", "BucketTables", "Costs", "Layout", "pack_row", "read_rows"]
@@ -61,6 +61,9 @@ _ARROW = to_arrow_schema(ROWS)
 
 #: The sender of a table that no program changes.
 CONSTANT = -1
+
+#: Tasks of a superstep for each core: more share the work more evenly, and cost more.
+_TASKS_A_CORE = 2
 
 _MOST = 10_000  # more supersteps mean that the messages never end
 
@@ -109,6 +112,8 @@ class Layout:
         self.folder: str | None = None
         if enabled("mapped_tables") and abilities(spark).shares_disk:
             self.folder = str(scratch_folder())
+            # a task takes its buckets one after the other, and has no more than messages in memory
+            self.partitions = min(self.partitions, _TASKS_A_CORE * parallelism(spark))
 
     def place(self, frame: DataFrame) -> DataFrame:
         """Return rows of :data:`ROWS`, those of a bucket in one partition."""
@@ -274,8 +279,8 @@ def _superstep(
         buckets: dict[int, list[_Row]] = {}
         for row in read_rows(batches):
             buckets.setdefault(row.bucket, []).append(row)
-        for bucket, rows in sorted(buckets.items()):
-            yield from _play(program, superstep, folder, bucket, rows)
+        for bucket in sorted(buckets):
+            yield from _play(program, superstep, folder, bucket, buckets.pop(bucket))
 
     return run
 

@@ -11,7 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
@@ -24,7 +28,7 @@ from scribe_spark.experiments.owner import Owner, others_contents, owner_of, rea
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.report import Report
 from scribe_spark.runtime.arrow_writer import can_write, shares_disk, write_parquet
-from scribe_spark.runtime.batches import Batches, Table
+from scribe_spark.runtime.batches import EVERY, Among, Batches, Table
 from scribe_spark.runtime.filesystem import (
     CorruptFileError,
     LocalFiles,
@@ -33,6 +37,7 @@ from scribe_spark.runtime.filesystem import (
     tasks_write,
 )
 from scribe_spark.runtime.full_disk import full_disk
+from scribe_spark.runtime.sessions import local_frame
 
 __all__ = ["Folder"]
 
@@ -254,29 +259,37 @@ class Folder(StoredFolder):
 
     # --- tables
 
-    def write_table(self, name: str, table: Table) -> dict[str, Any]:
+    def write_table(self, name: str, table: Table | pa.Table) -> dict[str, Any]:
         """Write a table as Parquet; its record (`digests`), the content's part taken on the way.
+
+        Parameters
+        ----------
+        table : DataFrame, Batches or pyarrow.Table
+            The latter: few rows, which the driver has.
 
         Raises
         ------
         ValueError
             Its columns are not those that `schemas` has for it.
         """
-        schemas.check_columns(name, table.schema)
-        return self._write(self._table(name), Batches.of(table))
+        schema = from_arrow_schema(table.schema) if isinstance(table, pa.Table) else table.schema
+        schemas.check_columns(name, schema)
+        return self._write(self._table(name), table, schema)
 
-    def _write(self, url: str, table: Batches) -> dict[str, Any]:
-        if can_write(table, self.spark, url):
+    def _write(self, url: str, table: Table | pa.Table, schema: StructType) -> dict[str, Any]:
+        rows = table if isinstance(table, pa.Table) else Batches.of(table)
+        if can_write(schema, self.spark, url):
             with self._usable_but_for_jobs():
-                content = write_parquet(table, Path(url.removeprefix("file://")))
+                content = write_parquet(rows, Path(url.removeprefix("file://")))
         else:
             seen = Observation()
-            watched = digests.watch_content(table.frame, seen)
+            frame = local_frame(self.spark, rows) if isinstance(rows, pa.Table) else rows.frame
+            watched = digests.watch_content(frame, seen)
             watched.write.mode("overwrite").parquet(table_url(url))
             content = seen.get
         with self.usable():
             files = digests.file_digests(self._files, url)
-        return {**digests.content_digest(content, table.schema), "files": files}
+        return {**digests.content_digest(content, schema), "files": files}
 
     @contextmanager
     def _usable_but_for_jobs(self) -> Iterator[None]:
@@ -291,17 +304,37 @@ class Folder(StoredFolder):
         """A table; where its columns are known, Spark does not open its files for them."""
         return self._read(self._table(name), schema or schemas.WRITTEN.get(name))
 
-    def batches(self, name: str, columns: Sequence[str]) -> Batches:
-        """Some columns of a table, for kernels."""
+    def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
+        """Some columns of a table, for kernels.
+
+        Parameters
+        ----------
+        among : mapping of str to sequence, optional
+            Column (one of these) -> values: only of the rows that have one of them.
+        """
         url = self._table(name)
         if shares_disk(self.spark, url):
-            return Batches.saved(self.spark, Path(url.removeprefix("file://")), columns)
-        return Batches.of(self.read_table(name), columns)
+            return Batches.saved(self.spark, Path(url.removeprefix("file://")), columns, among)
+        return Batches.of(self.read_table(name), columns, among)
+
+    def collect(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table:
+        """Return some columns of a table on the driver; `among` as of :meth:`batches`, any."""
+        url = self._table(name)
+        if shares_disk(self.spark, url):
+            # no job, and only those parts of the files that may have such rows
+            path, chosen = url.removeprefix("file://"), [(c, "in", v) for c, v in among.items()]
+            return pq.read_table(
+                path, columns=list(columns), filters=chosen or None, partitioning=None
+            )
+        frame = self.read_table(name)
+        for column, values in among.items():
+            frame = frame.where(F.col(column).isin(list(values)))
+        return frame.select(*columns).toArrow()
 
     def write_rows(self, name: str, frame: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
         """Write a few rows as one Parquet file, beside `tables`; read back, and their record."""
         url = self._location(name)
-        record = self._write(url, Batches.of(frame.coalesce(1)))
+        record = self._write(url, frame.coalesce(1), frame.schema)
         return self._read(url, frame.schema), record
 
     def _read(self, url: str, schema: StructType | None = None) -> DataFrame:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -41,7 +42,8 @@ from scribe_spark.systems import system_of_variant
 
 __all__ = ["PHASES", "REPORT", "TABLE_PHASES", "Phase"]
 
-Tables = Generator[tuple[str, Table], None, None]
+#: Rows that the driver has are Arrow's.
+Tables = Generator[tuple[str, Table | pa.Table], None, None]
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,15 @@ class Phase:
 
 
 def _topology(simulation: Simulation, scope: Scope) -> Tables:
-    yield "routers", simulation.topology.routers()
-    yield "links", simulation.topology.links()
+    graph = simulation.graph
+    routers = graph.vertices.rename(columns={"id": "router"})
+    yield "routers", schemas.arrow_table(routers, schemas.ROUTERS)
+    yield "links", schemas.arrow_table(graph.edges, schemas.LINKS)
     _ = simulation.underlay  # computing the routes belongs to this phase's time
 
 
 def _overlay(simulation: Simulation, scope: Scope) -> Tables:
-    yield "nodes", simulation.nodes
+    yield "nodes", simulation.drawn_nodes
     yield "table_entries", simulation.overlay.table_entries()
     arrived = simulation.overlay.arrival_messages()
     if arrived is not None:
@@ -127,14 +131,14 @@ def _measures(simulation: Simulation, scope: Scope) -> Tables:
         yield "group_delay", group_delay(heard, groups, run.buckets)
         preload()  # what the report will be drawn with, while tables are written
         spread = measure_distributions(run, replaced_figures(simulation.config))
-        yield "distributions", schemas.local_table(simulation.spark, spread, schemas.DISTRIBUTIONS)
-        simulation.stages["collected"] = collected.result()
+        yield "distributions", schemas.arrow_table(spread, schemas.DISTRIBUTIONS)
+        simulation.stages["measured"] = collected.result(), spread
 
 
 def _metrics(simulation: Simulation) -> dict[str, Any]:
     config, run = simulation.config, _run_tables(simulation)
-    early = simulation.stages.pop("collected", None) or collect(run, early=True)
-    found = find(run, early | collect(run, early=False), run["distributions"].toPandas())
+    early, spread = simulation.stages.pop("measured")
+    found = find(run, early | collect(run, early=False), spread)
     rows = metric_rows(found, run.systems, published(config), replaced_figures(config), config)
     return {"metrics.json": rows}
 
@@ -176,7 +180,7 @@ def _pastry_routes(create_routes: DataFrame) -> DataFrame:
     )
 
 
-def _extra_joins(simulation: Simulation) -> DataFrame:
+def _extra_joins(simulation: Simulation) -> DataFrame | pa.Table:
     """`schemas.EXTRA_JOINS`."""
     sent = [
         variant.joins.withColumn("system", F.lit(system_of_variant(name)))
@@ -184,11 +188,11 @@ def _extra_joins(simulation: Simulation) -> DataFrame:
         if variant.joins is not None
     ]
     if not sent:
-        return schemas.local_table(simulation.spark, [], schemas.EXTRA_JOINS)
+        return schemas.arrow_table([], schemas.EXTRA_JOINS)
     return schemas.conform(union_tables(sent), schemas.EXTRA_JOINS)
 
 
-def _overloaded(simulation: Simulation) -> DataFrame:
+def _overloaded(simulation: Simulation) -> pa.Table:
     """`schemas.OVERLOADED`: one row for each variant that has limits."""
     variants = simulation.variants.items()
     rows = [
@@ -196,7 +200,7 @@ def _overloaded(simulation: Simulation) -> DataFrame:
         for name, variant in variants
         if variant.overloaded is not None
     ]
-    return schemas.local_table(simulation.spark, rows, schemas.OVERLOADED)
+    return schemas.arrow_table(rows, schemas.OVERLOADED)
 
 
 # --- the registry

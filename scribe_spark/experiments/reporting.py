@@ -15,6 +15,7 @@ from scribe_spark.experiments.phases import REPORT, TABLE_PHASES
 from scribe_spark.experiments.run_trees import TABLES, read_trees
 from scribe_spark.inputs import is_local
 from scribe_spark.report import render
+from scribe_spark.schemas import DISTRIBUTIONS
 
 __all__ = ["check_report", "report"]
 
@@ -69,8 +70,8 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
             note(f"verified: {verified} (`scribe-spark verify {out}` looks at all tables)")
         # the time of the report itself is not on the page, which is the same when drawn again
         shown = {**manifest, "phases": [e for e in manifest["phases"] if e["name"] != REPORT]}
-        spread = folder.read_table(_DISTRIBUTIONS).toPandas()
-        trees = read_trees(folder.batches)
+        spread = folder.collect(_DISTRIBUTIONS, DISTRIBUTIONS.names).to_pandas()
+        trees = read_trees(folder.collect)
         return folder.write_page(render(folder.read_json(_METRICS), shown, spread, trees))
 
 

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.config import Execution, RunConfig
@@ -261,7 +262,9 @@ class _Work:
         }
         return records, texts
 
-    def _write_table(self, table: str, rows: Table, records: dict[str, Any]) -> DataFrame:
+    def _write_table(
+        self, table: str, rows: Table | pa.Table, records: dict[str, Any]
+    ) -> DataFrame:
         """Write a table, put its record among `records`, read it back."""
         self._lock.check()
         records[table] = self._folder.write_table(table, rows)

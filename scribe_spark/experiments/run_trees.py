@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from scribe_spark.core.arrays import depths
 from scribe_spark.report.group_tree import GroupTree
 from scribe_spark.report.tree_figures import RunTrees
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import EVERY, Among
 from scribe_spark.schemas import WRITTEN
 
 __all__ = ["MOST_MEMBERS", "TABLES", "read_trees"]
@@ -25,7 +26,13 @@ MOST_MEMBERS = 2_000_000
 _SYSTEM = "scribe"
 
 
-def read_trees(read: Callable[[str, Sequence[str]], Batches]) -> RunTrees:
+class Reader(Protocol):
+    """Brings some columns of a table to the driver: of the rows that have one of some values."""
+
+    def __call__(self, name: str, columns: Sequence[str], among: Among = EVERY) -> pa.Table: ...
+
+
+def read_trees(read: Reader) -> RunTrees:
     """The trees of Scribe that are drawn: of a small group, the median one, and the largest.
 
     Groups are ranked by size, of equal ones the least number first; the small one is the last.
@@ -34,19 +41,20 @@ def read_trees(read: Callable[[str, Sequence[str]], Batches]) -> RunTrees:
     Parameters
     ----------
     read : callable
-        ``read(name, columns)``: a table of the run.
+        ``read(name, columns, among)``: a table of the run; `among` is column -> values.
     """
-    groups = _frame(read("groups", ["group", "size"]))
+    groups = read("groups", ["group", "size"]).to_pandas()
     groups = groups.sort_values(["size", "group"], ascending=[False, True])
     too_large = groups[groups["size"] > MOST_MEMBERS]
     ranked = groups[(groups["size"] > 1) & (groups["size"] <= MOST_MEMBERS)]
     ranks = {"smallest group": -1, "median group": (len(ranked) - 1) // 2, "largest group": 0}
     chosen = {what: ranked.iloc[rank] for what, rank in ranks.items()} if len(ranked) else {}
     numbers = sorted({int(row["group"]) for row in chosen.values()})
-    ends = ("group", "parent", "child", "parent_router", "child_router")
-    edges = read("tree_edges", ["system", *ends]).among("system", [_SYSTEM])
-    edges_of = dict(list(_frame(edges.among("group", numbers).select(ends)).groupby("group")))
-    members_of = _frame(read("members", ["group", "node"]).among("group", numbers))
+    among = {"group": numbers}
+    ends = ["group", "parent", "child", "parent_router", "child_router"]
+    edges = read("tree_edges", ends, {"system": [_SYSTEM], **among}).to_pandas()
+    edges_of = dict(list(edges.groupby("group")))
+    members_of = read("members", ["group", "node"], among).to_pandas()
     # of few groups one may be the largest and the median; it is drawn once, as the largest
     once = {int(row["group"]): (what, row) for what, row in chosen.items()}
     trees = [
@@ -60,13 +68,8 @@ def read_trees(read: Callable[[str, Sequence[str]], Batches]) -> RunTrees:
             f"{len(too_large):,} groups with more than {MOST_MEMBERS:,} members are not drawn: the "
             "largest is that of those with fewer."
         )
-    routers, links = (_frame(read(name, WRITTEN[name].names)) for name in ("routers", "links"))
+    routers, links = (read(name, WRITTEN[name].names).to_pandas() for name in ("routers", "links"))
     return RunTrees(trees, routers, links, left_out)
-
-
-def _frame(table: Batches) -> pd.DataFrame:
-    """A table on the driver, without a conversion row by row."""
-    return table.frame.toArrow().to_pandas()
 
 
 def _tree(group: Any, edges: pd.DataFrame, members: pd.DataFrame) -> GroupTree:

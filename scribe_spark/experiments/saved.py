@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 from pyspark.sql import DataFrame
 
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import EVERY, Among, Batches
 
 __all__ = ["SavedTables"]
 
@@ -22,16 +22,23 @@ class SavedTables(MutableMapping[str, DataFrame]):
     def __init__(self) -> None:
         self._tables: dict[str, DataFrame | Future[DataFrame]] = {}
         #: Reads some columns of a table for kernels; whoever has the folder sets it.
-        self.read: Callable[[str, Sequence[str]], Batches] | None = None
+        self.read: Callable[[str, Sequence[str], Among], Batches] | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
         table = self._tables[name]
         return table.result() if isinstance(table, Future) else table
 
-    def batches(self, name: str, columns: Sequence[str]) -> Batches:
-        """Some columns of a table, for kernels."""
+    def has(self, name: str) -> bool:
+        """Whether a table can be read without waiting for it."""
+        table = self._tables.get(name)
+        return table is not None and (not isinstance(table, Future) or table.done())
+
+    def batches(self, name: str, columns: Sequence[str], among: Among = EVERY) -> Batches:
+        """Some columns of a table, for kernels; of some rows."""
         table = self[name]
-        return Batches.of(table, columns) if self.read is None else self.read(name, columns)
+        if self.read is None:
+            return Batches.of(table, columns, among)
+        return self.read(name, columns, among)
 
     def __setitem__(self, name: str, table: DataFrame | Future[DataFrame]) -> None:
         self._tables[name] = table

@@ -163,11 +163,15 @@ class Simulation:
     # --- overlay
 
     @property
+    def drawn_nodes(self) -> Batches:
+        """`schemas.NODES`, drawn anew."""
+        return pastry.draw_nodes(self.spark, self.config, self.underlay.routers)
+
+    @property
     def nodes(self) -> DataFrame:
         """`schemas.NODES`."""
-        return self._saved_or(
-            "nodes", lambda: pastry.make_nodes(self.spark, self.config, self.underlay.routers)
-        )
+        # to draw them takes less time than to wait until they have been written
+        return self.saved["nodes"] if self.saved.has("nodes") else self.drawn_nodes.frame
 
     @stage
     def overlay(self) -> Overlay:

@@ -108,9 +108,10 @@ def _collect(run: RunTables) -> dict[str, float | None]:
     ranked = rank_groups(run["groups"]).query("size > 1")[::-1]
     few = ranked[ranked["size"].cumsum().shift(fill_value=0) < _MEMBERS]
     groups = few["group"].tolist()
-    edges = run.batches("tree_edges", ["system", *_EDGE]).among("system", routed[:1])
-    edges = edges.among("group", groups).select(_EDGE)
-    members = run.batches("members", ["group", "node"]).among("group", groups)
+    among = {"group": groups}
+    edges = run.batches("tree_edges", ["system", *_EDGE], {"system": routed[:1], **among})
+    edges = edges.select(_EDGE)
+    members = run.batches("members", ["group", "node"], among)
     legs, kernel, lan_us = edges.frame.toArrow(), run.underlay.kernel, run.underlay.lan_us
 
     def delays(a: np.ndarray, b: np.ndarray) -> np.ndarray:

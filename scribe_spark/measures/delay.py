@@ -184,7 +184,8 @@ def _collect(run: RunTables) -> dict[str, dict[str, float]]:
     largest = group_of_rank_1(run["groups"])
     if largest is None:
         return {}
-    deliveries = run.batches("deliveries", ["system", "group", "node", "delay_ms"])
+    columns = ["system", "group", "node", "delay_ms"]
+    deliveries = run.batches("deliveries", columns, {"group": [largest]})
     return rdp(deliveries, largest, [s.name for s in run.systems if forwards(s)], run.buckets)
 
 

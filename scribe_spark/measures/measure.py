@@ -62,7 +62,8 @@ class RunTables:
     buckets : int
         In how many parts kernels count.
     read : callable, optional
-        ``read(name, columns)``: a table for kernels, where there is a shorter way than by Spark.
+        ``read(name, columns, among)``: a table for kernels, where there is a shorter way than by
+        Spark.
     """
 
     tables: Mapping[str, DataFrame]
@@ -73,7 +74,7 @@ class RunTables:
     seed: int = 0
     config: RunConfig | None = None
     buckets: int = 1
-    read: Callable[[str, Sequence[str]], Batches] | None = None
+    read: Callable[[str, Sequence[str], Mapping[str, Sequence[Any]]], Batches] | None = None
 
     def __getitem__(self, name: str) -> DataFrame:
         return self.tables[name]
@@ -81,13 +82,21 @@ class RunTables:
     def __contains__(self, name: str) -> bool:
         return name in self.tables
 
-    def batches(self, name: str, columns: Sequence[str]) -> Batches:
-        """Some columns of a table, for kernels."""
+    def batches(
+        self, name: str, columns: Sequence[str], among: Mapping[str, Sequence[Any]] | None = None
+    ) -> Batches:
+        """Some columns of a table, for kernels.
+
+        Parameters
+        ----------
+        among : mapping of str to sequence, optional
+            Column (one of these) -> values: only the rows that have one of them.
+        """
         from scribe_spark.runtime.batches import Batches
 
         if self.read is not None:
-            return self.read(name, columns)
-        return Batches.of(self[name], columns)
+            return self.read(name, columns, among or {})
+        return Batches.of(self[name], columns, among or {})
 
     def of_systems(self, table: str, among: Callable[[System], bool]) -> DataFrame:
         """The rows of a table that are of certain systems."""

@@ -36,7 +36,6 @@ from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, OWN, Route, Send, starting
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import release, union_tables
-from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.underlay.protocol import Underlay
 
 __all__ = ["Overlay", "Routed"]
@@ -119,8 +118,8 @@ class Overlay(ABC):
     nodes : DataFrame
         `schemas.NODES`.
     underlay : Underlay
-    bits : int
-        Nodes that share so many first bits are in one bucket.
+    bits : callable, optional
+        ``bits(n)``: of n nodes those that share so many first bits are in one bucket.
 
     Attributes
     ----------
@@ -133,10 +132,11 @@ class Overlay(ABC):
         rule of routing reads them.
     """
 
-    def __init__(self, nodes: DataFrame, underlay: Underlay, bits: int = 0) -> None:
+    def __init__(
+        self, nodes: DataFrame, underlay: Underlay, bits: Callable[[int], int] | None = None
+    ) -> None:
         self.nodes, self.underlay = nodes, underlay
-        partitions = bucket_count(nodes.sparkSession, nodes.count())
-        self.ring = BucketRing.of(nodes, underlay, partitions, bits)
+        self.ring = BucketRing.of(nodes, underlay, bits)
         self.known: Sequence[DataFrame] = ()
 
     @property

@@ -1,12 +1,12 @@
 """Pastry: nodes, routing tables, leaf sets, and the next hop of a message."""
 
-from scribe_spark.pastry.nodes import make_nodes, node_name, node_vertices
+from scribe_spark.pastry.nodes import draw_nodes, node_name, node_vertices
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.routing_table import routing_table, table_entries
 
 __all__ = [
     "PastryOverlay",
-    "make_nodes",
+    "draw_nodes",
     "node_name",
     "node_vertices",
     "routing_table",

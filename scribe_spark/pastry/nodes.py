@@ -9,6 +9,7 @@ probability".
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,13 +18,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import draws, schemas
-from scribe_spark.core import u128 as ids
-from scribe_spark.runtime.sessions import local_frame
+from scribe_spark.runtime.batches import Batches
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import RunConfig
 
-__all__ = ["make_nodes", "node_name", "node_vertices"]
+__all__ = ["draw_nodes", "node_name", "node_vertices"]
 
 
 def node_name(node: Column) -> Column:
@@ -31,29 +31,37 @@ def node_name(node: Column) -> Column:
     return F.concat(F.lit("node-"), node.cast("string"))
 
 
-def make_nodes(spark: SparkSession, config: RunConfig, routers: np.ndarray) -> DataFrame:
-    """The overlay's nodes, `schemas.NODES`; nodes are numbered from 0.
+def draw_nodes(spark: SparkSession, config: RunConfig, routers: np.ndarray) -> Batches:
+    """The overlay's nodes, `schemas.NODES`; nodes are numbered from 0; lazy.
 
     Parameters
     ----------
     routers : ndarray of int64, shape (R,)
         Ids of the routers that nodes sit on.
     """
-    node = F.col("id")
-    if config.overlay.node_ids == "sha1":
-        digest = F.sha1(node_name(node))
-        hi, lo = ids.half_of_digest(digest, 0), ids.half_of_digest(digest, 1)
-    else:
-        hi = draws.bits(config.seed, "nodeId hi", node)
-        lo = draws.bits(config.seed, "nodeId lo", node)
-    placed = spark.range(config.overlay.nodes).select(
-        node.alias("node"),
-        hi.alias("id_hi"),
-        lo.alias("id_lo"),
-        draws.below(len(routers), config.seed, "router", node).alias("place"),
-    )
-    places = local_frame(spark, pa.table({"place": np.arange(len(routers)), "router": routers}))
-    return schemas.conform(placed.join(F.broadcast(places), "place", "inner"), schemas.NODES)
+    seed, hashed = config.seed, config.overlay.node_ids == "sha1"
+
+    def draw(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
+        node = batch.column("id").to_numpy()
+        hi, lo = _hashed_ids(node) if hashed else _uniform_ids(seed, node)
+        place = draws.bits_np(seed, "router", node).view(np.int64) % len(routers)
+        return {"node": node, "id_hi": hi, "id_lo": lo, "router": routers[place]}
+
+    return Batches.of(spark.range(config.overlay.nodes)).each(draw, schemas.NODES)
+
+
+def _uniform_ids(seed: int, node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return both halves of nodeIds, as BIGINT."""
+    halves = (draws.bits_np(seed, f"nodeId {half}", node) for half in ("hi", "lo"))
+    hi, lo = (half.view(np.int64) for half in halves)
+    return hi, lo
+
+
+def _hashed_ids(node: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return both halves of the first 128 bits of SHA-1 of the nodes' names, as BIGINT."""
+    digests = [hashlib.sha1(b"node-%d" % number).digest()[:16] for number in node.tolist()]
+    halves = np.frombuffer(b"".join(digests), ">i8").astype(np.int64).reshape(-1, 2)
+    return halves[:, 0], halves[:, 1]
 
 
 def node_vertices(nodes: DataFrame) -> DataFrame:

@@ -81,9 +81,13 @@ class PastryOverlay(Overlay, GraphTables):
         leaf_set: int,
         digits: int | None = None,
     ) -> None:
-        self.b, self.leaf_set = b, leaf_set
-        self.digits = digits or _digits(nodes, underlay, b)
-        super().__init__(nodes, underlay, bits=b * self.digits)
+        cores = parallelism(nodes.sparkSession)
+
+        def digits_of(count: int) -> int:
+            return digits or bucket_digits(b, count, len(underlay.routers), cores)
+
+        super().__init__(nodes, underlay, lambda count: b * digits_of(count))
+        self.b, self.leaf_set, self.digits = b, leaf_set, digits_of(len(self.ring))
         self.arrived: DataFrame | None = None
         self._owned: list[Callable[[], None]] = []
 
@@ -163,8 +167,3 @@ class PastryOverlay(Overlay, GraphTables):
     def table_entries(self) -> DataFrame:
         """See :meth:`Overlay.table_entries`."""
         return table_entries(self.known[0])
-
-
-def _digits(nodes: DataFrame, underlay: Underlay, b: int) -> int:
-    cores = parallelism(nodes.sparkSession)
-    return bucket_digits(b, nodes.count(), len(underlay.routers), cores)

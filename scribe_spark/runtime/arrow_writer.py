@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from scribe_spark.core.row_hash import hash_rows
 from scribe_spark.runtime.batches import Batches
@@ -38,9 +39,9 @@ _BESIDE = "_temporary"
 _HALF = 0xFFFFFFFF
 
 
-def can_write(table: Batches, spark: SparkSession, url: str) -> bool:
+def can_write(schema: StructType, spark: SparkSession, url: str) -> bool:
     """Whether tasks can write a table to `url`: it is on their disk, and they know its types."""
-    kinds = {field.dataType.simpleString() for field in table.schema}
+    kinds = {field.dataType.simpleString() for field in schema}
     return kinds <= _KINDS and shares_disk(spark, url)
 
 
@@ -53,8 +54,10 @@ def shares_disk(spark: SparkSession, url: str) -> bool:
 _KINDS = {"bigint", "int", "double", "boolean", "string"}
 
 
-def write_parquet(table: Batches, folder: Path) -> dict[str, int]:
+def write_parquet(table: Batches | pa.Table, folder: Path) -> dict[str, int]:
     """Write a table in the place of what is there.
+
+    Rows that the driver has it writes itself, without a job.
 
     Returns
     -------
@@ -67,12 +70,16 @@ def write_parquet(table: Batches, folder: Path) -> dict[str, int]:
     OSError
         The folder cannot be written.
     """
-    schema = to_arrow_schema(table.schema)
+    schema = table.schema if isinstance(table, pa.Table) else to_arrow_schema(table.schema)
     beside = folder / _BESIDE
     shutil.rmtree(folder, ignore_errors=True)
     beside.mkdir(parents=True)
     try:
-        listed = table.then(_writer(schema, beside), _WRITTEN).frame.toArrow().to_pylist()
+        write = _writer(schema, beside)
+        if isinstance(table, pa.Table):
+            listed = [row for batch in write(table.to_batches()) for row in batch.to_pylist()]
+        else:
+            listed = table.then(write, _WRITTEN).frame.toArrow().to_pylist()
         if not listed:  # a table has a file, which tells its columns
             listed = [{"file": _name(0), "rows": 0, "high": 0, "low": 0}]
             pq.write_table(schema.empty_table(), beside / listed[0]["file"], **_format(schema))
@@ -91,9 +98,8 @@ def _writer(
     options = _format(schema)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = TaskContext.get()
-        assert task is not None
-        name, sums = _name(task.partitionId()), np.zeros(3, dtype=np.int64)
+        task = TaskContext.get()  # there is none on the driver
+        name, sums = _name(task.partitionId() if task else 0), np.zeros(3, dtype=np.int64)
         tables = _gathered(batches, schema)
         for first in tables:
             with _naming(folder / name), pq.ParquetWriter(folder / name, schema, **options) as out:

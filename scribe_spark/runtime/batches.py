@@ -6,9 +6,10 @@ several times as long as what kernels do with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import pyarrow as pa
@@ -21,13 +22,17 @@ from pyspark.sql.types import StructType
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import parallelism
 
-__all__ = ["Batches", "BatchKernel", "Table", "by_text"]
+__all__ = ["EVERY", "Among", "BatchKernel", "Batches", "Table", "by_text"]
 
 #: Takes the batches of a partition, gives those of its result.
 BatchKernel = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 _ROWS_AT_ONCE = 2**19
+
+#: Which rows: column -> values, one of which they have.
+Among = Mapping[str, Sequence[Any]]
+EVERY: Among = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -45,18 +50,22 @@ class Batches:
     schema: StructType
 
     @classmethod
-    def of(cls, table: Table, columns: Sequence[str] | None = None) -> Batches:
+    def of(
+        cls, table: Table, columns: Sequence[str] | None = None, among: Among = EVERY
+    ) -> Batches:
         """Return a table in this form.
 
         Parameters
         ----------
         columns : sequence of str, optional
             Those that are wanted; there may be others.
+        among : mapping of str to sequence, optional
+            Column -> values: only the rows that have one of these.
         """
         if isinstance(table, Batches):
-            return table
+            return table._of_rows(among)
         frame = table if columns is None else table.select(*columns)
-        return cls(((frame, None),), frame.schema)
+        return cls(((frame, None),), frame.schema)._of_rows(among)
 
     @classmethod
     def made(cls, rows: DataFrame, kernel: BatchKernel, schema: StructType | str) -> Batches:
@@ -64,10 +73,19 @@ class Batches:
         return cls(((rows, kernel),), _schema(schema))
 
     @classmethod
-    def saved(cls, spark: SparkSession, folder: Path, columns: Sequence[str]) -> Batches:
-        """Return some columns of a table that is saved as Parquet where all tasks can read it."""
+    def saved(
+        cls, spark: SparkSession, folder: Path, columns: Sequence[str], among: Among = EVERY
+    ) -> Batches:
+        """Return some columns of a table that is saved as Parquet where all tasks can read it.
+
+        Parameters
+        ----------
+        among : mapping of str to sequence, optional
+            Column -> values: only the rows that have one of these.  Parts of the files that have no
+            such rows are not read.
+        """
         files = sorted(str(file) for file in folder.glob("*.parquet"))
-        groups = [(f, g) for f in files for g in range(pq.read_metadata(f).num_row_groups)]
+        groups = [(f, g) for f in files for g in _row_groups(f, among)]
         schema = from_arrow_schema(pq.read_schema(files[0]))
         names = list(columns)
         wanted = StructType([schema[name] for name in names])
@@ -81,7 +99,8 @@ class Batches:
                             yield rows.select(names)
 
         tasks = max(1, min(len(groups), parallelism(spark) * 4))
-        return cls.made(spark.range(0, len(groups), 1, tasks), read, wanted)
+        table = cls.made(spark.range(0, len(groups), 1, tasks), read, wanted)
+        return table._of_rows(among)
 
     @staticmethod
     def union(tables: Iterable[Batches]) -> Batches:
@@ -125,6 +144,12 @@ class Batches:
 
         return self.then(run, self.schema)
 
+    def _of_rows(self, among: Among) -> Batches:
+        table = self
+        for column, values in among.items():
+            table = table.among(column, values)
+        return table
+
     def select(self, columns: Sequence[str]) -> Batches:
         """Return some of the columns."""
         wanted = list(columns)
@@ -147,6 +172,23 @@ class Batches:
 
 #: A table in either form.
 Table = DataFrame | Batches
+
+
+def _row_groups(file: str, among: Among) -> Iterator[int]:
+    """Yield the row groups of a file that may have rows with such values."""
+    metadata = pq.read_metadata(file)
+    places = {name: metadata.schema.names.index(name) for name in among}
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if all(_may_have(group.column(places[name]), among[name]) for name in among):
+            yield number
+
+
+def _may_have(column: pq.ColumnChunkMetaData, values: Iterable[Any]) -> bool:
+    known = column.statistics
+    if known is None or not known.has_min_max:
+        return True
+    return any(known.min <= value <= known.max for value in values)
 
 
 def _array(column: Any, kind: pa.DataType) -> pa.Array:

@@ -8,7 +8,7 @@ from pathlib import Path
 from scribe_spark.runtime.graphframes_jar import FOLDER
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["CLASS_ARCHIVE", "archive_option", "java_options", "log_option"]
+__all__ = ["CLASS_ARCHIVE", "archive_option", "is_short", "java_options", "log_option"]
 
 #: The classes of a Spark session as the JVM lays them out, recorded once by set-up: sessions start
 #: in half the time. A JVM that does not fit it ignores it.
@@ -18,14 +18,30 @@ CLASS_ARCHIVE = FOLDER / "classes.jsa"
 _SHORT = 200_000
 
 
-def java_options(heap_mib: int, young_mib: int, estimated_work: int) -> str:
+def is_short(nodes: int, estimated_work: int) -> bool:
+    """Whether the JVM's first compiler is enough for what a session will do.
+
+    It is for a plain run of any size: what grows with the nodes is the work of Python's kernels.
+
+    Parameters
+    ----------
+    nodes : int
+        The most nodes of a run.
+    estimated_work : int
+        Of all runs together.
+    """
+    return estimated_work <= max(_SHORT, nodes)
+
+
+def java_options(heap_mib: int, young_mib: int, short: bool) -> str:
     """The JVM's options for a heap of `heap_mib` MiB, `young_mib` of them for new objects.
 
-    Half of a short run is JVM warm-up: the first compiler alone is faster there. The code that it
-    makes is slower by a third than what the second makes in the end.
+    Half of what a JVM does in a `short` session is to compile its own code: the first compiler
+    alone is faster there. The code that it makes is slower by a third than what the second makes in
+    the end.
     """
     options = [archive_option(), log_option()]
-    if enabled("first_compiler") and estimated_work <= _SHORT:
+    if enabled("first_compiler") and short:
         # room for the code of many queries: with this compiler's own 48 MiB a long session of small
         # ones spends a sixth of its time making room
         options.append("-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")

@@ -26,7 +26,7 @@ from scribe_spark.runtime.environment import (
     jvm_locale,
 )
 from scribe_spark.runtime.graphframes_jar import jars
-from scribe_spark.runtime.java_options import java_options, log_option
+from scribe_spark.runtime.java_options import is_short, java_options, log_option
 from scribe_spark.runtime.jvm import java_letters
 from scribe_spark.runtime.master import check_master, is_local_master, on_this_machine, reach_master
 from scribe_spark.runtime.memory import SMALL, heap_mib, young_mib
@@ -190,10 +190,10 @@ def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str,
         settings["spark.cleaner.referenceTracking.cleanCheckpoints"] = "true"
     if is_submitted():  # the JVM of spark-submit has its log set up already
         return settings | {"spark.log.level": "ERROR"}
-    heap = heap_mib(nodes)
+    heap, short = heap_mib(nodes), is_short(nodes, estimated_work)
     settings |= {
         "spark.driver.memory": f"{heap}m",
-        "spark.driver.extraJavaOptions": java_options(heap, young_mib(heap, nodes), estimated_work),
+        "spark.driver.extraJavaOptions": java_options(heap, young_mib(heap, nodes), short),
     }
     # elsewhere the package may come with the job, after the daemon starts
     if is_local_master(master) and enabled("python_daemon"):

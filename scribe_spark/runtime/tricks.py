@@ -130,11 +130,11 @@ TRICKS = (
     ),
     Trick(
         "first_compiler",
-        "Lets short runs use the JVM's first compiler only.",
+        "Lets single runs, and short sessions, use the JVM's first compiler only.",
         "Java: -XX:TieredStopAtLevel=1, -XX:ReservedCodeCacheSize",
         "N = 100,000 in 56 s instead of 68. Long work uses both compilers: 70 s instead of 100 for "
         "the third run in a session.",
-        "Both compilers, for short runs too.",
+        "Both compilers, for all of them.",
         "The server's setting.",
     ),
     Trick(

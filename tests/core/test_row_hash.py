@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Observation
 
+from scribe_spark.core import row_hash
 from scribe_spark.core.row_hash import hash_rows
 from scribe_spark.experiments.digests import watch_content
 
@@ -53,3 +54,10 @@ def test_sums_are_those_that_spark_sees(spark):
 
 def test_no_rows():
     assert hash_rows([pa.array([], pa.int64()), pa.array([], pa.string())]).tolist() == []
+
+
+def test_rows_are_hashed_piece_by_piece(monkeypatch):
+    table = drawn(3, 0.2).combine_chunks().to_batches()[0]
+    whole = hash_rows(table.columns)
+    monkeypatch.setattr(row_hash, "_ROWS_AT_ONCE", 300)
+    assert (hash_rows(table.columns) == whole).all()

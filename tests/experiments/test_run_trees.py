@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from scribe_spark.experiments import run_trees
+from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.run_trees import read_trees
-from scribe_spark.runtime.batches import Batches
 
 
 def table(out: Path, name: str) -> pd.DataFrame:
@@ -17,7 +17,7 @@ def table(out: Path, name: str) -> pd.DataFrame:
 
 
 def reader(spark, out):
-    return lambda name, columns: Batches.saved(spark, out / "tables" / name, columns)
+    return Folder(spark, str(out)).collect
 
 
 def test_the_page_draws_a_small_the_median_and_the_largest_group(spark, small):

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.config import RunConfig
-from scribe_spark.pastry import make_nodes, node_name
+from scribe_spark.pastry import draw_nodes, node_name
 
 ROUTERS = np.array([10, 20, 35])
 
@@ -26,7 +26,7 @@ GOLDEN = [
 
 def made(spark, routers=ROUTERS, **fields) -> list[tuple[int, int, int]]:
     """(node, nodeId, router) in order."""
-    frame = make_nodes(spark, RunConfig(**{"groups": 0} | fields), routers)
+    frame = draw_nodes(spark, RunConfig(**{"groups": 0} | fields), routers).frame
     assert [(f.name, f.dataType) for f in frame.schema] == [
         (f.name, f.dataType) for f in schemas.NODES
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.runtime import arrow_writer
 from scribe_spark.runtime.arrow_writer import can_write, write_parquet
-from scribe_spark.runtime.batches import Batches
+from scribe_spark.runtime.batches import Batches, _row_groups
 
 
 @pytest.fixture
@@ -58,6 +59,32 @@ def test_kernels_and_several_parts_make_one_table(spark, frame, tmp_path):
     assert sorted(row["id"] for row in saved.collect()) == sorted(found)
 
 
+def test_rows_of_the_driver_are_written_as_those_of_tasks(spark, frame, tmp_path):
+    by_tasks = write_parquet(Batches.of(frame), tmp_path / "tasks")
+    assert write_parquet(frame.toArrow(), tmp_path / "driver") == by_tasks
+    back = spark.read.parquet(str(tmp_path / "driver"))
+    assert [(f.name, f.dataType) for f in back.schema] == [
+        (f.name, f.dataType) for f in frame.schema
+    ]
+    assert sorted(back.collect()) == sorted(frame.collect())
+    none = write_parquet(frame.limit(0).toArrow(), tmp_path / "driver")
+    assert none == {"rows": 0, "high": 0, "low": 0}
+
+
+def test_only_parts_of_files_that_may_have_the_rows_are_read(spark, frame, tmp_path, monkeypatch):
+    monkeypatch.setattr(arrow_writer, "_ROWS_AT_ONCE", 100)
+    rows = frame.orderBy("id").toArrow().combine_chunks()
+    write_parquet(pa.Table.from_batches(rows.to_batches(100)), tmp_path / "table")
+    wanted = {"id": [3, 250, 251], "text": ["text 0", "text 1"]}
+    read = partial(Batches.saved, spark, tmp_path / "table", ["id", "text"])
+    assert sorted(row["id"] for row in read(wanted).frame.collect()) == [3, 250]
+    (file,) = (tmp_path / "table").glob("*.parquet")
+    assert list(_row_groups(str(file), wanted)) == [0, 2]
+    assert len(list(_row_groups(str(file), {}))) == 10
+    assert read({"id": []}).frame.count() == 0
+    assert read({"id": [-1, 1000]}).frame.count() == 0
+
+
 def test_a_table_without_rows_has_its_columns(spark, frame, tmp_path):
     content = write_parquet(Batches.of(frame.limit(0)), tmp_path / "table")
     assert content == {"rows": 0, "high": 0, "low": 0}
@@ -103,10 +130,10 @@ def test_a_full_disk_is_told_with_the_file(tmp_path):
 
 
 def test_only_tables_on_the_disk_that_tasks_share_and_of_plain_columns(spark, frame, monkeypatch):
-    plain = Batches.of(frame)
+    plain = frame.schema
     assert can_write(plain, spark, "file:///out/tables/nodes")
     assert not can_write(plain, spark, "s3a://bucket/tables/nodes")
-    listed = Batches.of(frame.select(F.array("id").alias("ids")))
+    listed = frame.select(F.array("id").alias("ids")).schema
     assert not can_write(listed, spark, "file:///out/tables/nodes")
     monkeypatch.setenv("SCRIBE_SPARK_TRICKS", "-arrow_writer")
     assert not can_write(plain, spark, "file:///out/tables/nodes")

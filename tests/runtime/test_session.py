@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from scribe_spark.config import Execution
 from scribe_spark.errors import InputError
 from scribe_spark.runtime import session as sessions
-from scribe_spark.runtime.java_options import java_options
+from scribe_spark.runtime.java_options import is_short, java_options
 from scribe_spark.runtime.session import session
 from scribe_spark.runtime.user_settings import user_jars
 
@@ -100,11 +100,17 @@ def test_jars_of_the_user_stay_and_ours_come_after(monkeypatch, tmp_path):
 
 
 def test_java_options_by_size_and_tricks(monkeypatch):
-    assert "-XX:TieredStopAtLevel=1" in java_options(1024, 512, 100_000)
-    assert "-XX:TieredStopAtLevel=1" not in java_options(1024, 512, 1_000_000)
-    assert "-Xms1024m -Xmn512m" in java_options(1024, 512, 1)
+    assert "-XX:TieredStopAtLevel=1" in java_options(1024, 512, True)
+    assert "-XX:TieredStopAtLevel=1" not in java_options(1024, 512, False)
+    assert "-Xms1024m -Xmn512m" in java_options(1024, 512, True)
     monkeypatch.setenv("SCRIBE_SPARK_TRICKS", "none")
-    assert "-X" not in java_options(1024, 512, 1).replace("-Dlog4j2", "")
+    assert "-X" not in java_options(1024, 512, True).replace("-Dlog4j2", "")
+
+
+def test_a_run_of_any_size_is_short_and_many_small_ones_are_not():
+    assert is_short(10_000_000, 10_000_000)
+    assert is_short(1_000, 200_000)
+    assert not is_short(100_000, 300_000)
 
 
 #: Run by spark-submit: makes our session, does some work in Python, and says what it found.

@@ -14,7 +14,7 @@ from oracle.scribe import creator_rooted_group_id, group_id, gsize
 from scribe_spark import scribe
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
-from scribe_spark.pastry import make_nodes
+from scribe_spark.pastry import draw_nodes
 from scribe_spark.schemas import MEMBERS
 from scribe_spark.scribe import groups as module
 
@@ -102,7 +102,7 @@ def test_members_are_uniform(spark):
 
 @pytest.fixture(scope="module")
 def nodes(spark):
-    return make_nodes(spark, RunConfig(nodes=50), np.array([4, 5, 6])).persist()
+    return draw_nodes(spark, RunConfig(nodes=50), np.array([4, 5, 6])).frame.persist()
 
 
 def made(spark, nodes, **fields) -> dict[int, dict]:

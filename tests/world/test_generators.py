@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scribe_spark import schemas
 from scribe_spark.config import RunConfig, WorldConfig, read_toml
 from scribe_spark.errors import InputError
-from scribe_spark.pastry.nodes import make_nodes
+from scribe_spark.pastry.nodes import draw_nodes
 from scribe_spark.worlds import (
     EventRows,
     Extent,
@@ -213,7 +213,7 @@ def ring_of(nodes) -> list[int]:
 @pytest.fixture(scope="module")
 def nodes(spark):
     """Forty nodes whose nodeIds are all over the ring, some equal in their high halves."""
-    drawn = make_nodes(spark, RunConfig(nodes=40), np.arange(3)).toPandas()
+    drawn = draw_nodes(spark, RunConfig(nodes=40), np.arange(3)).frame.toPandas()
     drawn.loc[5:8, "id_hi"] = drawn.loc[4, "id_hi"]
     return schemas.local_table(spark, drawn, schemas.NODES).cache()
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scribe_spark.config import Execution, RunConfig, WorldConfig, read_toml
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import check_world_run, network_of
-from scribe_spark.pastry.nodes import make_nodes
+from scribe_spark.pastry.nodes import draw_nodes
 from scribe_spark.scribe.groups import draw_members, make_groups
 from scribe_spark.worlds import check_world, extent_of, group_keys, world_events, world_groups
 from scribe_spark.worlds.combined import generated
@@ -286,7 +286,7 @@ def test_ready_worlds_with_groups_are_possible(path):
 
 @pytest.fixture(scope="module")
 def nodes(spark):
-    return make_nodes(spark, RunConfig(nodes=60, seed=3), np.arange(3)).cache()
+    return draw_nodes(spark, RunConfig(nodes=60, seed=3), np.arange(3)).frame.cache()
 
 
 def test_members_creators_and_groupids_are_those_of_a_run(spark, nodes):
