@@ -21,7 +21,7 @@ MARKS = (
     "<!-- end of crossing -->\n",
 )
 
-SIZES, BUCKETS, ROUNDS = (10_000, 100_000, 300_000), (1, 2, 4), 5
+SIZES, BUCKETS, ROUNDS = (10_000, 100_000), (1, 2), 5
 
 #: 25 % of the nodes fail in round 2; reliable delivery, a publication of each group in a round.
 FLAGS = {

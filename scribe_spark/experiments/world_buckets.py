@@ -2,7 +2,7 @@
 
 One bucket has no superstep to wait for, but one core and one process' memory.  Several play at the
 same time, and each round waits for dozens of small Spark jobs.  The figures are those of
-docs/living.md, "One bucket or several", which `python -m tools.world_crossing` measures.
+docs/performance.md, "One bucket or several", which `python -m tools.world_crossing` measures.
 """
 
 from __future__ import annotations
@@ -38,11 +38,14 @@ class RoundCosts:
         return cores > 1 and self.floor + self.each * nodes / cores < self.one * nodes
 
 
-WITH_GROUPS = RoundCosts(one=20e-6, floor=8.0, each=40e-6, bytes=17_000)
-WITHOUT_GROUPS = RoundCosts(one=1e-6, floor=2.0, each=2e-6, bytes=1_000)
+#: Of the table (only how they compare matters); the bytes are those of a million nodes.
+WITH_GROUPS = RoundCosts(one=64e-6, floor=8.0, each=360e-6, bytes=17_000)
+
+#: Pastry alone: a fiftieth of the kernels' time, a quarter of the supersteps.
+WITHOUT_GROUPS = RoundCosts(one=1.3e-6, floor=2.0, each=7.2e-6, bytes=1_000)
 
 #: Of the memory, what the nodes that are played at a time may take; the rest is the JVM's.
-_SHARE = 0.6
+_SHARE = 0.75
 
 
 def choose_buckets(nodes: int, cores: int, memory: int, costs: RoundCosts) -> int:
@@ -63,7 +66,7 @@ def choose_buckets(nodes: int, cores: int, memory: int, costs: RoundCosts) -> in
     >>> choose_buckets(10_000, 2, 24 * 2**30, WITH_GROUPS)
     1
     >>> choose_buckets(3_000_000, 2, 24 * 2**30, WITH_GROUPS)
-    7
+    6
     """
     room = _SHARE * memory
     if nodes * costs.bytes <= room and not costs.is_faster(nodes, cores):

@@ -38,7 +38,7 @@ def test_as_many_as_have_room(cores):
     for nodes in (2_000_000, 10_000_000):
         buckets = choose_buckets(nodes, cores, 24 * GIB, WITH_GROUPS)
         assert buckets >= max(2, cores)
-        assert cores * nodes / buckets * WITH_GROUPS.bytes <= 0.6 * 24 * GIB
+        assert cores * nodes / buckets * WITH_GROUPS.bytes <= 0.75 * 24 * GIB
 
 
 def test_what_was_saved_goes_on_with_its_buckets():
@@ -59,4 +59,4 @@ def test_the_page_of_the_crossing(tmp_path: Path):
     assert "10000-2" in COMMANDS
     (tmp_path / "10000-2.log").write_text(told)
     (tmp_path / "page.md").write_text("".join(MARKS))
-    assert "| 10,000 | | 1.5 (40) | |" in page(tmp_path, tmp_path / "page.md")
+    assert "| 10,000 | | 1.5 (40) |" in page(tmp_path, tmp_path / "page.md")
