@@ -109,8 +109,12 @@ class Run:
             *(hi.view(np.uint64), lo.view(np.uint64), underlay.kernel, underlay.lan_us),
         )
 
-    def scribe(self, bucket: int, tables: Tables) -> Scribe:
-        """Return the Scribe software of the nodes of a bucket."""
+    def scribe(self, bucket: int, tables: Tables, only_reads: bool = False) -> Scribe:
+        """Return the Scribe software of the nodes of a bucket.
+
+        Where it `only_reads`, the trees stay as they are, and are not copied: a few payloads then
+        cost no more than the rows that they ask for.
+        """
         ring, first = self.facts.ring, int(self.bounds[bucket])
         size = len(ring)
         groups = Groups(self.number, Keys(self.key_hi, self.key_lo), size)
@@ -121,9 +125,9 @@ class Run:
             np.full(len(groups), NONE, dtype=np.int64),
         )
         if ENTRIES in tables:
-            state.entries = _read_entries(tables[ENTRIES])
+            state.entries = _read_entries(tables[ENTRIES], only_reads)
         if CHILDREN in tables:
-            state.children = _read_children(tables[CHILDREN])
+            state.children = _read_children(tables[CHILDREN], only_reads)
         if COPIES in tables:
             state.copies = Copies(**tables[COPIES])
         return Scribe(
@@ -146,26 +150,33 @@ def _no_states() -> States:
     raise AssertionError("a run has a rule of its own")
 
 
-def _read_entries(columns: Columns) -> Entries:
+def _read_entries(columns: Columns, only_reads: bool) -> Entries:
     n = len(columns["key"])
     constant = {"entered": 0, "joined": 0, "number": 0, "heard": 0, "tried": True, "extra": NOTHING}
     constant |= {"path": NONE, "moved": False, "heeded": False}
-    kept = {name: np.array(column) for name, column in columns.items()}
     empty = Entries()
-    return Entries(
-        **kept,
-        **{name: np.full(n, v, getattr(empty, name).dtype) for name, v in constant.items()},
-    )
+    filled = {
+        name: _filled(np.array(value, getattr(empty, name).dtype), n, only_reads)
+        for name, value in constant.items()
+    }
+    kept = {name: column if only_reads else np.array(column) for name, column in columns.items()}
+    return Entries(**kept, **filled)
+
+
+def _filled(value: np.ndarray, n: int, only_reads: bool) -> np.ndarray:
+    return np.broadcast_to(value, n) if only_reads else np.full(n, value)
 
 
 def _write_entries(entries: Entries) -> Columns:
     return {name: getattr(entries, name) for name in ("key", "member", "root", "parent", "cause")}
 
 
-def _read_children(columns: Columns) -> Children:
-    key = columns["key"]
-    zero = np.zeros(len(key), np.int64)
-    return Children(np.array(key), zero, zero.copy(), np.zeros(len(key), bool))
+def _read_children(columns: Columns, only_reads: bool) -> Children:
+    key = columns["key"] if only_reads else np.array(columns["key"])
+    zeros = (
+        _filled(np.array(0, kind), len(key), only_reads) for kind in (np.int64, np.int64, bool)
+    )
+    return Children(key, *zeros)
 
 
 @dataclass(frozen=True)
@@ -246,7 +257,7 @@ class Multicast(RunProgram):
         """Figure 4, lines 5 to 8."""
         if PAYLOAD not in inbox:
             return {}
-        scribe, came = self.run.scribe(bucket, tables), inbox[PAYLOAD]
+        scribe, came = self.run.scribe(bucket, tables, only_reads=True), inbox[PAYLOAD]
         names = ("group", "sender", AT, "hops", "delay_us")
         payloads = Payloads(came["group"], *(came[name] for name in names))
         got, sent, _ = receive_payloads(scribe, payloads)
