@@ -279,7 +279,7 @@ def _superstep(
         buckets: dict[int, list[_Row]] = {}
         for row in read_rows(batches):
             buckets.setdefault(row.bucket, []).append(row)
-        for bucket in sorted(buckets):
+        for bucket in sorted(buckets):  # what has been played is freed
             yield from _play(program, superstep, folder, bucket, buckets.pop(bucket))
 
     return run
@@ -292,6 +292,7 @@ def _play(
     held = {row.name: row for row in rows if row.table}
     tables = Tables({name: row.read for name, row in held.items()})
     arrived = [(row.sender, row.name, row.read()) for row in rows if not row.table]
+    del rows
     if arrived or not superstep:
         inbox = merge_inbox(arrived)
         del arrived

@@ -26,8 +26,11 @@ from scribe_spark.engine.facts import bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Costs, Layout, pack_row
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.observer import MESSAGES
+from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.pastry.arrivals.states import NONE, States, table_rows
 from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given
+from scribe_spark.pastry.arrivals.waves import arrival_ranks
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import NEVER, Lives
 from scribe_spark.pastry.lookups import Lookups, try_routes
@@ -64,8 +67,8 @@ class OnBuckets:
     ----------
     ring : BucketRing
         All nodes of the world.
-    first : DataFrame
-        `ROWS`: the tables of the buckets, or messages of what nodes know.
+    tables : BucketTables
+        What nodes know.
     lives : Lives
         Of all nodes.
     incarnation : ndarray of int64
@@ -75,7 +78,7 @@ class OnBuckets:
     def __init__(
         self,
         ring: BucketRing,
-        first: DataFrame,
+        tables: BucketTables,
         lives: Lives,
         incarnation: np.ndarray,
         protocols: Protocols,
@@ -86,7 +89,6 @@ class OnBuckets:
         if protocols.groups is not None:
             kinds += SCRIBE_KINDS
             self._groups = GroupsOnBuckets(protocols.groups, ring, incarnation)
-        tables = BucketTables(ring.layout, first)
         self._player = OnSpark(ring, tables, protocols.rules, self._kernel, lives, kinds)
 
     @classmethod
@@ -94,11 +96,12 @@ class OnBuckets:
         cls,
         nodes: DataFrame,
         initial: int,
+        overlay: str,
         buckets: int,
         protocols: Protocols,
         underlay: Underlay,
     ) -> OnBuckets:
-        """Return the nodes before the first round, with perfect tables; each bucket makes its own.
+        """Return the nodes before the first round; each bucket makes its own tables.
 
         Parameters
         ----------
@@ -106,16 +109,24 @@ class OnBuckets:
             `schemas.NODES`.
         initial : int
             How many are alive: the first numbers.
+        overlay : str
+            ``perfect`` or ``arrivals``.
         buckets : int
             B.
         """
         ring, rules = _ring(nodes, buckets, underlay.kernel), protocols.rules
-        first = perfect_buckets(ring, initial, rules.leaf_set, rules.b, underlay)
-        number = ring.facts.ring.node
-        lives = Lives.of(len(number), np.flatnonzero(number < initial))
-        made = cls(ring, first, lives, np.full(len(number), NEVER), protocols)
-        made._player.tables.settle()
-        return made
+        known = ring.facts.ring
+        live, entered = np.flatnonzero(known.node < initial), np.zeros(1, dtype=np.int64)
+        if overlay == "arrivals":
+            tables = play_arrivals(ring, initial, underlay.kernel, rules)
+            entered = arrival_ranks(known.take(live), rules) + 1
+        else:
+            first = perfect_buckets(ring, initial, rules.leaf_set, rules.b, underlay)
+            tables = BucketTables(ring.layout, first)
+        tables.settle()
+        tables.take(MESSAGES)
+        lives = Lives.of(len(known), live, entered)
+        return cls(ring, tables, lives, np.full(len(known), NEVER), protocols)
 
     @classmethod
     def of_state(
@@ -136,7 +147,8 @@ class OnBuckets:
         if protocols.groups is not None:
             first = first.unionByName(spread_groups(state))
         incarnation = read_incarnations(state, ring.facts)
-        made = cls(ring, first, _lives(state, ring), incarnation, protocols)
+        tables = BucketTables(ring.layout, first)
+        made = cls(ring, tables, _lives(state, ring), incarnation, protocols)
         made._player.play(_Assemble(made._player.given))
         return made
 

@@ -194,9 +194,9 @@ class World:
         """
         begin = arrived_start if overlay == "arrivals" else perfect_tables
         with describe_jobs(nodes.sparkSession, "start of the world"):
-            if buckets > 1 and overlay == "perfect":
+            if buckets > 1:
                 protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups)
-                spread = OnBuckets.at_start(nodes, initial, buckets, protocols, underlay)
+                spread = OnBuckets.at_start(nodes, initial, overlay, buckets, protocols, underlay)
                 of = nodes, events, underlay, rules, lookups, 0, live_tree, groups, systems
                 return cls(*of, buckets, spread)
             state, _ = materialise(begin(nodes, initial, rules, underlay.kernel))

@@ -12,6 +12,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.world_setup import check_world_run, make_world
+from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.worlds import World
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
@@ -50,6 +51,21 @@ def test_rounds_are_those_of_one_task_and_a_save_goes_on_with_either(spark):
         assert measured["messages.repair"] > 0
         refused_as_it_was(many)
         for world in (many, again, one):
+            world.release()
+
+
+def test_a_start_by_arrivals_is_that_of_one_task(spark, monkeypatch):
+    """Of 40 nodes 30 arrive at the start, in waves of one task and in one of the buckets."""
+    monkeypatch.setattr(play_arrivals, "__defaults__", (None, 12))
+    config = WorldConfig(
+        **NETWORK, nodes=40, leaf_set=4, initial=30, overlay="arrivals", growth=3, rounds=2,
+        lookups=0, generator="mass-failure",
+    )  # fmt: skip
+    with Simulation(spark, experiments.network_of(config)) as simulation:
+        one = make_world(simulation, config)
+        many = make_world(simulation, config, one._events, buckets=3)
+        assert state_of(many) == state_of(one)
+        for world in (many, one):
             world.release()
 
 

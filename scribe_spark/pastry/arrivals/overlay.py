@@ -38,7 +38,7 @@ from scribe_spark.runtime.blocks import read_partition
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["arrivals"]
+__all__ = ["arrivals", "play_arrivals"]
 
 #: Waves up to this many nodes are one task's.
 _ONE_TASK = 2**17
@@ -63,20 +63,8 @@ def arrivals(
         Waves up to this many nodes are one task's; what nodes know does not depend on it.
     """
     overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
-    spark, ring, kernel = nodes.sparkSession, overlay.ring, underlay.kernel
-    ends = wave_ends(len(ring), rules.growth)
-    last = max(0, int(np.searchsorted(ends, one_task, side="right")) - 1)
-    tables = BucketTables(
-        ring.layout, _in_one_task(spark, _first_waves(ring, kernel, rules, last), ROWS)
-    )
-    if last + 1 < len(ends):
-        later = _PlannedWaves.of(spark, ring, kernel, rules)
-        given = Given(ring.facts, ring.bounds, rules, kernel, Observer())
-        for number in range(last + 1, len(ends)):
-            for program in programs(given, later.wave(number), number):
-                name = f"wave {number}, {type(program).__name__}"
-                tables.play(program, name, progress)
-        later.release()
+    ring = overlay.ring
+    tables = play_arrivals(ring, len(ring), underlay.kernel, rules, progress, one_task)
     tables.play(_Finish(ring.bounds), "arrivals", progress)
     overlay.known = [tables.constant(KNOWN)]
     overlay.own(tables.release)
@@ -85,12 +73,44 @@ def arrivals(
     return overlay
 
 
+def play_arrivals(
+    ring: BucketRing,
+    initial: int,
+    kernel: Kernel,
+    rules: ArrivalRules,
+    progress: Progress | None = None,
+    one_task: int = _ONE_TASK,
+) -> BucketTables:
+    """Return the tables `LEAVES`, `CELLS` and `MESSAGES` after the last wave.
+
+    Parameters
+    ----------
+    initial : int
+        How many nodes arrive: those with smaller numbers.
+    """
+    spark, ends = ring.layout.spark, wave_ends(initial, rules.growth)
+    last = max(0, int(np.searchsorted(ends, one_task, side="right")) - 1)
+    first = _in_one_task(spark, _first_waves(ring, initial, kernel, rules, last), ROWS)
+    tables = BucketTables(ring.layout, first)
+    if last + 1 < len(ends):
+        later = _PlannedWaves.of(spark, ring, initial, kernel, rules)
+        given = Given(ring.facts, ring.bounds, rules, kernel, Observer())
+        for number in range(last + 1, len(ends)):
+            for program in programs(given, later.wave(number), number):
+                name = f"wave {number}, {type(program).__name__}"
+                tables.play(program, name, progress)
+        later.release()
+    return tables
+
+
 def _in_one_task(spark: SparkSession, kernel: BatchKernel, schema: StructType | str) -> DataFrame:
     """Return the rows that a kernel makes of nothing, in one task; lazy."""
     return spark.range(0, 1, 1, 1).mapInArrow(kernel, schema)
 
 
-def _first_waves(ring: BucketRing, kernel: Kernel, rules: ArrivalRules, last: int) -> BatchKernel:
+def _first_waves(
+    ring: BucketRing, initial: int, kernel: Kernel, rules: ArrivalRules, last: int
+) -> BatchKernel:
     """Return the kernel that plays the waves up to `last`; it leaves the tables of all buckets."""
     facts, bounds, folder = ring.facts, ring.bounds, ring.layout.folder
 
@@ -98,7 +118,7 @@ def _first_waves(ring: BucketRing, kernel: Kernel, rules: ArrivalRules, last: in
         if read_partition(batches) is None:
             return
         # the nodes of later waves are in the ring already, and know nobody
-        plan = Plan.of(facts.ring, rules, kernel)
+        plan = Plan.of_first(facts.ring, initial, rules, kernel)
         wave = np.where(plan.wave <= last, plan.wave, -1)
         *_, done = grow(facts.ring, replace(plan, wave=wave), rules, kernel)
         for bucket, (first, end) in enumerate(itertools.pairwise(bounds.tolist())):
@@ -130,19 +150,26 @@ class _PlannedWaves:
 
     @classmethod
     def of(
-        cls, spark: SparkSession, ring: BucketRing, kernel: Kernel, rules: ArrivalRules
+        cls,
+        spark: SparkSession,
+        ring: BucketRing,
+        initial: int,
+        kernel: Kernel,
+        rules: ArrivalRules,
     ) -> _PlannedWaves:
         """Give every executor the waves, once."""
         facts = ring.facts
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if read_partition(batches) is not None:
-                yield pa.RecordBatch.from_pydict(vars(Plan.of(facts.ring, rules, kernel)))
+                plan = Plan.of_first(facts.ring, initial, rules, kernel)
+                yield pa.RecordBatch.from_pydict(vars(plan))
 
         rows = _in_one_task(spark, run, "wave bigint, rank bigint, contact bigint").toArrow()
         wave, rank, contact = (column.to_numpy() for column in rows.columns)
-        order = np.argsort(wave, kind="stable")
-        ends = np.cumsum(np.bincount(wave))
+        arriving = np.flatnonzero(wave >= 0)
+        order = arriving[np.argsort(wave[arriving], kind="stable")]
+        ends = np.cumsum(np.bincount(wave[arriving]))
         names = distribute_arrays(spark, position=order, rank=rank[order], contact=contact[order])
         return cls(tuple(names), ends)
 
