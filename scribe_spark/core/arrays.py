@@ -254,7 +254,7 @@ class SortedTable:
         """
         if not len(keys):
             return
-        order = np.argsort(keys)
+        order = slice(None) if (keys[1:] > keys[:-1]).all() else np.argsort(keys)
         new = np.searchsorted(self.key, keys[order]) + np.arange(len(keys))
         is_old = np.ones(len(self.key) + len(keys), dtype=bool)
         is_old[new] = False

@@ -7,7 +7,7 @@ in which more nodes are known.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -107,8 +107,8 @@ class _Names:
 
 def to_tables(
     state: ScribeState, groups: Groups, known: Ring, application: Application | None = None
-) -> dict[str, pa.Table]:
-    """All that has to be kept of the groups from round to round.
+) -> Iterator[tuple[str, pa.Table]]:
+    """Yield all that has to be kept of the groups from round to round: tables and their names.
 
     Parameters
     ----------
@@ -118,30 +118,27 @@ def to_tables(
         Its memory is kept, too.
     """
     names = _Names(known, groups)
-    tables = {}
     for name in _SORTED:
-        tables[name] = _outside(name, getattr(state, name), names)
+        yield name, _outside(name, getattr(state, name), names)
     for name in _PLAIN:
-        tables[name] = names.outside(dict(vars(getattr(state, name))))
+        yield name, names.outside(dict(vars(getattr(state, name))))
     repairs = state.repairs
     group, child = np.divmod(repairs.place, state.size)
-    tables["repairs"] = names.outside(
-        {"died": repairs.died, "node": repairs.node, "group": group, "child": child}
-    )
-    tables["got"] = names.outside(got_columns(state.got, groups, known))
+    dead = {"died": repairs.died, "node": repairs.node, "group": group, "child": child}
+    yield "repairs", names.outside(dead)
+    yield "got", names.outside(got_columns(state.got, groups, known))
     came = np.flatnonzero(state.incarnation != NEVER)
-    tables["incarnations"] = names.outside({"node": came, "round": state.incarnation[came]})
-    tables["created"] = names.outside({"group": np.flatnonzero(state.created)})
+    yield "incarnations", names.outside({"node": came, "round": state.incarnation[came]})
+    yield "created", names.outside({"group": np.flatnonzero(state.created)})
     some = np.flatnonzero(state.newest >= 0)
-    tables["newest"] = names.outside({"group": some, "publication": state.newest[some]})
-    tables["values"] = _values_table(state.values)
+    yield "newest", names.outside({"group": some, "publication": state.newest[some]})
+    yield "values", _values_table(state.values)
     row, place = np.nonzero(state.paths.nodes >= 0)
     above = state.paths.nodes[row, place]
-    tables["paths"] = names.outside({"path": row, "place": place, "node": above})
+    yield "paths", names.outside({"path": row, "place": place, "node": above})
     if application is not None:
         for name, memory in application.tables().items():
-            tables[_APPLICATION + name] = names.outside(memory)
-    return tables
+            yield _APPLICATION + name, names.outside(memory)
 
 
 def table_of_rows(name: str, table: SortedTable, groups: Groups, known: Ring) -> pa.Table:
@@ -194,8 +191,8 @@ def from_tables(
     if application is not None:
         application.restore(
             {
-                name.removeprefix(_APPLICATION): names.inside(table)
-                for name, table in tables.items()
+                name.removeprefix(_APPLICATION): names.inside(tables[name])
+                for name in tables
                 if name.startswith(_APPLICATION)
             }
         )

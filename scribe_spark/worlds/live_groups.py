@@ -7,7 +7,7 @@ JSAC 2002, Section III; docs/rules.md, "Scribe alive".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -160,20 +160,20 @@ class LiveGroups:
         Parameters
         ----------
         tables : mapping of str to pyarrow.Table
-            What :meth:`pack` made.
+            What :meth:`pack` made, and maybe more.
         known : Ring
             All nodes of the world, in the order of nodeIds.
         """
         groups, make = self.groups(known), self.make_application
         application = None if make is None else make(len(known))
-        if tables:
+        if "entries" in tables:
             state = from_tables(tables, groups, known, application)
         else:
             state = ScribeState.empty(len(known), len(groups))
         return PlayedGroups(groups, state, application)
 
-    def pack(self, held: PlayedGroups, known: Ring) -> dict[str, pa.Table]:
-        """All that has to be kept of the groups, as `rows.to_tables` writes it."""
+    def pack(self, held: PlayedGroups, known: Ring) -> Iterator[tuple[str, pa.Table]]:
+        """Yield all that has to be kept of the groups, as `rows.to_tables` does."""
         return to_tables(held.state, held.groups, known, held.application)
 
     def play(

@@ -83,9 +83,10 @@ class LiveSystems:
     def unpack(self, tables: Mapping[str, pa.Table]) -> dict[str, Tables]:
         """The state of each system between two rounds, out of the tables of a packed world."""
         kept: dict[str, dict[str, Columns]] = {name: {} for name in self.systems}
-        for called, table in tables.items():
+        for called in tables:
             system, of, name = called.partition(_OF)
             if of:
+                table = tables[called]
                 columns = {n: table.column(n).to_numpy() for n in table.column_names}
                 kept[system][name] = columns
         return {system: Tables.of(columns) for system, columns in kept.items()}

@@ -6,7 +6,7 @@ state in memory and the events of the round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -101,16 +101,15 @@ class Protocols:
         overlay = unpack_overlay(tables[NODES], self.rules, self.kernel)
         if self.groups is None:
             return LiveWorld(overlay, None)
-        of_groups = {n: table for n, table in tables.items() if n != NODES and "/" not in n}
-        groups = self.groups.unpack(of_groups, overlay.states.known)
+        groups = self.groups.unpack(tables, overlay.states.known)
         return LiveWorld(overlay, groups, self.systems.unpack(tables))
 
-    def pack(self, world: LiveWorld) -> dict[str, pa.Table]:
-        """Tables of all that has to be kept to go on with the next round."""
-        tables = {NODES: state_table(to_rows(world.overlay.states, world.overlay), self.kernel)}
+    def pack(self, world: LiveWorld) -> Iterator[tuple[str, pa.Table]]:
+        """Yield all that has to be kept to go on with the next round: tables and their names."""
+        yield NODES, state_table(to_rows(world.overlay.states, world.overlay), self.kernel)
         if self.groups is not None and world.groups is not None:
-            tables |= self.groups.pack(world.groups, world.overlay.states.known)
-        return tables | self.systems.pack(world.systems)
+            yield from self.groups.pack(world.groups, world.overlay.states.known)
+        yield from self.systems.pack(world.systems).items()
 
     def play(
         self,

@@ -35,16 +35,29 @@ def pack(tables: Mapping[str, pa.Table]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=wanted)
 
 
-def unpack(packed: pa.Table) -> dict[str, pa.Table]:
-    """The tables of :func:`pack`; its rows may come in any order."""
-    parts: dict[str, list[tuple[int, pa.Table]]] = {}
-    for row in packed.select(schemas.PACKED.names).to_pylist():
-        part = pa.ipc.open_stream(row["data"]).read_all()
-        parts.setdefault(row["name"], []).append((row["part"], part))
-    return {
-        name: pa.concat_tables([part for _, part in sorted(found, key=lambda one: one[0])])
-        for name, found in parts.items()
-    }
+def unpack(packed: pa.Table) -> Mapping[str, pa.Table]:
+    """The tables of :func:`pack`, each read when it is asked for; rows may come in any order."""
+    return _Packed(packed)
+
+
+class _Packed(Mapping[str, pa.Table]):
+    """Tables that are read, without being kept, when they are asked for."""
+
+    def __init__(self, packed: pa.Table) -> None:
+        self._data, self._rows = packed.column("data"), dict[str, list[int]]()
+        name, part = (packed.column(one).to_pylist() for one in ("name", "part"))
+        for row in sorted(range(len(part)), key=part.__getitem__):
+            self._rows.setdefault(name[row], []).append(row)
+
+    def __getitem__(self, name: str) -> pa.Table:
+        streams = (pa.ipc.open_stream(self._data[row].as_buffer()) for row in self._rows[name])
+        return pa.concat_tables([stream.read_all() for stream in streams])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def unpacked(

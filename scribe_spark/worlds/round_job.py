@@ -157,7 +157,8 @@ def _play(
     if traffic is not None:
         sent = message_table(traffic, world.overlay.states.known.node)
         yield as_table(MESSAGES, pack({"messages": sent}))
-    yield as_table(STATE, pack(protocols.pack(world)))
+    for name, table in protocols.pack(world):
+        yield as_table(STATE, pack({name: table}))
 
 
 class EventsByRound:

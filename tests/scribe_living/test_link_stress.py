@@ -202,7 +202,7 @@ def lived(period: int) -> list[tuple[GroupRound, dict[str, pa.Table]]]:
         if not rows:
             events = {name: np.empty(0, dtype=int) for name in names}
         of = (number, events, 5, world.pastry.rules, kernel)
-        rounds.append((live.play(world.overlay, held, *of), live.pack(held, known)))
+        rounds.append((live.play(world.overlay, held, *of), dict(live.pack(held, known))))
     return rounds
 
 

@@ -85,7 +85,7 @@ def test_they_are_those_that_a_list_of_all_deliveries_gives(seed: int, step: int
         events = [event for event in world.case.events if event[0] == number]
         assert differences(*world.step(number, events), PARTS) == []
         if seed % 2:
-            tables = to_tables(world.state, world.groups, known, world.application)
+            tables = dict(to_tables(world.state, world.groups, known, world.application))
             world.application = hasty(world, step)
             world.state = from_tables(tables, world.groups, known, world.application)
     theirs = out_of_order(world.run, numbered=True)
@@ -172,4 +172,4 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
             had[one, member].append(place)
         assert ours.tolist() == theirs
         if seed % 2:
-            state = from_tables(to_tables(state, groups, known), groups, known)
+            state = from_tables(dict(to_tables(state, groups, known)), groups, known)

@@ -16,7 +16,8 @@ from scribe_spark.worlds.packed import pack, unpack
 
 
 def saved(world: World) -> dict[str, pa.Table]:
-    return to_tables(world.state, world.groups, world.overlay.states.known, world.application)
+    known = world.overlay.states.known
+    return dict(to_tables(world.state, world.groups, known, world.application))
 
 
 def shuffled(table: pa.Table, seed: int) -> pa.Table:
