@@ -7,7 +7,7 @@ positions, ascending, the first is 0) is ``values[offsets[i]:offsets[i + 1]]``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -36,6 +36,7 @@ __all__ = [
     "row_numbers",
     "row_values",
     "struct_lists",
+    "turns",
     "whole_numbers",
 ]
 
@@ -108,6 +109,17 @@ def last_of_runs(*columns: np.ndarray) -> np.ndarray:
     ends = np.ones(len(columns[0]), dtype=bool)
     ends[:-1] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return np.flatnonzero(ends)
+
+
+def turns(keys: np.ndarray) -> Sequence[np.ndarray | slice]:
+    """Indices of all firsts of equal keys, of all seconds, and so on; in the order given."""
+    if (keys[1:] > keys[:-1]).all():
+        return [slice(None)] if len(keys) else []  # all are firsts
+    order = np.argsort(keys, kind="stable")
+    turn = np.empty(len(keys), dtype=np.int64)
+    turn[order] = index_in_run(keys[order])
+    in_turn = np.argsort(turn, kind="stable")
+    return np.split(in_turn, np.cumsum(np.bincount(turn))[:-1])
 
 
 # --- ranges

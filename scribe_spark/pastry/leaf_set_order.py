@@ -16,7 +16,10 @@ __all__ = ["ring_leaves", "same_leaves"]
 
 def same_leaves(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Whether rows of leaves are the same sets of nodes, in any order: bool, one a row."""
-    return (_as_sets(one) == _as_sets(other)).all(axis=1)
+    same = (one == other).all(axis=1)
+    rest = np.flatnonzero(~same)
+    same[rest] = (_as_sets(one[rest]) == _as_sets(other[rest])).all(axis=1)
+    return same
 
 
 def _as_sets(leaves: np.ndarray) -> np.ndarray:

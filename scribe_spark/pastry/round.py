@@ -120,9 +120,7 @@ class _CompareLeafSets(NodeProgram):
         alive = self.given.in_round.alive[first:last]
         changed = np.zeros(last - first, dtype=bool)
         if LEAVES_BEFORE in tables:
-            now, before = tables[LEAVES]["leaves"], tables[LEAVES_BEFORE]["leaves"]
-            others = np.flatnonzero((now != before).any(axis=1))
-            changed[others] = ~same_leaves(now[others], before[others])
+            changed = ~same_leaves(tables[LEAVES]["leaves"], tables[LEAVES_BEFORE]["leaves"])
             del tables[LEAVES_BEFORE]
         mine = self.entered[(self.entered >= first) & (self.entered < last)]
         changed[mine - first] = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.core.arrays import turns
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.scribe.duplicates import note_got
@@ -24,7 +25,6 @@ from scribe_spark.scribe.multicast import (
     refuse_payloads,
     send_payloads,
 )
-from scribe_spark.scribe.replicas import turns
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.upcalls import Emitted
@@ -87,7 +87,7 @@ class Emitter:
         # messages of one node one after the other
         place = self.scribe.key(payloads.group, payloads.node)
         for turn in turns(place):
-            self._handle(payloads.take(turn))
+            self._handle(payloads.take(turn), row[turn])
         refuse_payloads(self.scribe, refused)
 
     def _in_order(self, payloads: Payloads) -> Payloads:
@@ -100,11 +100,11 @@ class Emitter:
             order = np.lexsort((lengths[of], number[of], place))
         return payloads.take(order)
 
-    def _handle(self, came: Payloads) -> None:
-        """Figure 4, lines 5 to 8, at nodes that got one message each."""
+    def _handle(self, came: Payloads, row: np.ndarray) -> None:
+        """Figure 4, lines 5 to 8, at nodes (rows of `Entries`) that got one message each."""
         scribe, application = self.scribe, self.scribe.application
         place, message = scribe.key(came.group, came.node), came.message
-        calls = calls_of(scribe, place)
+        calls = calls_of(scribe, place, row)
         messages, contents = self.messages.own_columns(message), self.messages.contents(message)
         group, node = scribe.split(place)
         of = contents["call"]
@@ -116,7 +116,7 @@ class Emitter:
         # (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
         users = application.message_handler(calls, messages, contents)
         call, publication = users["call"], users["publication"]
-        member = scribe.state.entries.member[scribe.state.entries.find(place)][call]
+        member = scribe.state.entries.member[row[call]]
         got = came.take(call[member])
         keep_deliveries(scribe, got.with_messages(publication[member]))
 
@@ -226,7 +226,8 @@ class Emitter:
         order = np.lexsort((joins.source, call))
         names = ("source", "number", "cause", "extra")
         table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
-        emitted = application.join_handler(calls_of(scribe, place), table)
+        calls = calls_of(scribe, place, scribe.state.entries.find(place))
+        emitted = application.join_handler(calls, table)
         self._emit(place, emitted)
         # for several questions of a node one is sent
         call, extra = emitted.asks["call"], emitted.asks["extra"]

@@ -22,17 +22,18 @@ __all__ = ["CHANGED", "calls_of", "call_fault_handler", "keep_used_values", "kee
 CHANGED = "scribe changed"
 
 
-def calls_of(scribe: Scribe, place: np.ndarray) -> Calls:
+def calls_of(scribe: Scribe, place: np.ndarray, row: np.ndarray) -> Calls:
     """The part of nodes of trees that an application sees.
 
     Parameters
     ----------
     place : ndarray of int64
         Their (group, node), each once.
+    row : ndarray of int64
+        Their rows in `Entries`.
     """
     entries, children, copies = scribe.state.entries, scribe.state.children, scribe.state.copies
     group, node = scribe.split(place)
-    row = entries.find(place)
     root = entries.root[row]
     answered = (entries.parent[row] >= 0) & (entries.number[row] == scribe.number)
     copy = copies.find(place[root])
@@ -59,7 +60,8 @@ def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
     """JOINs that repair, with what the application adds to them."""
     if scribe.best_effort or not len(joins):
         return joins
-    calls = calls_of(scribe, scribe.key(joins.group, joins.source))
+    place = scribe.key(joins.group, joins.source)
+    calls = calls_of(scribe, place, scribe.state.entries.find(place))
     table = {"number": joins.number, "cause": joins.cause}
     return joins.with_extra(scribe.application.fault_handler(calls, table).astype(np.int64))
 

@@ -73,7 +73,7 @@ class Payloads:
         zero = np.zeros(len(message), dtype=np.int64)
         return cls(message, group, sender, node, zero, zero)
 
-    def take(self, index: np.ndarray) -> Payloads:
+    def take(self, index: np.ndarray | slice) -> Payloads:
         """Some of them."""
         return Payloads(*[getattr(self, one.name)[index] for one in fields(self)])
 

@@ -152,6 +152,8 @@ class Reliable(Remembering):
             dict(message=np.arange(len(root)), number=number[new], publication=names[new[of]]),
             values=state,
         )
+        if fresh.all():
+            return passed
         # 4. of a retransmission what each child lacks
         end, first = self._end(calls, rows, ~fresh)
         late = call[~goes], child[~goes], edge[~goes]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from scribe_spark.core.arrays import offsets_of
+from scribe_spark.core.arrays import offsets_of, turns
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.figures import ADDED
@@ -34,7 +34,6 @@ __all__ = [
     "replicate_changed",
     "root_is_gone",
     "tell_states",
-    "turns",
 ]
 
 #: The state, from a root to a replica; what this has taken; and that it is one no more.
@@ -65,7 +64,7 @@ class SentStates:
     root: np.ndarray
     incarnation: np.ndarray
 
-    def take(self, index: np.ndarray) -> SentStates:
+    def take(self, index: np.ndarray | slice) -> SentStates:
         """Some of them."""
         return SentStates(*[getattr(self, one.name)[index] for one in fields(self)])
 
@@ -105,18 +104,6 @@ def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarra
     numbers[which, np.arange(len(which)) - offsets_of(lengths)[which]] = number
     lengths[value < 0] = -1
     scribe.tell(kind, to, **columns, length=lengths, numbers=numbers, **more)
-
-
-def turns(keys: np.ndarray) -> list[np.ndarray]:
-    """Indices of all firsts of equal keys, of all seconds, and so on; in the order given."""
-    if (keys[1:] > keys[:-1]).all():  # all are firsts
-        return [np.arange(len(keys))][: len(keys)]
-    order = np.argsort(keys, kind="stable")
-    first = np.r_[True, keys[order][1:] != keys[order][:-1]]
-    starts = np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))
-    turn = np.empty(len(keys), dtype=np.int64)
-    turn[order] = np.arange(len(keys)) - starts
-    return [np.flatnonzero(turn == at) for at in range(int(turn.max(initial=-1)) + 1)]
 
 
 def receive_states(scribe: Scribe, states: SentStates) -> None:

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, expand, index_in_run
+from scribe_spark.core.arrays import NONE, expand, turns
 
 __all__ = ["HasRings", "SharedRings"]
 
@@ -108,11 +108,7 @@ class SharedRings:
         A number that is too old for the ring is left out.  A second name of the same number takes
         the place of the first.
         """
-        order = np.argsort(rows, kind="stable")
-        turn = np.empty(len(rows), dtype=np.int64)  # which of its row's names it is
-        turn[order] = index_in_run(rows[order])
-        ends = np.cumsum(np.bincount(turn))
-        for part in np.split(np.argsort(turn, kind="stable"), ends[:-1]):
+        for part in turns(rows):
             self._write_one(rows[part], number[part], name[part])
 
     def _write_one(self, rows: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
