@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, expand, turns
+from scribe_spark.core.arrays import NONE, expand, turns, whole_numbers
 
 __all__ = ["HasRings", "SharedRings"]
 
@@ -51,6 +51,7 @@ class SharedRings:
     def __init__(self, size: int, table: HasRings) -> None:
         self.size, self.table = size, table
         self.tops, self.names = self._empty(1)
+        self._free = whole_numbers()  # rings that no row has; there may be more
 
     def _empty(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         return np.full(n, NONE), np.full((n, self.size), NONE)
@@ -131,14 +132,16 @@ class SharedRings:
         self.table.ring[rows[new]] = copy[which[np.cumsum(starts) - 1]]
 
     def _unused(self, n: int) -> np.ndarray:
-        """`n` rings that no row has."""
-        free = np.flatnonzero(~self._used())
-        if n > len(free):
+        """`n` rings that no row has, from now on its caller's."""
+        if n > len(self._free):
+            self._free = np.flatnonzero(~self._used())
+        if n > len(self._free):
             before = len(self.tops)
             tops, names = self._empty(max(n, before))
             self.tops, self.names = np.r_[self.tops, tops], np.concatenate([self.names, names])
-            free = np.r_[free, np.arange(before - 1, len(self.tops) - 1)]
-        return free[:n]
+            self._free = np.r_[self._free, np.arange(before - 1, len(self.tops) - 1)]
+        taken, self._free = self._free[:n], self._free[n:]
+        return taken
 
     def _used(self) -> np.ndarray:
         used = np.zeros(len(self.tops), dtype=bool)
@@ -166,6 +169,7 @@ class SharedRings:
         self.table.ring[rows] = np.argsort(order)[which]
         kept = np.r_[kept[order], used[-1]]
         self.tops, self.names = self.tops[kept], self.names[kept]
+        self._free = whole_numbers()
 
     def to_columns(self) -> dict[str, np.ndarray]:
         """``ring, number, name``: all that is in rings, which are shared before that."""
