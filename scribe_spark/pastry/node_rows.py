@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import offsets_of, row_numbers
+from scribe_spark.core.arrays import offsets_of
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.lives import NEVER, KnowsLives
@@ -89,7 +89,8 @@ def to_rows(states: States, lives: KnowsLives) -> NodeRows:
     known, own = states.known, slice(states.first, states.first + len(states.own))
     number = np.r_[known.node, NONE].astype(np.int32)  # what NONE indexes is NONE
     tables = states.cells.reshape(len(states.own), -1)
-    node, cell = np.nonzero(tables >= 0)
+    filled = tables >= 0
+    cells = np.arange(tables.shape[1], dtype=np.int32)
     return NodeRows(
         known.hi[own],
         known.lo[own],
@@ -100,9 +101,9 @@ def to_rows(states: States, lives: KnowsLives) -> NodeRows:
         lives.wait[own].astype(np.int64),
         lives.entered[own].astype(np.int64),
         number[states.leaves],
-        offsets_of(np.bincount(node, minlength=len(states.own))),
-        cell.astype(np.int32),
-        number[tables[node, cell]],
+        offsets_of(np.count_nonzero(filled, axis=1)),
+        np.broadcast_to(cells, tables.shape)[filled],
+        number[tables[filled]],
     )
 
 
@@ -123,7 +124,9 @@ def from_rows(rows: NodeRows, b: int) -> OverlayState:
     place[known.node] = np.arange(len(known))
     leaves = rows.leaves[order]
     states.leaves[:] = np.where(leaves >= 0, place[leaves], NONE)
-    tables = states.cells.reshape(len(known), -1)
-    tables[place[rows.node[row_numbers(rows.offsets)]], rows.cell] = place[rows.entry]
+    width = states.cells[:1].size
+    cell = np.repeat(place[rows.node].astype(np.int64) * width, np.diff(rows.offsets))
+    cell += rows.cell
+    states.cells.reshape(-1)[cell] = place[rows.entry]
     kept = (rows.alive, rows.died, rows.wait, rows.entered)
     return OverlayState(states, *[column[order] for column in kept])

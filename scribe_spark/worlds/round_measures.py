@@ -81,6 +81,8 @@ ROUND_MEASURES: dict[str, str] = {
 #: Nodes whose cells are compared with the nearest nodes, drawn anew in each round.
 _COMPARED = 50
 
+_NODES = 2**14  # nodes whose tables are looked through together
+
 #: The table of a round's sums, a row a bucket; see `MeasureNodes`.
 MEASURED = "measured"
 
@@ -106,15 +108,15 @@ class MeasureNodes(NodeProgram):
         """See `engine.Program`."""
         given, states, mine = self.given, self.states(bucket, tables), self.live(bucket)
         live = given.in_round.live()
-        entries = states.cells[mine - states.first]
         drawn = draws.stream(given.rules.seed, "compared cells", self.number)
         some = live[np.unique(drawn.random_raw(_COMPARED) % np.uint64(len(live))).astype(np.int64)]
         some = some[(some >= states.first) & (some < states.first + len(states.own))]
         delay, nearest = cell_delays(states, given.is_alive, live, some, given.kernel)
+        filled, alive = count_entries(states, given.is_alive, mine)
         sums = {
             "right": right_leaf_sets(states, live, mine),
-            "filled": np.count_nonzero(entries >= 0),
-            "alive": np.count_nonzero(given.is_alive(entries)),
+            "filled": filled,
+            "alive": alive,
             "possible": cells_with_nodes(states.known.take(live), states.b, *_span(live, mine)),
             "compared": len(nearest),
             "delay": delay.sum(),
@@ -187,6 +189,16 @@ def _lookup_measures(found: LookupResults) -> dict[str, float]:
         measures["lookups.hops"] = int((hops * np.arange(len(hops))).sum()) / delivered
         measures |= {f"hops.{n}": int(of) / delivered for n, of in enumerate(hops)}
     return measures
+
+
+def count_entries(states: States, is_alive: IsAlive, some: np.ndarray) -> tuple[int, int]:
+    """Return how many entries the tables of some nodes have, and how many of them are alive."""
+    filled = alive = 0
+    for start in range(0, len(some), _NODES):
+        entries = states.cells[some[start : start + _NODES] - states.first]
+        filled += int(np.count_nonzero(entries >= 0))
+        alive += int(np.count_nonzero(is_alive(entries)))
+    return filled, alive
 
 
 def right_leaf_sets(states: States, live: np.ndarray, some: np.ndarray) -> int:
