@@ -191,7 +191,9 @@ class TakeIn(JoinProgram):
             sent = tables[SENT]["place"] if SENT in tables else np.empty(0, dtype=np.int64)
             _adopt(scribe, inbox[_ADOPT], sent)
         if _OWN in inbox:
-            deliver_join(scribe, inbox[_OWN][AT], Joins.from_columns(inbox[_OWN]))
+            came = inbox[_OWN]
+            scribe.note(REPAIRING, node=came[AT][came["repairs"]])
+            deliver_join(scribe, came[AT], Joins.from_columns(came))
 
 
 def _answer(scribe: Scribe, asked: Columns) -> None:
@@ -240,5 +242,5 @@ def _adopt(scribe: Scribe, came: Columns, sent: np.ndarray) -> None:
     to = came["above"][first[asks]]
     scribe.send("JOIN", sends.source, to)
     repairs = np.isin(asks, which[came["repairs"]])
-    scribe.note(REPAIRING, node=np.r_[sends.source[repairs], to[repairs]])
-    scribe.tell(_OWN, to, **sends.to_columns())
+    scribe.note(REPAIRING, node=sends.source[repairs])
+    scribe.tell(_OWN, to, **sends.to_columns(), repairs=repairs)
