@@ -95,7 +95,7 @@ class PlayEvents(RoundProgram):
     events: Events
     group_events: GroupEvents
     writes = (
-        *("entries", "children", "copies", "replicas", "values", "addresses", "strangers"),
+        *("entries", "children", "copies", "replicas", "values", "addresses", "unknown_members"),
         *("kept", "got", "dead_roots", "repairs"),
     )
 
@@ -231,7 +231,7 @@ class _CheckMembers(RoundProgram):
             group, node = _own(scribe, getattr(self.events, kind))
             place = scribe.key(group, node)
             wrong = _is_member(scribe, place)
-            wrong = wrong | scribe.state.strangers.has(place) if kind == "join" else ~wrong
+            wrong = wrong | scribe.state.unknown_members.has(place) if kind == "join" else ~wrong
             kinds = np.full(np.count_nonzero(wrong), index)
             scribe.note(_REFUSED, kind=kinds, group=group[wrong], node=node[wrong])
 
@@ -245,10 +245,10 @@ def _is_member(scribe: Scribe, place: np.ndarray) -> np.ndarray:
 
 
 def _join(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
-    """Nodes of a tree are members at once; others send JOINs later, strangers apart."""
+    """Nodes of a tree are members at once; others send JOINs later, unknown members apart."""
     allowed = scribe.groups.allows("join", group, node)
     place = scribe.key(group, node)
-    scribe.state.strangers.insert(place[~allowed])
+    scribe.state.unknown_members.insert(place[~allowed])
     entries, place = scribe.state.entries, place[allowed]
     entries.enter(place[~entries.has(place)], scribe.number, "own")
     row = entries.find(place)

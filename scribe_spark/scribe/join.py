@@ -205,14 +205,14 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     parts = [onward(scribe, moving.take(circular))[0]]
     # 2. nodes that are not in the tree yet send JOINs of their own for those that they got, unless
     #    Pastry delivers there
-    stranger = np.flatnonzero(row < 0)
-    new, which = np.unique(place[stranger], return_inverse=True)
-    own = own_joins(scribe, new, which, joins.take(stranger))
+    outside = np.flatnonzero(row < 0)
+    new, which = np.unique(place[outside], return_inverse=True)
+    own = own_joins(scribe, new, which, joins.take(outside))
     repairs = np.zeros(len(new), dtype=bool)
-    repairs[which[moving.repairs[stranger]]] = True
+    repairs[which[moving.repairs[outside]]] = True
     own_moving, delivered = onward(scribe, Requests.of(scribe, own, repairs))
     ends = np.zeros(len(at), dtype=bool)
-    ends[stranger] = delivered[which]
+    ends[outside] = delivered[which]
 
     def route(entered: np.ndarray) -> None:
         remember(scribe, own.take(np.searchsorted(new, entered)))

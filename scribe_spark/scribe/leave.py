@@ -116,7 +116,7 @@ def take_away(scribe: Scribe, nodes: np.ndarray) -> Gone:
         _taken(state.copies, dead[state.copies.key % state.size]),
     )
     _taken(state.addresses, dead[state.addresses.key % state.size])
-    _taken(state.strangers, dead[state.strangers.key % state.size])
+    _taken(state.unknown_members, dead[state.unknown_members.key % state.size])
     _taken(state.replicas, dead[state.replicas.key // state.size % state.size])
     _forget_kept(scribe, dead)
     _taken(state.got, dead[state.got.key % state.size])

@@ -219,7 +219,7 @@ class _Steps:
         if self.round.rules.collapse:
             while self._play(Collapse):
                 pass
-        if self.player.has(table_of("strangers")):
+        if self.player.has(table_of("unknown_members")):
             self._play(RefuseUnknownMembers)
         close_phase(self.player)
         self._play(Settle)

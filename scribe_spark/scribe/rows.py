@@ -52,7 +52,7 @@ _SORTED: dict[str, tuple[type[SortedTable], tuple[str, ...]]] = {
     "copies": (Copies, _NODE),
     "replicas": (Replicas, _EDGE),
     "addresses": (Addresses, _NODE),
-    "strangers": (SortedTable, _NODE),
+    "unknown_members": (SortedTable, _NODE),
     "dead_roots": (DeadRoots, _NODE),
     "lacking": (Lacking, _NODE),
 }

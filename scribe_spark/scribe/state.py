@@ -386,7 +386,7 @@ class ScribeState:
     kept : Kept
     replicas : Replicas
     paths : Paths
-    strangers : SortedTable
+    unknown_members : SortedTable
         (group, node): a JOIN without the right credentials that nobody has refused yet.
     created : ndarray of bool, shape (G,)
         Groups that were created at some time.
@@ -408,7 +408,7 @@ class ScribeState:
     paths: Paths = field(default_factory=Paths)
     addresses: Addresses = field(default_factory=Addresses)
     kept: Kept = field(default_factory=Kept)
-    strangers: SortedTable = field(default_factory=SortedTable)
+    unknown_members: SortedTable = field(default_factory=SortedTable)
     values: Values = field(default_factory=Values)
     dead_roots: DeadRoots = field(default_factory=DeadRoots)
     repairs: Repairs = field(default_factory=Repairs)
@@ -544,7 +544,7 @@ PARTS: dict[str, type | None] = {
     "paths": Paths,
     "addresses": Addresses,
     "kept": Kept,
-    "strangers": SortedTable,
+    "unknown_members": SortedTable,
     "values": Values,
     "dead_roots": DeadRoots,
     "repairs": Repairs,

@@ -26,18 +26,18 @@ class RefuseUnknownMembers(RoundProgram):
     Where there is no such group they are sent again in the next round.
     """
 
-    writes = ("strangers",)
+    writes = ("unknown_members",)
 
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
         if _REFUSED in inbox:
-            strangers = scribe.state.strangers
+            unknown_members = scribe.state.unknown_members
             place = scribe.key(inbox[_REFUSED]["group"], inbox[_REFUSED][AT])
-            strangers.drop(strangers.find(place))
+            unknown_members.drop(unknown_members.find(place))
         if _JOIN in inbox:
             self._arrive(scribe, inbox[_JOIN])
         if not superstep:
-            group, source = scribe.split(scribe.state.strangers.key)
+            group, source = scribe.split(scribe.state.unknown_members.key)
             self._arrive(
                 scribe, {"group": group, "source": source, AT: source, "path": source[:, None]}
             )

@@ -129,7 +129,7 @@ def test_what_is_refused_reaches_nobody_and_changes_nothing() -> None:
     seen = world.play(1, events)
     assert seen.refused == {"CREATE": 30, "JOIN": 30, "MULTICAST": 30}
     assert seen.deliveries == []
-    assert len(world.state.strangers) == 0
+    assert len(world.state.unknown_members) == 0
     assert [row[:5] for row in seen.entries] == [row[:5] for row in before[0]]
     assert (seen.copies, seen.addresses) == before[2:]
 
