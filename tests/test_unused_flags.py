@@ -23,6 +23,8 @@ ALWAYS = {
 OF_RUNS = ALWAYS | {
     *("groups", "group_size", "group_ids", "members", "source", "variants", "systems"),
     *("write_routing_table", "write_knowledge", "knowledge"),
+    # each of them makes rounds
+    *("events", "generator", "initial", "access", "delivery"),
 }
 OF_WORLDS = ALWAYS | {
     *("rounds", "events", "generator", "initial", "lookups", "detection", "repair"),
@@ -68,6 +70,13 @@ UNUSED = [
     ("run", "--zipf-exponent 2 --group-size 5", None),
     ("run", "--systems gossipsub --gossipsub-join-waves 3", "--gossipsub-joins waves"),
     ("run", "--systems gossipsub --gossipsub-unsubscribe-backoff-ms 5", None),
+    ("run", "--share 0.3", "--generator mass-failure"),
+    ("run", "--rounds 9", "--generator churn"),
+    ("run", "--detection 2 --delivery reliable", "--events x.csv"),
+    ("run", "--membership 9", "--generator churn+group-churn"),
+    ("run", "--buffer 9", "--delivery reliable"),
+    ("run", "--replicas 3", "--access x.csv"),
+    ("run", "--growth 2 --delivery reliable", "--generator flash-crowd"),
     ("world", "--groups 4 --systems gossipsub --gossipsub-heartbeats 3", None),
     ("topology", "--power-law-links 200000", None),
     ("world", "--share 0.3", "--generator mass-failure"),

@@ -177,11 +177,9 @@ def test_names_that_a_config_lacks_are_unknown():
 @pytest.mark.parametrize(
     ("config", "given", "line"),
     [
-        (RunConfig, {"rounds": 5}, "rounds = 5: is of worlds: a run has no rounds"),
-        (RunConfig, {"scribe.delivery": "reliable"}, "scribe.delivery = 'reliable': is of worlds"),
-        (RunConfig, {"world": {"events": "e.csv"}}, "world = {'events': 'e.csv'}: is of worlds"),
-        (RunConfig, {"delivery": "reliable"}, "delivery = 'reliable': is of worlds: in a run no"),
-        (RunConfig, {"access": "a.csv"}, "access = 'a.csv': is of worlds: a run is for everybody"),
+        (RunConfig, {"lookups": 5}, "lookups = 5: is of worlds: a run multicasts one message to"),
+        (RunConfig, {"scribe.deadline": 2}, "scribe.deadline = 2: is of worlds"),
+        (RunConfig, {"world": {"publishers": 2}}, "world.publishers = 2: is of worlds"),
         (RunConfig, {"measures": "delay"}, "measures = 'delay': is of worlds: a run has all me"),
         (WorldConfig, {"knowledge": "out"}, "knowledge = 'out': is of runs: in a world nodes kn"),
     ],
@@ -207,7 +205,7 @@ def test_flags_are_the_fields_and_runs_have_none_of_the_section():
     assert all(field.description for field in WORLD_FIELDS.values())
     section = {name for name, field in WORLD_FIELDS.items() if field.section == "world"}
     assert section == set(RoundsConfig.model_fields)
-    assert not section & set(RUN_FIELDS)
+    assert section - set(RUN_FIELDS) == {"lookups", "publish_rate", "publish_source", "publishers"}
     of_tree = {n for n, field in WORLD_FIELDS.items() if field.section == "reference_tree"}
     assert of_tree == {"reference_tree", "reference_children", "reference_assignment"}
     assert of_tree - set(RUN_FIELDS) == {"reference_tree"}
@@ -218,6 +216,47 @@ def test_flags_are_the_fields_and_runs_have_none_of_the_section():
         set(WORLD_FIELDS) - section - of_tree - scribe - {"variants", "systems", "bayeux_recreate"}
     )
     assert {name: WORLD_FIELDS[name] for name in shared} == {n: RUN_FIELDS[n] for n in shared}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"delivery": "reliable"}, {"access": "a.csv"}, {"events": "e.csv"}, {"generator": "churn"},
+     {"initial": 50_000}],
+)  # fmt: skip
+def test_a_run_with_rounds_has_the_groups_and_timers_of_its_world(given):
+    config = RunConfig(seed=3, leaf_set=8, replicas=2, child_timeout=7, source="direct", **given)
+    world = WorldConfig.of_run(config, "lazy")
+    assert config.has_rounds
+    assert (
+        not config.replace(**dict.fromkeys(given)).has_rounds if "delivery" not in given else True
+    )
+    assert (world.seed, world.scribe.count, world.scribe.source) == (3, 1_500, "direct")
+    assert (world.scribe.replicas, world.scribe.child_timeout, world.world.lookups) == (2, 7, 0)
+    assert (world.trees.variants, world.trees.systems) == (("lazy",), ())
+    shared = {name: value for name, value in given.items() if value is not None}
+    assert shared.items() <= world.flat().items()
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (
+            {"groups": 0},
+            "groups = 0: leaves nothing to multicast after the rounds; scribe-spark wo",
+        ),
+        ({"knowledge": "out"}, "knowledge = 'out': is of runs without rounds"),
+        ({"write_knowledge": True}, "write_knowledge = True: is of runs without rounds"),
+        ({"replicas": 9}, "replicas = 9: must be at most 8, half of leaf_set"),
+        ({"initial": 200_000}, "initial = 200000: must be at most the 100000 nodes"),
+        ({"generator": "publications"}, "generator = 'publications': makes publications, of which"),
+        ({"refresh": 4}, "child_timeout = 4: must be more than refresh, which is 4"),
+        ({"generator": "root-failure", "roots": 9, "groups": 3}, "roots = 9: must be at most 3"),
+    ],
+)
+def test_a_run_whose_rounds_cannot_be_played_is_refused(given, line):
+    with pytest.raises(InputError) as refused:
+        RunConfig(delivery="reliable", **given)
+    assert str(refused.value).startswith(line)
 
 
 def test_worlds_and_runs_share_their_network():

@@ -99,9 +99,15 @@ _OF_NETWORKS = (
 
 # --- runs
 
+
+def _has_events(config: Config) -> bool:
+    """Whether nodes or members come and go, in a run."""
+    return isinstance(config, RunConfig) and bool(config.world.generator or config.world.events)
+
+
 _ARRIVALS = _Use(
     ("growth", "contact", "rows", "announce", "introduce", "maintenance"),
-    lambda config: config.overlay.kind not in ("perfect", "can"),
+    lambda config: config.overlay.kind not in ("perfect", "can") or _has_events(config),
     "is of nodes that arrive; give --overlay arrivals, too",
 )
 
@@ -151,10 +157,69 @@ _REMOVER = _Use(
     "is of the bottleneck remover; give --variants bottleneck, too",
 )
 
+# --- events, of runs and worlds
+
+#: Fields -> the generators that they are parameters of.
+_PARAMETERS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("share",): ("mass-failure", "flash-crowd"),
+    ("event_round",): (
+        *("mass-failure", "adjacent-failure", "root-failure", "flash-crowd", "group-crowd"),
+    ),
+    ("adjacent",): ("adjacent-failure",),
+    ("lifetime", "lifetime_distribution", "weibull_shape", "replacement"): ("churn",),
+    ("roots", "holders"): ("root-failure",),
+    ("crowd", "crowd_group"): ("group-crowd",),
+    ("membership",): ("group-churn",),
+}
+_PUBLICATIONS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("publish_rate", "publish_source", "publishers"): ("publications",)
+}
+_GENERATORS = {name for names in (_PARAMETERS | _PUBLICATIONS).values() for name in names}
+
+
+def _generates(names: Collection[str]) -> Callable[[RunConfig | WorldConfig], bool]:
+    """Whether one of some generators makes the events, or a registered one that may do as they."""
+    return lambda config: bool(set(config.world.generators) - (_GENERATORS - set(names)))
+
+
+def _of_generators(parameters: Mapping[tuple[str, ...], tuple[str, ...]]) -> Iterator[_Use]:
+    """The parameters of generators, which are used where one of these makes events."""
+    for fields, names in parameters.items():
+        yield _Use(
+            fields, _generates(names), f"is of --generator {' or '.join(names)}; give it, too"
+        )
+
+
+_OF_EVENTS = (
+    *_of_generators(_PARAMETERS),
+    _Use(
+        ("weibull_shape",),
+        lambda config: config.world.lifetime_distribution == "weibull",
+        "is of --lifetime-distribution weibull; give it, too",
+    ),
+    _Use(
+        ("buffer",),
+        lambda config: config.scribe.delivery == "reliable",
+        "is of --delivery reliable; give it, too",
+    ),
+)
+
+
 _OF_RUNS = (
     _ARRIVALS,
     _LIMITS,
     _REMOVER,
+    *_OF_EVENTS,
+    _Use(
+        ("rounds", "rejoin", "detection", "repair", "maintenance_period"),
+        _has_events,
+        "is of events; give --generator or --events, too",
+    ),
+    _Use(
+        ("replicas", "parent_timeout", "refresh", "child_timeout"),
+        lambda config: config.has_rounds,
+        "is of runs with rounds; give --generator, --events, --access or --delivery reliable, too",
+    ),
     _Use(
         ("reference_children", "reference_assignment"),
         _has_variant("reference_tree"),
@@ -180,39 +245,11 @@ _OF_RUNS = (
 
 # --- worlds
 
-#: Fields -> the generators that they are parameters of.
-_PARAMETERS = {
-    ("share",): ("mass-failure", "flash-crowd"),
-    ("event_round",): (
-        *("mass-failure", "adjacent-failure", "root-failure", "flash-crowd", "group-crowd"),
-    ),
-    ("adjacent",): ("adjacent-failure",),
-    ("lifetime", "lifetime_distribution", "weibull_shape", "replacement"): ("churn",),
-    ("roots", "holders"): ("root-failure",),
-    ("crowd", "crowd_group"): ("group-crowd",),
-    ("membership",): ("group-churn",),
-    ("publish_rate", "publish_source", "publishers"): ("publications",),
-}
-_GENERATORS = {name for names in _PARAMETERS.values() for name in names}
-
-
-def _generates(names: Collection[str]) -> Callable[[WorldConfig], bool]:
-    """Whether one of some generators makes the events, or a registered one that may do as they."""
-    return lambda config: bool(set(config.world.generators) - (_GENERATORS - set(names)))
-
-
 _OF_WORLDS = (
     _LIMITS,
     _REMOVER,
-    *(
-        _Use(fields, _generates(names), f"is of --generator {' or '.join(names)}; give it, too")
-        for fields, names in _PARAMETERS.items()
-    ),
-    _Use(
-        ("weibull_shape",),
-        lambda config: config.world.lifetime_distribution == "weibull",
-        "is of --lifetime-distribution weibull; give it, too",
-    ),
+    *_OF_EVENTS,
+    *_of_generators(_PUBLICATIONS),
     _Use(
         (
             *("group_size", "zipf_exponent", "group_ids", "rejoin", "replicas", "parent_timeout"),
@@ -233,11 +270,6 @@ _OF_WORLDS = (
         ("zipf_exponent",),
         lambda config: config.scribe.size is None,
         "is of sizes that differ, and group_size makes them equal; leave one of them out",
-    ),
-    _Use(
-        ("buffer",),
-        lambda config: config.scribe.delivery == "reliable",
-        "is of --delivery reliable; give it, too",
     ),
     _Use(
         ("gossipsub_joins", "gossipsub_join_waves", "gossipsub_heartbeats"),

@@ -9,9 +9,7 @@ from typing import Any
 from scribe_spark.config.execution import Execution
 from scribe_spark.config.kinds import Kind, kind_of
 from scribe_spark.config.reference_tree import ReferenceTreeConfig, ReferenceTreeSection
-from scribe_spark.config.rounds import RoundsConfig
 from scribe_spark.config.run import RunConfig
-from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.sectioned import Sectioned
 from scribe_spark.config.world import WorldConfig
@@ -112,17 +110,16 @@ REFERENCE_TREE_FIELDS: dict[str, FieldRecord] = all_fields_of(ReferenceTreeConfi
 def documentation() -> Iterator[tuple[str, str, str, str, str]]:
     """Section, flat name, type, default and description of every field, in order.
 
-    The default is empty where a field is unset.  Those of the sections ``world`` and ``scribe`` are
-    of worlds only, those of ``reference_tree`` of the command of that name; but its field
-    `reference_tree` and `bayeux_recreate` are of worlds, which have fields of the section
-    ``trees``, too.  Some of ``scribe`` are called like those of runs: groups and members mean the
-    same there.
+    The default is empty where a field is unset.  Fields that only worlds have come after those of
+    runs, whatever their section; some of ``scribe`` are called like those of runs: groups and
+    members mean the same there.  Those of ``reference_tree`` are of the command of that name; but
+    its field `reference_tree` is of worlds.
     """
-    of_worlds = fields_of(RoundsConfig, "world") | fields_of(ScribeConfig, "scribe")
-    of_worlds |= {
+    of_worlds = {
         name: field
         for name, field in WORLD_FIELDS.items()
-        if name not in RUN_FIELDS and name not in of_worlds
+        if name not in RUN_FIELDS
+        or (field.section == "scribe" and RUN_FIELDS[name].section != "scribe")
     }
     of_trees = fields_of(ReferenceTreeSection, "reference_tree")
     execution = fields_of(Execution, "execution")

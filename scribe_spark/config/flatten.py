@@ -51,7 +51,7 @@ def flatten(
     for name, value in given.items():
         if elsewhere and (where := name.partition(".")[0]) in elsewhere:
             raise InputError(name, value, elsewhere[where])
-        for field, inner in _fields(name, value, sections, flat, what).items():
+        for field, inner in _fields(name, value, sections, flat, what, elsewhere or {}).items():
             if field in found:
                 raise InputError(field, inner, "is given twice; leave one of them out")
             found[field] = inner
@@ -59,20 +59,27 @@ def flatten(
 
 
 def _fields(
-    name: str, value: Any, sections: Sections, flat: list[str], what: str
+    name: str,
+    value: Any,
+    sections: Sections,
+    flat: list[str],
+    what: str,
+    elsewhere: Mapping[str, str],
 ) -> dict[str, Any]:
     """The fields that one entry gives."""
     section, dot, field = name.partition(".")
     if dot and section in sections:
-        return _of_section(section, {field: value}, sections, what)
+        return _of_section(section, {field: value}, sections, what, elsewhere)
     # `topology` and `groups` are sections and flat names, too
     if name in sections and (name not in flat or isinstance(value, Mapping | Section)):
-        return _of_section(name, value, sections, what)
+        return _of_section(name, value, sections, what, elsewhere)
     check_names([name], [*flat, *sections], what)
     return {name: value}
 
 
-def _of_section(section: str, given: Any, sections: Sections, what: str) -> dict[str, Any]:
+def _of_section(
+    section: str, given: Any, sections: Sections, what: str, elsewhere: Mapping[str, str]
+) -> dict[str, Any]:
     model = sections[section]
     if isinstance(given, model):
         given = given.given()
@@ -80,6 +87,9 @@ def _of_section(section: str, given: Any, sections: Sections, what: str) -> dict
         some = next(iter(model.model_fields))
         raise InputError(section, given, f"must be a table of fields, such as {some}")
     names = model.flat_names()
+    for name in given:
+        if name not in names and name in elsewhere:
+            raise InputError(f"{section}.{name}", given[name], elsewhere[name])
     dotted = {f"{section}.{name}": names.get(name) for name in given}
     check_names(dotted, [f"{section}.{name}" for name in names], what)
     return {names[name]: value for name, value in given.items()}

@@ -10,7 +10,7 @@ from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import Section, Text
 from scribe_spark.errors import InputError
 
-__all__ = ["MOST_LOOKUPS", "MOST_ROUNDS", "RoundsConfig"]
+__all__ = ["MOST_LOOKUPS", "MOST_ROUNDS", "EventsConfig", "RoundsConfig"]
 
 #: A round takes at least a few Spark jobs, some seconds: more rounds than this take days.
 MOST_ROUNDS = 100_000
@@ -22,16 +22,20 @@ MOST_LOOKUPS = 100_000_000
 MOST_PUBLISHED = 1_000
 
 
-class RoundsConfig(Section):
+class EventsConfig(Section):
     """Rounds, and what happens in each; a round is one maintenance period of the overlay.
 
     Events are a table of the user's (`events`) or come from a `generator`, or several, joined by
     plus signs; with neither the nodes stay as they are.  The fields from `event_round` to
-    `publishers` are parameters of generators.
+    `membership` are parameters of generators.
     """
 
     rounds: int = Field(
-        default=20, ge=1, le=MOST_ROUNDS, description="Rounds of the world, numbered from 0"
+        default=20,
+        ge=1,
+        le=MOST_ROUNDS,
+        description="Rounds of a world, numbered from 0; of a run those in which there may be "
+        "events: its publications are in a round after the last event (docs/rules.md, S33)",
     )
     events: Text | None = Field(
         default=None,
@@ -126,29 +130,6 @@ class RoundsConfig(Section):
         le=1e9,
         description="Group churn: mean time in rounds after which a member quits",
     )
-    publish_rate: float = Field(
-        default=1.0,
-        gt=0.0,
-        le=MOST_PUBLISHED,
-        description="Publications: how many a group has in a round; 0.1 is one in ten rounds",
-    )
-    publish_source: Literal["member", "root", "any"] = Field(
-        default="member",
-        description="Publications: who publishes, members of the group, its root, or any live node",
-    )
-    publishers: int = Field(
-        default=0,
-        ge=0,
-        le=MOST_NODES,
-        description="Publications: how many sources a group has, of members or any; one that is "
-        "gone is replaced; 0: drawn anew for each publication",
-    )
-    lookups: int = Field(
-        default=1_000,
-        ge=0,
-        le=MOST_LOOKUPS,
-        description="Lookups in each round, from random live nodes to random keys",
-    )
     detection: int = Field(
         default=1,
         ge=0,
@@ -176,6 +157,43 @@ class RoundsConfig(Section):
             raise InputError("generator", given["generator"], remedy)
         return given
 
+    @property
+    def generators(self) -> tuple[str, ...]:
+        """The names of the generators, none if there is none."""
+        return () if self.generator is None else tuple(map(str.strip, self.generator.split("+")))
+
+
+class RoundsConfig(EventsConfig):
+    """The rounds of a world, in which there are lookups, and any number of publications.
+
+    The fields from `publish_rate` to `publishers` are parameters of the generator
+    ``publications``.
+    """
+
+    publish_rate: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=MOST_PUBLISHED,
+        description="Publications: how many a group has in a round; 0.1 is one in ten rounds",
+    )
+    publish_source: Literal["member", "root", "any"] = Field(
+        default="member",
+        description="Publications: who publishes, members of the group, its root, or any live node",
+    )
+    publishers: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_NODES,
+        description="Publications: how many sources a group has, of members or any; one that is "
+        "gone is replaced; 0: drawn anew for each publication",
+    )
+    lookups: int = Field(
+        default=1_000,
+        ge=0,
+        le=MOST_LOOKUPS,
+        description="Lookups in each round, from random live nodes to random keys",
+    )
+
     @model_validator(mode="after")
     def _sources_suffice(self) -> RoundsConfig:
         """A source has one publication in a round and group at most."""
@@ -189,8 +207,3 @@ class RoundsConfig(Section):
         if self.publish_source == "root" and self.publishers > 1:
             raise InputError("publishers", self.publishers, "must be 0 or 1: a group has one root")
         return self
-
-    @property
-    def generators(self) -> tuple[str, ...]:
-        """The names of the generators, none if there is none."""
-        return () if self.generator is None else tuple(map(str.strip, self.generator.split("+")))

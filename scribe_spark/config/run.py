@@ -19,11 +19,12 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
-from scribe_spark.config.rounds import RoundsConfig
-from scribe_spark.config.scribe import ScribeConfig
+from scribe_spark.config.rounds import EventsConfig, RoundsConfig
+from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
 from scribe_spark.config.section import Section, Text
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
+from scribe_spark.errors import InputError
 
 __all__ = ["SECTIONS", "RunConfig", "flat_values"]
 
@@ -37,31 +38,21 @@ SECTIONS: dict[str, type[Section]] = {
     "flooding": FloodingConfig,
     "can": CanConfig,
     "gossipsub": GossipSubConfig,
+    "world": EventsConfig,
+    "scribe": MaintenanceConfig,
 }
 
 
-#: What only worlds have, by flat name or section -> why runs do not.
+#: What only worlds have, by flat name -> why runs do not.
 _OF_WORLDS: dict[str, str] = {
     **dict.fromkeys(
-        (
-            "world",
-            "scribe",
-            *RoundsConfig.flat_names().values(),
-            *ScribeConfig.flat_names().values(),
-        ),
-        "is of worlds: a run has no rounds in which nodes or members come and go; give it to "
-        "scribe-spark world, whose --measures are a run's",
+        (*RoundsConfig.flat_names().values(), *ScribeConfig.flat_names().values()),
+        "is of worlds: a run multicasts one message to each group, when trees are mended after the "
+        "last event; give it to scribe-spark world",
     ),
-    **dict.fromkeys(
-        ("delivery", "buffer"),
-        "is of worlds: in a run nobody fails and every message arrives; give it to scribe-spark "
-        "world, whose --measures are a run's",
-    ),
-    "access": "is of worlds: a run is for everybody; scribe-spark world --rounds 1 plays its "
-    "groups with access lists, and its --measures are a run's",
     "measures": "is of worlds: a run has all measures; leave it out",
     "reference_tree": "is of worlds; give --variants reference_tree",
-    "bayeux_recreate": "is of worlds: in a run no root fails; leave it out",
+    "bayeux_recreate": "is of worlds: a run's sessions begin after the last event; leave it out",
 }
 
 
@@ -95,6 +86,8 @@ class RunConfig(NetworkConfig):
     flooding: FloodingConfig = FloodingConfig()
     can: CanConfig = CanConfig()
     gossipsub: GossipSubConfig = GossipSubConfig()
+    world: EventsConfig = EventsConfig()
+    scribe: MaintenanceConfig = MaintenanceConfig()
     write_routing_table: bool = Field(
         default=False, description="Also write the table routing_table, which is large"
     )
@@ -123,6 +116,34 @@ class RunConfig(NetworkConfig):
     def has_system(self, name: str) -> bool:
         """Whether the run asks for a system by its name."""
         return name in {*self.trees.systems, *self.trees.variants}
+
+    @model_validator(mode="after")
+    def _rounds_can_be_played(self) -> RunConfig:
+        if not self.has_rounds:
+            return self
+        from scribe_spark.config.world import WorldConfig  # which has the sections of a run
+
+        if self.groups.count == 0:
+            remedy = "leaves nothing to multicast after the rounds; scribe-spark world needs none"
+            raise InputError("groups", 0, remedy)
+        if "publications" in self.world.generators:
+            remedy = "makes publications, of which a run has one a group; leave that out"
+            raise InputError("generator", self.world.generator, remedy)
+        if self.knowledge is not None:
+            remedy = "is of runs without rounds: in these nodes learn what they know; leave it out"
+            raise InputError("knowledge", self.knowledge, remedy)
+        if self.write_knowledge:
+            remedy = "is of runs without rounds: other runs start with all nodes; leave it out"
+            raise InputError("write_knowledge", True, remedy)
+        WorldConfig.of_run(self)
+        return self
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether the trees are those of a world: played in rounds before the multicasts."""
+        events, scribe = self.world, self.scribe
+        asked = events.events, events.generator, events.initial, scribe.access
+        return any(one is not None for one in asked) or scribe.delivery == "reliable"
 
     @property
     def estimated_work(self) -> int:

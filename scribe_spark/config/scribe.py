@@ -12,7 +12,7 @@ from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Flat, Names, Section, Text
 from scribe_spark.errors import InputError
 
-__all__ = ["MOST_WORLD_GROUPS", "ScribeConfig"]
+__all__ = ["MOST_WORLD_GROUPS", "MaintenanceConfig", "ScribeConfig"]
 
 #: Groups of a world are drawn one after the other, on the driver.
 MOST_WORLD_GROUPS = 1_000_000
@@ -24,43 +24,9 @@ ROUND_MEASURES = ("delay", "link_stress", "node_stress")
 _DRAWN: dict[str, Any] = {"count": 0, "zipf_exponent": 1.25}
 
 
-class ScribeConfig(Section):
-    """Groups of a world; by default it has none.
+class MaintenanceConfig(Section):
+    """How Scribe maintains trees where nodes and members come and go, and who may do what."""
 
-    `count` to `members` say which groups and members there are at the start, as in a run.  With a
-    table of `members`, `count` and `zipf_exponent` are None: the table says which groups there are.
-    """
-
-    count: Annotated[int | None, Flat("groups")] = Field(
-        default=_DRAWN["count"],
-        ge=0,
-        le=MOST_WORLD_GROUPS,
-        description="Worlds: groups, created in round 0; 0: Pastry alone",
-    )
-    size: Annotated[int | None, Flat("group_size")] = Field(
-        default=None,
-        ge=0,
-        le=MOST_NODES,
-        description="Worlds: every group has this many members at the start (it may be 0), instead "
-        "of the Zipf-like sizes",
-    )
-    zipf_exponent: float | None = Field(
-        default=_DRAWN["zipf_exponent"],
-        ge=0.0,
-        le=100.0,
-        description="Worlds: group r has floor(n r^-zipf_exponent + 0.5) members at the start, of "
-        "the n nodes that are alive then",
-    )
-    ids: Annotated[Literal["hash", "creator"], Flat("group_ids")] = Field(
-        default="hash",
-        description="GroupIds: the hash of name and creator, or the creator's nodeId, which makes "
-        "the creator the root",
-    )
-    members: Text | None = Field(
-        default=None,
-        description="Worlds: a CSV or Parquet table (group, node) of your own, the members at the "
-        "start, instead of drawn ones",
-    )
     rejoin: bool = Field(
         default=True,
         description="A node that a generator brings back joins its groups again in that round; not "
@@ -111,6 +77,52 @@ class ScribeConfig(Section):
         description="Reliable delivery: of how many of the last publications of a group a node "
         "buffers those that it has, B",
     )
+
+    @model_validator(mode="after")
+    def _timers_agree(self) -> MaintenanceConfig:
+        if self.child_timeout <= self.refresh:
+            remedy = f"must be more than refresh, which is {self.refresh}"
+            raise InputError("child_timeout", self.child_timeout, remedy)
+        return self
+
+
+class ScribeConfig(MaintenanceConfig):
+    """Groups of a world; by default it has none.
+
+    `count` to `members` say which groups and members there are at the start, as in a run.  With a
+    table of `members`, `count` and `zipf_exponent` are None: the table says which groups there are.
+    """
+
+    count: Annotated[int | None, Flat("groups")] = Field(
+        default=_DRAWN["count"],
+        ge=0,
+        le=MOST_WORLD_GROUPS,
+        description="Worlds: groups, created in round 0; 0: Pastry alone",
+    )
+    size: Annotated[int | None, Flat("group_size")] = Field(
+        default=None,
+        ge=0,
+        le=MOST_NODES,
+        description="Worlds: every group has this many members at the start (it may be 0), instead "
+        "of the Zipf-like sizes",
+    )
+    zipf_exponent: float | None = Field(
+        default=_DRAWN["zipf_exponent"],
+        ge=0.0,
+        le=100.0,
+        description="Worlds: group r has floor(n r^-zipf_exponent + 0.5) members at the start, of "
+        "the n nodes that are alive then",
+    )
+    ids: Annotated[Literal["hash", "creator"], Flat("group_ids")] = Field(
+        default="hash",
+        description="GroupIds: the hash of name and creator, or the creator's nodeId, which makes "
+        "the creator the root",
+    )
+    members: Text | None = Field(
+        default=None,
+        description="Worlds: a CSV or Parquet table (group, node) of your own, the members at the "
+        "start, instead of drawn ones",
+    )
     deadline: int = Field(
         default=5,
         ge=0,
@@ -154,10 +166,7 @@ class ScribeConfig(Section):
         return drawn_or_read(given, _DRAWN, cls.flat_names())
 
     @model_validator(mode="after")
-    def _consistent(self) -> ScribeConfig:
-        if self.child_timeout <= self.refresh:
-            remedy = f"must be more than refresh, which is {self.refresh}"
-            raise InputError("child_timeout", self.child_timeout, remedy)
+    def _of_groups(self) -> ScribeConfig:
         for name in ("access", "measures"):
             value = getattr(self, name)
             if value and not self.has_groups:

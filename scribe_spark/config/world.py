@@ -10,11 +10,12 @@ from scribe_spark.config import run
 from scribe_spark.config.bayeux import LiveBayeuxConfig
 from scribe_spark.config.drawn_groups import refuse_misfits, refuse_missing_roots
 from scribe_spark.config.gossipsub import GossipSubConfig
+from scribe_spark.config.groups import GroupsConfig
 from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
-from scribe_spark.config.rounds import RoundsConfig
-from scribe_spark.config.scribe import ScribeConfig
+from scribe_spark.config.rounds import EventsConfig, RoundsConfig
+from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import LiveTreesConfig
@@ -99,6 +100,23 @@ class WorldConfig(NetworkConfig):
 
     def __init__(self, **given: Any) -> None:  # for type checkers: flat names are taken too
         super().__init__(**given)
+
+    @classmethod
+    def of_run(cls, config: run.RunConfig, variant: str | None = None) -> WorldConfig:
+        """The world in which the trees of a run with rounds grow.
+
+        Parameters
+        ----------
+        variant : str, optional
+            Of its trees; Scribe's own without one.
+        """
+        sections = TopologyConfig, OverlayConfig, EventsConfig, MaintenanceConfig, GroupsConfig
+        shared = {"seed", *(name for one in sections for name in one.flat_names().values())}
+        shared |= LiveTreesConfig.flat_names().keys() - {"variants", "systems"}
+        given = {name: value for name, value in config.flat().items() if name in shared}
+        given = {name: value for name, value in given.items() if value is not None}
+        variants = () if variant is None else (variant,)
+        return cls(**given, variants=variants, measures="delay", lookups=0, link_stress_period=0)
 
     @model_validator(mode="after")
     def _initial_nodes_exist(self) -> WorldConfig:

@@ -2,6 +2,7 @@
 
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.finished_run import Run
+from scribe_spark.experiments.living_run import LivingRun, simulation_of
 from scribe_spark.experiments.phases import PHASES
 from scribe_spark.experiments.reporting import check_report, report
 from scribe_spark.experiments.run import run
@@ -15,6 +16,7 @@ from scribe_spark.experiments.world_setup import check_world_run, make_world, ne
 
 __all__ = [
     "PHASES",
+    "LivingRun",
     "Run",
     "Simulation",
     "Sweep",
@@ -30,5 +32,6 @@ __all__ = [
     "run",
     "run_sweep",
     "run_world",
+    "simulation_of",
     "verify",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scribe_spark.config import Execution, RunConfig
+from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.flooding import MOST_COPIES
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.locations import local_contents, probe_local
@@ -14,6 +14,7 @@ from scribe_spark.overlays import check_overlay
 from scribe_spark.scribe import check_capacities, check_members
 from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import check_routable, load, needs_spark
+from scribe_spark.worlds import check_start, check_world
 
 __all__ = ["check", "check_previous", "refuse_buckets", "refuse_local_lock"]
 
@@ -32,6 +33,9 @@ def check(config: RunConfig, execution: Execution) -> None:
         probe_local(execution.out)
     _check_trees(config)
     _check_knowledge(config)
+    if config.has_rounds:
+        check_start(config.overlay.kind)
+        check_world(WorldConfig.of_run(config))
     if not needs_spark(config.topology.kind):
         graph = load(config)
         check_routable(graph, config.topology.tie)

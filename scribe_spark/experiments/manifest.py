@@ -96,7 +96,12 @@ def input_digests(config: RunConfig) -> dict[str, str]:
 
     What is not on this machine is only known by its location.
     """
-    given = {"members": config.groups.members, "capacities": config.trees.capacities}
+    given = {
+        "members": config.groups.members,
+        "capacities": config.trees.capacities,
+        "events": config.world.events,
+        "access": config.scribe.access,
+    }
     if config.knowledge is not None:
         given["knowledge"] = f"{config.knowledge}/tables/knowledge"
     kind = config.topology.kind

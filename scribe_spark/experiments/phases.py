@@ -84,7 +84,10 @@ def _topology(simulation: Simulation, scope: Scope) -> Tables:
 
 
 def _overlay(simulation: Simulation, scope: Scope) -> Tables:
-    yield "nodes", simulation.drawn_nodes
+    events = simulation.events
+    if events is not None:
+        yield "events", events
+    yield "nodes", simulation.made_nodes
     yield "table_entries", simulation.overlay.table_entries()
     arrived = simulation.overlay.arrival_messages()
     if arrived is not None:
@@ -147,7 +150,7 @@ def _run_tables(simulation: Simulation) -> RunTables:
     """Return the tables that measures collect from."""
     config = simulation.config
     return RunTables(
-        *(simulation.saved, simulation.asked_for, config.overlay.nodes, config.overlay.b),
+        *(simulation.saved, simulation.asked_for, simulation.node_count, config.overlay.b),
         underlay=simulation.underlay,
         seed=config.seed,
         config=config,
@@ -159,12 +162,16 @@ def _run_tables(simulation: Simulation) -> RunTables:
 # --- what takes part
 
 
-def _systems(simulation: Simulation) -> dict[str, list[str]]:
-    return {"systems": [system.name for system in simulation.asked_for]}
+def _application(simulation: Simulation) -> dict[str, list[str]]:
+    return {"application": simulation.takes_part["application"]}
 
 
-def _systems_and_measures(simulation: Simulation) -> dict[str, list[str]]:
-    return {**_systems(simulation), "measures": [measure.name for measure in all_measures()]}
+def _takes_part(simulation: Simulation) -> dict[str, list[str]]:
+    return simulation.takes_part
+
+
+def _takes_part_and_measures(simulation: Simulation) -> dict[str, list[str]]:
+    return {**simulation.takes_part, "measures": [measure.name for measure in all_measures()]}
 
 
 # --- tables out of stages
@@ -212,8 +219,12 @@ TABLE_PHASES: dict[str, Phase] = {
         Phase("topology", ("routers", "links"), _topology),
         Phase(
             "overlay",
-            ("nodes", "table_entries", "arrival_messages", "knowledge", "routing_table"),
+            (
+                *("events", "nodes", "table_entries", "arrival_messages"),
+                *("knowledge", "routing_table"),
+            ),
             _overlay,
+            registered=_application,
         ),
         Phase(
             "trees",
@@ -222,14 +233,14 @@ TABLE_PHASES: dict[str, Phase] = {
                 *("copies", "system_state", "control", "extra_joins", "overloaded"),
             ),
             _trees,
-            registered=_systems,
+            registered=_takes_part,
         ),
         Phase(
             "measures",
             ("node_stress", "link_stress", "control_stress", "group_delay", "distributions"),
             _measures,
             _metrics,
-            _systems_and_measures,
+            _takes_part_and_measures,
         ),
     )
 }

@@ -21,6 +21,7 @@ from scribe_spark.errors import InputError, RunError
 from scribe_spark.experiments import digests
 from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.folder import Folder
+from scribe_spark.experiments.living_run import MakeApplication, simulation_of
 from scribe_spark.experiments.lock import Lock
 from scribe_spark.experiments.manifest import (
     MANIFEST,
@@ -51,6 +52,7 @@ def run(
     phases: tuple[str, ...] = PHASES,
     progress: Progress | None = None,
     shares: Simulation | None = None,
+    application: MakeApplication | None = None,
 ) -> Run:
     """Run phases of an experiment into `execution.out`.
 
@@ -60,6 +62,8 @@ def run(
         Of :data:`PHASES`.  With ``execution.resume`` phases that are complete are not run again.
     shares : Simulation, optional
         One of the same session: its routes are used where the network is the same.
+    application : callable, optional
+        Makes an application of yours on Scribe's upcalls; see `make_world`.
 
     Raises
     ------
@@ -70,7 +74,9 @@ def run(
         Executors were lost, twice in one phase, with data that only they had.
     """
     progress = progress or Silent()
-    simulation = Simulation(spark, config, progress=progress, shares=shares)
+    simulation = simulation_of(
+        *(spark, config), progress=progress, shares=shares, application=application
+    )
     try:
         with Folder(spark, execution.out) as folder:
             manifest = _previous(folder, config, execution)

@@ -53,7 +53,15 @@ class Simulation:
         With more routers than this, routes are searched for, not kept as matrices.
     shares : Simulation, optional
         One of the same session: its graph and routes are used where the network is the same.
+
+    Raises
+    ------
+    ValueError
+        The run has rounds, so its stages are those of a `LivingRun`.
     """
+
+    #: Whether there are rounds before the multicasts.
+    _has_rounds = False
 
     def __init__(
         self,
@@ -64,6 +72,8 @@ class Simulation:
         most_routers: int = MOST_ROUTERS,
         shares: Simulation | None = None,
     ) -> None:
+        if config.has_rounds and not self._has_rounds:
+            raise ValueError("the run has rounds: make it by simulation_of")
         self.spark, self.config, self.most_routers = spark, config, most_routers
         self.saved = SavedTables()
         self.saved.update(saved or {})
@@ -163,15 +173,25 @@ class Simulation:
     # --- overlay
 
     @property
-    def drawn_nodes(self) -> Batches:
-        """`schemas.NODES`, drawn anew."""
+    def events(self) -> DataFrame | None:
+        """`schemas.EVENTS`; None where nobody comes or goes."""
+        return None
+
+    @property
+    def node_count(self) -> int:
+        """How many :attr:`nodes` there are, N."""
+        return self.config.overlay.nodes
+
+    @property
+    def made_nodes(self) -> Table:
+        """The table `nodes` as it is written: drawn anew."""
         return pastry.draw_nodes(self.spark, self.config, self.underlay.routers)
 
     @property
     def nodes(self) -> DataFrame:
         """`schemas.NODES`."""
         # to draw them takes less time than to wait until they have been written
-        return self.saved["nodes"] if self.saved.has("nodes") else self.drawn_nodes.frame
+        return self.saved["nodes"] if self.saved.has("nodes") else Batches.of(self.made_nodes).frame
 
     @stage
     def overlay(self) -> Overlay:
@@ -183,6 +203,11 @@ class Simulation:
         return self._memory.own(built)
 
     # --- systems
+
+    @property
+    def takes_part(self) -> dict[str, list[str]]:
+        """Registry -> the names of what trees are made by; an application is in no registry."""
+        return {"systems": [system.name for system in self.asked_for], "application": []}
 
     @property
     def asked_for(self) -> tuple[System, ...]:
@@ -243,6 +268,11 @@ class Simulation:
         """The rows of `children`, for kernels."""
         return self._trees.read_edges()
 
+    @property
+    def _members(self) -> Table:
+        """The rows of `members`, for kernels."""
+        return self._trees.read_members()
+
     @stage
     def variants(self) -> dict[str, scribe.Variant]:
         """The trees of each other way to build them, by its name in `RunConfig.variants`.
@@ -252,24 +282,32 @@ class Simulation:
         InputError
             There is no such variant.
         """
-        trees, capacities = self.config.trees, None
-        if trees.capacities is not None:
-            capacities = self._memory.persist(self.given_capacities.repartition("node"))
-        context = scribe.VariantContext(
-            *(self.overlay, self.groups_with_root, self.members, self.children),
-            *(trees, self.config.seed, self.progress, capacities),
-        )
         return {
-            system.variant: self._memory.own(system.trees(context))
+            system.variant: self._memory.own(self._trees_of(system))
             for system in self.asked_for
             if system.variant is not None and system.trees is not None
         }
 
+    def _trees_of(self, system: System) -> scribe.Variant:
+        """Return the trees of a variant."""
+        assert system.trees is not None
+        return system.trees(self._variant_context)
+
+    @stage
+    def _variant_context(self) -> scribe.VariantContext:
+        """Scribe's own trees, and what they were built from."""
+        trees, capacities = self.config.trees, None
+        if trees.capacities is not None:
+            capacities = self._memory.persist(self.given_capacities.repartition("node"))
+        return scribe.VariantContext(
+            *(self.overlay, self.groups_with_root, self.members, self.children),
+            *(trees, self.config.seed, self.progress, capacities),
+        )
+
     @stage
     def unicasts(self) -> Batches:
         """The unicast routes from each group's source to its members, with delays."""
-        members = self._trees.read_members()
-        return baselines.unicasts(self.multicast_groups, members, self.underlay)
+        return baselines.unicasts(self.multicast_groups, self._members, self.underlay)
 
     @stage
     def reference_tree_copies(self) -> DataFrame:

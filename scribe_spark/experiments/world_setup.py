@@ -35,6 +35,7 @@ from scribe_spark.worlds import (
     LiveGroups,
     LiveTree,
     World,
+    check_start,
     check_world,
     extent_of,
     group_keys,
@@ -48,7 +49,6 @@ from scribe_spark.worlds.multicast_measures import MulticastMeasures
 from scribe_spark.worlds.watched_trees import watched_groups
 
 __all__ = [
-    "WORLD_OVERLAYS",
     "check_world_run",
     "live_groups_of",
     "live_systems_of",
@@ -59,9 +59,6 @@ __all__ = [
     "rules_of",
     "world_inputs",
 ]
-
-#: How tables may be filled at the start of a world.
-WORLD_OVERLAYS = ("perfect", "arrivals")
 
 
 def make_world(
@@ -237,9 +234,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
         previous_world(*local_contents(execution.out), config, execution)
         refuse_local_lock(execution.out)
         probe_local(execution.out)
-    if config.overlay.kind not in WORLD_OVERLAYS:
-        remedy = f"has no world; give one of {', '.join(WORLD_OVERLAYS)}"
-        raise InputError("overlay", config.overlay.kind, remedy)
+    check_start(config.overlay.kind)
     check_overlay(config.overlay)
     if not needs_spark(config.topology.kind):
         check_routable(load(network_of(config)), config.topology.tie)

@@ -14,6 +14,7 @@ from scribe_spark.worlds.registry import (
 from scribe_spark.worlds.remote_events import read_events
 from scribe_spark.worlds.rows import EVENT_NAMES, EventRows, Extent
 from scribe_spark.worlds.setting import Setting
+from scribe_spark.worlds.starts import check_start
 from scribe_spark.worlds.world import Played, World
 from scribe_spark.worlds.world_events import check_world, world_events
 
@@ -29,6 +30,7 @@ __all__ = [
     "World",
     "WorldGroups",
     "check_events",
+    "check_start",
     "check_world",
     "extent_of",
     "generators",

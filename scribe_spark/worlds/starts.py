@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from scribe_spark import schemas
 from scribe_spark.engine.ring import ring_of
+from scribe_spark.errors import InputError
 from scribe_spark.pastry.arrivals.one_task import grow
 from scribe_spark.pastry.arrivals.waves import Plan
 from scribe_spark.pastry.lives import Lives
@@ -21,7 +22,22 @@ from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.packed import pack
 from scribe_spark.worlds.state_table import NODES, state_table
 
-__all__ = ["arrived_start", "perfect_tables"]
+__all__ = ["arrived_start", "check_start", "perfect_tables"]
+
+#: The overlays that a world can start with.
+_OVERLAYS = ("perfect", "arrivals")
+
+
+def check_start(overlay: str) -> None:
+    """Refuse an overlay that no world starts with.
+
+    Raises
+    ------
+    InputError
+    """
+    if overlay not in _OVERLAYS:
+        remedy = f"has no world; give one of {', '.join(_OVERLAYS)}"
+        raise InputError("overlay", overlay, remedy)
 
 
 def perfect_tables(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Kernel) -> DataFrame:

@@ -1,0 +1,298 @@
+"""Runs with rounds: reliable delivery, access lists, events, applications of one's own.
+
+Where nobody comes or goes they are runs without rounds; where somebody does, they are worlds that
+are played by hand, and the oracle's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import keyed
+import pandas as pd
+import pytest
+import worlds
+from oracle.living.overlay import Overlay, Rules
+from oracle.living.perfect import enter_perfect
+from oracle.routes import shortest_routes
+from oracle.scribe_living.groups import Access, Group, Settings
+from oracle.scribe_living.multicasts import tables as oracle_tables
+from oracle.scribe_living.state import Scribe
+from oracle.scribe_living.world import Run as OracleRun
+from pyspark.sql import DataFrame
+
+from scribe_spark import experiments
+from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.experiments import LivingRun, Simulation, network_of, simulation_of
+from scribe_spark.experiments.handed_over import deliveries, tree_edges
+from scribe_spark.scribe.upcalls import Application, Emitted
+
+NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
+SIZE = {**NETWORK, "nodes": 90, "leaf_set": 8, "groups": 7, "seed": 3}
+#: A third of the nodes goes, and so do members and roots.
+EVENTFUL = {"generator": "mass-failure+root-failure+group-churn", "share": 0.3, "roots": 2,
+            "event_round": 2, "rounds": 4, "membership": 6.0, "replicas": 4}  # fmt: skip
+#: Systems that need no more than the overlay and the members that are left.
+OTHERS = "scribe,naive_unicast,bayeux,flooding,can,gossipsub,reference_tree"
+
+
+def rows(frame: DataFrame) -> Counter:
+    return Counter(map(tuple, frame.collect()))
+
+
+def handed_over(stages: Simulation) -> dict[str, Counter]:
+    systems = stages.systems
+    return {
+        "tree_edges": rows(tree_edges(systems).frame),
+        "deliveries": rows(deliveries(systems).frame),
+    }
+
+
+def saved(out: Path | str, name: str) -> pd.DataFrame:
+    return pd.read_parquet(Path(out) / "tables" / name)
+
+
+def told(out: Path | str, name: str, columns: str) -> list[tuple]:
+    return sorted(saved(out, name)[columns.split()].itertuples(index=False, name=None))
+
+
+# --- where nobody comes or goes
+
+
+@pytest.mark.parametrize("source", ["root", "routed", "direct"])
+def test_reliable_delivery_is_a_run_where_nobody_comes_or_goes(spark, source):
+    config = RunConfig(**SIZE, source=source, replicas=3)
+    with (
+        Simulation(spark, config) as plain,
+        simulation_of(spark, config.replace(delivery="reliable"), shares=plain) as reliable,
+    ):
+        assert isinstance(reliable, LivingRun)
+        assert handed_over(plain) == handed_over(reliable)
+        for name in ("nodes", "groups_with_root", "create_routes", "multicast_groups"):
+            ours, theirs = getattr(reliable, name), getattr(plain, name)
+            columns = [column for column in ours.columns if column in theirs.columns]
+            assert rows(ours.select(columns)) == rows(theirs.select(columns))
+        assert reliable.node_count == plain.node_count
+        assert len(rows(reliable.children)) == len(rows(plain.children)) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overlay", ["perfect", "arrivals"])
+def test_an_access_list_that_admits_everybody_is_a_run_with_all_variants(spark, tmp_path, overlay):
+    """Every table but `extra_joins`, which tells of JOINs that a world counts."""
+    nodes = range(SIZE["nodes"])
+    listed = [(1, node, right) for right in ("create", "join", "multicast") for node in nodes]
+    pd.DataFrame(listed, columns=["group", "node", "right"]).to_csv(tmp_path / "a.csv", index=False)
+    config = RunConfig(
+        **SIZE, overlay=overlay, variants="bottleneck,collapse,lazy", limit=6, systems=OTHERS
+    )
+    records = {}
+    for name, given in {"plain": {}, "access": {"access": str(tmp_path / "a.csv")}}.items():
+        out = str(tmp_path / name)
+        with experiments.run(spark, config.replace(**given), Execution(out=out)) as done:
+            phases = done.manifest()["phases"]
+            records[name] = {
+                table: (of["rows"], of["digest"])
+                for p in phases
+                for table, of in p["tables"].items()
+            }
+    others = {"events", "extra_joins", "arrival_messages", "distributions"}
+    ours, theirs = ({n: of for n, of in r.items() if n not in others} for r in records.values())
+    assert ours == theirs
+    assert len(ours) > 14
+
+
+# --- where nodes and members come and go
+
+
+@pytest.fixture(scope="module")
+def eventful(spark, tmp_path_factory) -> Path:
+    """A run in which nodes, roots and members go, with all systems."""
+    out = tmp_path_factory.mktemp("eventful") / "out"
+    config = RunConfig(**SIZE, **EVENTFUL, systems=OTHERS, variants="bottleneck", limit=6)
+    experiments.run(spark, config, Execution(out=str(out))).close()
+    return out
+
+
+def test_nodes_that_fail_are_left_out_of_all_tables(eventful):
+    live = {node for (node,) in told(eventful, "nodes", "node")}
+    events = saved(eventful, "events")
+    gone = set(events.loc[events["event"].isin(["fail", "leave"]), "node"])
+    assert live == set(range(SIZE["nodes"])) - gone
+    assert len(gone) > 20
+    assert set(events["event"]) == {"create", "join", "quit", "fail"}
+    for table, columns in (
+        ("members", ["node"]),
+        ("tree_edges", ["parent", "child"]),
+        ("deliveries", ["node"]),
+        ("node_stress", ["node"]),
+        ("copies", ["sender", "receiver"]),
+    ):
+        for column in columns:
+            assert set(saved(eventful, table)[column]) <= live, (table, column)
+    assert saved(eventful, "node_stress")["node"].nunique() == len(live)
+
+
+def test_every_member_that_is_left_is_reached_by_every_system(eventful):
+    members = Counter(saved(eventful, "members")["group"])
+    delivered = saved(eventful, "deliveries").groupby(["system", "group"]).size()
+    systems = {*saved(eventful, "deliveries")["system"]}
+    assert systems == {*OTHERS.split(","), "scribe_bottleneck", "ip_multicast"}
+    sources = saved(eventful, "tree_edges").query("system == 'naive_unicast'")
+    for group, its in members.items():
+        (source,) = set(sources.loc[sources["group"] == group, "parent"]) or {None}
+        at = set(saved(eventful, "members").query("group == @group")["node"])
+        for system in systems:
+            assert delivered[system, group] == its - (source in at), (system, group)
+
+
+def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark, eventful):
+    config = RunConfig(**SIZE, **EVENTFUL)
+    given = WorldConfig.of_run(config)
+    last = saved(eventful, "events")["round"].max()
+    roots = saved(eventful, "groups")[["group", "root"]].rename(columns={"root": "node"})
+    with Simulation(spark, network_of(given)) as simulation:
+        world = experiments.make_world(simulation, given)
+        for _ in range(last + max(given.scribe.child_timeout, 3) + 2):
+            world.step()
+        world.scribe.publish(spark.createDataFrame(roots))
+        assert world.step()["scribe.multicasts.reached"] == 1
+        for table in ("tree_edges", "deliveries"):
+            theirs = rows(getattr(world, table))
+            ours = saved(eventful, table)
+            ours = ours[ours["system"].isin(["scribe", "ip_multicast", "naive_unicast"])]
+            assert theirs == Counter(ours.itertuples(index=False, name=None))
+        world.release()
+
+
+def test_the_oracle_of_worlds_has_the_same_edges_and_deliveries(spark, eventful):
+    config = RunConfig(**SIZE)
+    with Simulation(spark, network_of(config)) as simulation:
+        nodes = simulation.nodes.toPandas()
+    links = saved(eventful, "links")
+    routes = shortest_routes(
+        sorted(saved(eventful, "routers")["router"]),
+        {
+            (src, dst): (int(weight), round(delay * 1000))
+            for src, dst, weight, delay in zip(
+                *(links[name] for name in ("src", "dst", "weight", "delay_ms")), strict=True
+            )
+        },
+    )
+    router = dict(zip(nodes["node"], nodes["router"], strict=True))
+    lan_us = 2 * round(config.topology.lan_delay_ms * 1000)
+
+    def delay(a: int, b: int) -> int:
+        return 0 if a == b else lan_us + routes.delay(router[a], router[b])
+
+    idents = {
+        node: worlds.whole(hi, lo)
+        for node, hi, lo in zip(nodes["node"], nodes["id_hi"], nodes["id_lo"], strict=True)
+    }
+    overlay = Overlay(idents, delay, keyed.bits, Rules(l=SIZE["leaf_set"]))
+    enter_perfect(overlay, idents)
+    groups = saved(eventful, "groups")
+    keys = {
+        group: Group(worlds.whole(hi, lo), Access())
+        for group, hi, lo in zip(*(groups[n] for n in ("group", "key_hi", "key_lo")), strict=True)
+    }
+    assert len(keys) == SIZE["groups"]
+    run = OracleRun(Scribe(overlay, keys, Settings(replicas=EVENTFUL["replicas"])))
+    events = [
+        (number, node, event) if pd.isna(group) else (number, node, event, int(group))
+        for number, node, event, group in saved(eventful, "events")[
+            ["round", "node", "event", "group"]
+        ].itertuples(index=False, name=None)
+    ]
+    last = max(event[0] for event in events)
+    run.play(events, last + 6)
+    roots = zip(groups["group"], groups["root"], strict=True)
+    run.step(last + 6, [(last + 6, root, "publish", group) for group, root in roots])
+    found = oracle_tables(run, delay)
+    names = {"scribe", "ip_multicast", "naive_unicast"}
+    edges = told(eventful, "tree_edges", "system group parent child")
+    assert [edge for edge in edges if edge[0] in names] == found["tree_edges"]
+    ours = told(eventful, "deliveries", "system group node hops delay_ms")
+    in_us = [(*row[:-1], round(row[-1] * 1000)) for row in ours if row[0] in names]
+    assert in_us == found["deliveries"]
+    assert len(in_us) > 200
+
+
+def test_a_run_with_rounds_is_gone_on_with(spark, eventful, tmp_path):
+    """Trees are made anew of the rounds, which are played again."""
+    manifest = json.loads((eventful / "manifest.json").read_text())
+    config = RunConfig(**manifest["resolved"])
+    kept = {**manifest, "phases": manifest["phases"][:2]}
+    before = {name: saved(eventful, name) for name in ("tree_edges", "deliveries", "members")}
+    metrics = (eventful / "metrics.json").read_text()
+    (eventful / "manifest.json").write_text(json.dumps(kept))
+    experiments.run(spark, config, Execution(out=str(eventful), resume=True)).close()
+    assert (eventful / "metrics.json").read_text() == metrics
+    for name, was in before.items():
+        by = list(was.columns)
+        pd.testing.assert_frame_equal(
+            *[one.sort_values(by, ignore_index=True) for one in (was, saved(eventful, name))]
+        )
+    assert experiments.verify(str(eventful)).damaged == []
+
+
+# --- access lists and applications
+
+
+@pytest.mark.parametrize("source", ["root", "routed"])
+def test_whom_the_access_list_names_joins_and_multicasts(spark, tmp_path, source):
+    few = {1: range(20), 2: [70, 71, 72]}
+    listed = [(group, node, "join") for group, nodes in few.items() for node in nodes]
+    listed += [(1, 7, "multicast"), (3, 5, "create")]
+    pd.DataFrame(listed, columns=["group", "node", "right"]).to_csv(tmp_path / "a.csv", index=False)
+    config = RunConfig(**SIZE, source=source, access=str(tmp_path / "a.csv"))
+    with (
+        Simulation(spark, config.replace(access=None)) as plain,
+        simulation_of(spark, config, shares=plain) as stages,
+    ):
+        everybody, ours = (rows(one.members.select("group", "node")) for one in (plain, stages))
+        assert set(ours) == {(g, n) for g, n in everybody if g not in few or n in few[g]}
+        sources = dict(stages.multicast_groups.select("group", "source").collect())
+        assert set(sources) == set(range(1, 8))
+        if source == "routed":
+            assert sources[1] == 7
+        reached = Counter()
+        for (system, group, node, *_), times in handed_over(stages)["deliveries"].items():
+            assert times == 1
+            assert (group, node) in ours
+            reached[system, group] += 1
+        for group, its in Counter(group for group, _ in ours).items():
+            expected = its - ((group, sources[group]) in ours)
+            assert reached["scribe", group] == reached["ip_multicast", group] == expected
+
+
+def test_an_application_of_ones_own_is_part_of_a_run(spark, tmp_path):
+    """Half of the children get nothing: the members below are not reached."""
+
+    class Half(Application):
+        def __init__(self, nodes: int) -> None:
+            self.nodes = nodes
+
+        def forward_handler(self, calls, messages, contents) -> Emitted:
+            children = calls.children[calls.children["child"] < self.nodes // 2]
+            return Emitted(children.assign(message=-1))
+
+    config, out = RunConfig(**SIZE), str(tmp_path / "out")
+    how = Execution(out=out)
+    with experiments.run(spark, config, how, application=Half) as done:
+        phases = {phase["name"]: phase["registered"] for phase in done.manifest()["phases"]}
+        (name,) = phases["trees"]["application"]
+        assert name.endswith("Half")
+        delivered = Counter(saved(out, "deliveries")["system"])
+        assert 0 < delivered["scribe"] < 0.7 * delivered["ip_multicast"]
+        assert set(saved(out, "tree_edges").query("system == 'scribe'")["child"]) <= set(range(45))
+    notes = []
+
+    class Told(experiments.run.__globals__["Silent"]):  # what a run tells
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    experiments.run(spark, config, how.replace(resume=True), progress=Told()).close()
+    assert any("other" in note and "took part" in note for note in notes)
