@@ -124,13 +124,13 @@ class LivingRun(Simulation):
 
     @property
     def events(self) -> DataFrame:
-        """`schemas.EVENTS`: CREATEs, JOINs, and what happens to nodes and members."""
+        """`schemas.WORLD_EVENTS`: CREATEs, JOINs, and what happens to nodes and members."""
         return self._saved_or("events", lambda: self._all_events)
 
     @stage
     def _all_events(self) -> DataFrame:
         config = WorldConfig.of_run(self.config)
-        return schemas.conform(world_events(self._network.nodes, config), schemas.EVENTS)
+        return schemas.conform(world_events(self._network.nodes, config), schemas.WORLD_EVENTS)
 
     @stage
     def _grown(self) -> dict[str, _Grown]:

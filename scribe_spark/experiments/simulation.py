@@ -174,7 +174,7 @@ class Simulation:
 
     @property
     def events(self) -> DataFrame | None:
-        """`schemas.EVENTS`; None where nobody comes or goes."""
+        """`schemas.WORLD_EVENTS` of a run with rounds; None of others."""
         return None
 
     @property
