@@ -14,6 +14,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from scribe_spark.config import Execution, RunConfig, WorldConfig
@@ -104,6 +106,7 @@ def run(
     resume: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
+    application: Callable[[int], Any] | None = None,
 ) -> Run:
     """Run an experiment into a folder, as ``scribe-spark run`` does.
 
@@ -121,6 +124,9 @@ def run(
         neither it is refused.
     progress : Progress, optional
         Told of phases and rounds; by default bars or lines on stderr.
+    application : callable, optional
+        Makes an application of yours on Scribe's upcalls (`scribe.upcalls.Application`), given how
+        many nodes there are; picklable.
 
     Returns
     -------
@@ -143,7 +149,7 @@ def run(
     if spark is None:
         check_java()
         spark = session(how, config.overlay.nodes, config.estimated_work)
-    return experiments.run(spark, config, how, progress=progress or pick())
+    return experiments.run(spark, config, how, progress=progress or pick(), application=application)
 
 
 def __getattr__(name: str) -> Any:

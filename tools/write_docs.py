@@ -72,6 +72,10 @@ _TABLE_NOTES = """
 - `routing_table` is written with `--write-routing-table` only, because it is large.
 """
 
+_NOTES_OF_ROUNDS = """
+- A run with rounds ([living.md](living.md#runs-with-rounds)) also leaves `events`, as a world does. `nodes` are then those that are alive when the sources multicast, and `members`, `groups` and all others are of these (rule S33); node numbers have gaps.
+"""
+
 _ABOUT_SYSTEMS = """
 ## Tables of some systems
 
@@ -117,7 +121,7 @@ def tables_page() -> str:
     of_a_world = schemas.WORLD_CONTRACT | schemas.GROUPS_CONTRACT
     contracts = (schemas.CONTRACT, of_a_world, schemas.REFERENCE_TREE_CONTRACT)
     of_runs, of_worlds, of_trees = map(_table_rows, contracts)
-    runs = _ABOUT_TABLES + of_runs + _TABLE_NOTES
+    runs = _ABOUT_TABLES + of_runs + _TABLE_NOTES.rstrip("\n") + _NOTES_OF_ROUNDS
     runs += _ABOUT_SYSTEMS + _table_rows(schemas.SYSTEMS_CONTRACT) + _NOTES_OF_SYSTEMS
     worlds = _ABOUT_WORLDS + of_worlds + _NOTES_OF_WORLDS
     return runs + worlds + _ABOUT_TREES + of_trees

@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import keyed
+import numpy as np
 import pandas as pd
 import pytest
 import worlds
@@ -25,6 +26,7 @@ from pyspark.sql import DataFrame
 
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
+from scribe_spark.engine.packing import take
 from scribe_spark.experiments import LivingRun, Simulation, network_of, simulation_of
 from scribe_spark.experiments.handed_over import deliveries, tree_edges
 from scribe_spark.scribe.upcalls import Application, Emitted
@@ -276,8 +278,8 @@ def test_an_application_of_ones_own_is_part_of_a_run(spark, tmp_path):
             self.nodes = nodes
 
         def forward_handler(self, calls, messages, contents) -> Emitted:
-            children = calls.children[calls.children["child"] < self.nodes // 2]
-            return Emitted(children.assign(message=-1))
+            children = take(calls.children, calls.children["child"] < self.nodes // 2)
+            return Emitted({**children, "message": np.full(len(children["call"]), -1)})
 
     config, out = RunConfig(**SIZE), str(tmp_path / "out")
     how = Execution(out=out)

@@ -17,19 +17,38 @@ import pytest
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments import Simulation, network_of
-from scribe_spark.systems import all_systems
+from scribe_spark.experiments import PHASES, Simulation, network_of
+from scribe_spark.scribe.upcalls import Application
+from scribe_spark.systems import all_systems, living_systems
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
 
 SMALL: dict[str, Any] = {
     **{"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3},
-    **{"nodes": 60, "leaf_set": 8, "groups": 4, "limit": 6},
+    **{"nodes": 60, "leaf_set": 8, "groups": 4, "limit": 6, "replicas": 3},
 }
 OF_WORLD = {
-    **{"rounds": 1, "replicas": 3, "generator": "publications", "lookups": 0},
+    **{"rounds": 1, "generator": "publications", "lookups": 0},
     "measures": "delay,node_stress,link_stress",
 }
+
+#: What a row has besides; of an access list the test writes the table.
+ALSO: dict[str, dict[str, Any]] = {
+    "": {},
+    "events": {"generator": "mass-failure", "share": 0.2},
+    "access list": {"access": "access.csv"},
+    "application": {},
+}
+#: Systems beside Scribe's trees and their variants.
+OTHERS = ("bayeux", "flooding", "can", "gossipsub")
+
+
+class Own(Application):
+    """An application of one's own: it does what Scribe does without one."""
+
+    def __init__(self, nodes: int) -> None:
+        del nodes
+
 
 OVERLAYS: dict[str, dict[str, Any]] = {
     "perfect": {"overlay": "perfect"},
@@ -62,14 +81,19 @@ class Cell:
     variant: str
     delivery: str
     source: str = "root"
+    also: str = ""
 
 
 def _cells_of(command: str) -> list[Cell]:
-    """All combinations; how a message comes to the root has to do with no other choice."""
+    """All combinations; what the last two columns have has to do with no other choice."""
     first = Cell(command, "perfect", "plain", "best-effort")
     return [
         *[Cell(command, *of) for of in itertools.product(OVERLAYS, VARIANTS, DELIVERIES)],
         *[replace(first, source=source) for source in SOURCES[1:]],
+        *[
+            replace(first, delivery=delivery, also=also)
+            for also, delivery in itertools.product(list(ALSO)[1:], DELIVERIES)
+        ],
     ]
 
 
@@ -87,42 +111,82 @@ def config_of(cell: Cell) -> RunConfig | WorldConfig:
     given = SMALL | OVERLAYS[cell.overlay] | {"variants": cell.variant}
     given |= {} if cell.delivery == "best-effort" else {"delivery": cell.delivery}
     given |= {} if cell.source == "root" else {"source": cell.source}
-    return WorldConfig(**given | OF_WORLD) if cell.command == "world" else RunConfig(**given)
+    also = ALSO[cell.also]
+    if cell.command == "run":
+        return RunConfig(**given | also)
+    both = {}
+    if "generator" in also:
+        both = {"generator": f"{also['generator']}+publications", "event_round": 0}
+    return WorldConfig(**given | OF_WORLD | also | both)
 
 
 @pytest.mark.slow
-def test_the_table_is_what_comes_out_when_each_cell_is_tried(spark, tmp_path):
+def test_the_table_is_what_comes_out_when_each_cell_is_tried(spark, tmp_path, monkeypatch):
     """Runs build all variants together; a world has one."""
+    monkeypatch.chdir(tmp_path)
+    Path("access.csv").write_text("group,node,right\n1,3,create\n", "utf-8")
     found: dict[Cell, Collection[str] | str] = {}
-    runs: dict[tuple[str, str], Mapping[str, Any]] = {}
+    runs: dict[tuple[str, ...], Mapping[str, Any]] = {}
     with Simulation(spark, network_of(WorldConfig(**SMALL | OF_WORLD))) as simulation:
         for cell in CELLS:
+            application = Own if cell.also == "application" else None
             try:
                 config = config_of(cell)
+                if isinstance(config, WorldConfig):
+                    world = experiments.make_world(simulation, config, application=application)
+                    found[cell] = set(world.step())
+                    world.release()
+                    continue
+                of = cell.overlay, cell.source, cell.delivery, cell.also
+                if of not in runs:
+                    runs[of] = metrics_of(spark, config, "-".join(of), application)
             except InputError as refused:
                 found[cell] = refused.remedy
                 continue
-            if isinstance(config, WorldConfig):
-                world = experiments.make_world(simulation, config)
-                found[cell] = set(world.step())
-                world.release()
-                continue
-            of = cell.overlay, cell.source
-            if of not in runs:
-                out = str(tmp_path / " ".join(of))
-                everything = config.replace(variants=VARIANTS)
-                with experiments.run(spark, everything, Execution(out=out)) as done:
-                    runs[of] = {metric["name"]: metric["value"] for metric in done.metrics()}
             found[cell] = {name for name, value in runs[of].items() if value is not None}
-    page = page_of(found)
+    plain, eventful = (runs["perfect", "root", "best-effort", also] for also in ("", "events"))
+    page = page_of(found) + systems_of_page({"run": plain, "run with events": eventful})
     if os.environ.get("WRITE_COMBINATIONS"):
         PAGE.write_text(page, "utf-8")
     assert PAGE.read_text("utf-8") == page
     played = [cell for cell, names in found.items() if not isinstance(names, str)]
-    assert len(played) == 15 + 2 + 24 + 2
+    assert len(played) == 30 + 2 + 5 + 24 + 2 + 5
     # of what is played every measure is there that makes sense
     for cell in played:
         assert all(has(cell, found[cell], names) for names in sensible(cell)), cell
+    assert " no |" not in page.partition("| system |")[2]
+
+
+def metrics_of(
+    spark: Any, config: RunConfig, out: str, application: type[Application] | None
+) -> Mapping[str, Any]:
+    """The metrics of a run of a cell's config with all variants and systems."""
+    given = config.replace(variants=(*VARIANTS, *OTHERS))
+    how = Execution(out=str(Path(out).resolve()))
+    with experiments.run(spark, given, how, PHASES[:-1], application=application) as done:
+        return {metric["name"]: metric["value"] for metric in done.metrics()}
+
+
+def systems_of_page(runs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Which systems there are with what."""
+    lines = ["", "Systems, with all of the above:", ""]
+    lines += ["| system | " + " | ".join([*runs, "world"]) + " |", "|---|---|---|---|"]
+    for system in all_systems():
+        cells = []
+        for metrics in runs.values():
+            there = metrics.get(f"{system.name}.link_stress.max") is not None
+            cells.append("yes" if there else "no")
+        try:
+            living_systems([system.name])
+            cells.append("yes")
+        except InputError as refused:
+            of_trees = system.variant in ("bottleneck", "collapse", "lazy")
+            measured = system.name in ("ip_multicast", "naive_unicast")
+            cells.append(
+                "as a variant" if of_trees else "with `--measures`" if measured else refused.remedy
+            )
+        lines.append(f"| {system.label} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def sensible(cell: Cell) -> list[tuple[str, ...]]:
@@ -140,20 +204,20 @@ def has(cell: Cell, names: Collection[str], wanted: tuple[str, ...]) -> bool:
 
 def page_of(found: Mapping[Cell, Collection[str] | str]) -> str:
     """The page; rows that are refused for one reason stand together below."""
-    heads = ["command", "overlay", "variant", "delivery", "source", *MEASURES]
+    heads = ["command", "overlay", "variant", "delivery", "source", "also", *MEASURES]
     lines = [
         "# What can be combined",
         "",
         "Each row was tried on a small case by the test that writes this page "
         "(`tests/world/test_combinations.py`): *yes* where the numbers are there. Sweeps and "
-        "`scribe-spark paper` are runs (or worlds) like these. A run loses nothing and repairs "
-        "nothing, so the last column is of worlds. How a message comes to the root (`--source`) "
-        "has to do with no other choice.",
+        "`scribe-spark paper` are runs (or worlds) like these. A run multicasts once, when trees "
+        "are mended, so the last column is of worlds. How a message comes to the root "
+        "(`--source`), events, access lists and applications on Scribe's upcalls have to do with "
+        "no other choice.",
         "",
-        "Events, access lists and applications on Scribe's upcalls are of worlds. A run is a world "
-        "of one round in which nobody fails: `scribe-spark world --rounds 1 --generator "
-        "publications --measures delay,node_stress,link_stress` plays the groups of a run with "
-        "them, and leaves the tables of a run.",
+        "A run with reliable delivery, events, access lists or an application has rounds: it is a "
+        "world whose groups each get one message, a few rounds after the last event (rule "
+        "[S33](rules.md#S33)).",
         "",
         "| " + " | ".join(heads) + " |",
         "|" + "---|" * len(heads),
@@ -179,14 +243,18 @@ def _what_is_refused(cell: Cell, reason: str) -> str:
         ("overlay", "perfect"),
         ("variant", "plain"),
         ("delivery", "best-effort"),
+        ("also", ""),
     ):
+        if getattr(cell, one) == value:
+            continue
         without = replace(cell, **{one: value})
         try:
             config_of(without)
         except InputError as refused:
             if refused.remedy == reason:
                 continue
-        return f"{one} {getattr(cell, one)}"
+        beside = f" with {cell.also}" if cell.also and one != "also" else ""
+        return f"{one} {getattr(cell, one)}{beside}"
     raise AssertionError(cell)
 
 
@@ -197,7 +265,7 @@ def test_every_reason_is_one_line_that_says_what_would_do():
             config_of(cell)
         except InputError as refused:
             lines.add(str(refused))
-    assert len(lines) == 2
+    assert len(lines) == 1
     assert all("\n" not in line and line.count(": ") >= 1 for line in lines)
 
 
