@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import depths, index_in_run, whole_numbers
+from scribe_spark.core.arrays import depths, find_sorted, index_in_run, whole_numbers
 from scribe_spark.measures.group_size import rank_groups
 from scribe_spark.measures.measure import Found, Measure, Metric, RunTables
 from scribe_spark.schemas import MICROSECONDS
@@ -37,8 +37,8 @@ def member_pairs(
     members : pyarrow.Table
         ``group, node``.
     edges : pyarrow.Table
-        ``group, parent, child, parent_router, child_router``: a tree for each group that has all
-        its members.
+        ``group, parent, child, parent_router, child_router``: a tree for each group; members that
+        are not in it are left out.
     delays : ndarray of int64
         The delay of each edge, in microseconds.
     seed : int
@@ -78,11 +78,12 @@ def _travelled(
     router[up_at] = legs["parent_router"]
     router[at] = legs["child_router"]
     depth = depths(up)
-    # 2. members of a group in drawn order, two by two
+    # 2. members of a group that are in its tree in drawn order, two by two
     group = np.searchsorted(groups, asking["group"])
+    key = group * width + asking["node"]
     order = np.lexsort((asking["node"], drawn, group))
-    of = group[order]
-    member = of * width + asking["node"][order]
+    order = order[find_sorted(trees, key[order]) >= 0]
+    of, member = group[order], key[order]
     place = index_in_run(of)
     first = np.flatnonzero((place[:-1] % 2 == 0) & (of[:-1] == of[1:]))
     a, b = (np.searchsorted(trees, member[pair]) for pair in (first, first + 1))

@@ -108,3 +108,13 @@ def test_no_pairs_without_members(case):
     _, edges, _ = case
     assert paired(table([], MEMBERS), edges, 1) == []
     assert paired(table([(1, 2)], MEMBERS), table([], EDGES), 1) == []
+
+
+def test_members_that_are_not_in_the_tree_are_left_out(case):
+    """Of a run with rounds, whose messages need not come to all."""
+    members, edges, *_ = case
+    others = table([(group, 10**6 + node) for group in range(40) for node in range(3)], MEMBERS)
+    both = pa.concat_tables([members, others])
+    nobody = edges.slice(0, 0)
+    assert paired(both, edges, 3) == paired(members, edges, 3) != []
+    assert paired(both, nobody, 3) == []
