@@ -69,14 +69,11 @@ class _Grown:
     Attributes
     ----------
     world : World
-    measures : dict of str to float
-        Of that round.
     sources : pyarrow.Table
         ``group, source``, of the groups that have one.
     """
 
     world: World
-    measures: dict[str, float]
     sources: pa.Table
 
     def release(self) -> None:
@@ -155,16 +152,15 @@ class LivingRun(Simulation):
             _play_until(world, last)
             publishers = self._publishers(world)
             world.scribe.multicast(publishers)
-            grown = _Grown(world, world.step(), publishers.toArrow())
+            live = round(world.step()["nodes.live"])
         except BaseException:
             world.release()
             raise
-        live = round(grown.measures["nodes.live"])
         self.progress.note(
             f"  {variant} trees: publications in round {last}, {live:,} of "
             f"{config.overlay.nodes:,} nodes are alive"
         )
-        return grown
+        return _Grown(world, publishers.toArrow())
 
     def _publishers(self, world: World) -> DataFrame:
         """``group, node``: who multicasts to each group, of those who may."""
@@ -304,9 +300,9 @@ class LivingRun(Simulation):
         variant = system.variant
         if variant not in _IN_WORLDS:
             return super()._trees_of(system)
-        overloaded = self._grow(variant).measures.get("scribe.overloaded")
-        limited = None if overloaded is None else round(overloaded)
-        return scribe.Variant(self._edges(variant), overloaded=limited)
+        edges = self._edges(variant)
+        overloaded = self._variant_context.overloaded(edges).count() if system.limited else None
+        return scribe.Variant(edges, overloaded=overloaded)
 
     def multicast(self, system: str, edges: Table) -> Multicast:
         """See `Simulation.multicast`; of a world's trees it is the multicast of the world."""

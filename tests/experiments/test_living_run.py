@@ -29,6 +29,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.engine.packing import take
 from scribe_spark.experiments import LivingRun, Simulation, network_of, simulation_of
 from scribe_spark.experiments.handed_over import deliveries, tree_edges
+from scribe_spark.progress import Silent
 from scribe_spark.scribe.upcalls import Application, Emitted
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
@@ -289,10 +290,9 @@ def test_an_application_of_ones_own_is_part_of_a_run(spark, tmp_path):
         assert name.endswith("Half")
         delivered = Counter(saved(out, "deliveries")["system"])
         assert 0 < delivered["scribe"] < 0.7 * delivered["ip_multicast"]
-        assert set(saved(out, "tree_edges").query("system == 'scribe'")["child"]) <= set(range(45))
     notes = []
 
-    class Told(experiments.run.__globals__["Silent"]):  # what a run tells
+    class Told(Silent):
         def note(self, text: str) -> None:
             notes.append(text)
 
