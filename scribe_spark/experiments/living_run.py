@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas, scribe
@@ -24,13 +23,14 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import make_world, network_of
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Application, Overlay
+from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.upcalls import Application as ScribeApplication
 from scribe_spark.systems import System, system_of_variant
 from scribe_spark.worlds import World, check_start, extent_of, world_events, world_groups
 from scribe_spark.worlds.access import MAY_MULTICAST, AccessLists
-from scribe_spark.worlds.groups import group_keys
+from scribe_spark.worlds.groups import WorldGroups, group_keys
 
 __all__ = ["LivingRun", "simulation_of"]
 
@@ -45,21 +45,25 @@ _A_JOB = 20.0
 
 
 def simulation_of(
-    *given: Any, application: MakeApplication | None = None, **more: Any
+    spark: SparkSession,
+    config: RunConfig,
+    *,
+    progress: Progress | None = None,
+    shares: Simulation | None = None,
+    application: MakeApplication | None = None,
 ) -> Simulation:
-    """The stages of a run, with rounds where its config or an application needs them.
+    """The stages of a run, those with rounds where its config or an application needs them.
 
     Parameters
     ----------
-    *given, **more
-        As of `Simulation`: the session, the config, and so on.
+    progress, shares
+        As of `Simulation`.
     application : callable, optional
         See `make_world`.
     """
-    config: RunConfig = more["config"] if "config" in more else given[1]
     if config.has_rounds or application is not None:
-        return LivingRun(*given, application=application, **more)
-    return Simulation(*given, **more)
+        return LivingRun(spark, config, progress, shares, application)
+    return Simulation(spark, config, progress=progress, shares=shares)
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class _Grown:
     ----------
     world : World
     sources : pyarrow.Table
-        ``group, source``, of the groups that have one.
+        ``group, node``: who has asked for each multicast.
     """
 
     world: World
@@ -86,25 +90,31 @@ class LivingRun(Simulation):
 
     Parameters
     ----------
+    spark, config, progress, shares
+        As of `Simulation`.
     application : callable, optional
         See `make_world`.
+
+    Raises
+    ------
+    InputError
+        No world starts with the overlay.
     """
 
     _has_rounds = True
 
     def __init__(
-        self, *given: Any, application: MakeApplication | None = None, **more: Any
+        self,
+        spark: SparkSession,
+        config: RunConfig,
+        progress: Progress | None = None,
+        shares: Simulation | None = None,
+        application: MakeApplication | None = None,
     ) -> None:
-        super().__init__(*given, **more)
-        check_start(self.config.overlay.kind)
+        check_start(config.overlay.kind)
+        super().__init__(spark, config, progress=progress, shares=shares)
         self.application = application
-        self._network = Simulation(
-            self.spark,
-            network_of(self.config),
-            progress=self.progress,
-            most_routers=self.most_routers,
-            shares=self,
-        )
+        self._network = Simulation(spark, network_of(config), progress=progress, shares=self)
 
     @property
     def takes_part(self) -> dict[str, list[str]]:
@@ -164,7 +174,7 @@ class LivingRun(Simulation):
 
     def _publishers(self, world: World) -> DataFrame:
         """``group, node``: who multicasts to each group, of those who may."""
-        rows, access = world.memberships.toArrow(), self._access
+        rows, access = world.memberships.toArrow(), self._start.access
         group, node, member, root = (
             rows.column(name).to_numpy() for name in ("group", "node", "member", "root")
         )
@@ -175,12 +185,13 @@ class LivingRun(Simulation):
         drawn = scribe.senders(among, self.config.seed)
         return drawn.select("group", F.col("source").alias("node"))
 
-    @property
-    def _access(self) -> AccessLists:
+    @stage
+    def _start(self) -> WorldGroups:
+        """The groups as they are created, and their access lists."""
         config = WorldConfig.of_run(self.config)
         groups = world_groups(config, extent_of(config), self.spark)
         assert groups is not None  # `RunConfig` refuses rounds without groups
-        return groups.access
+        return groups
 
     def _live(self, world: World) -> np.ndarray:
         """The numbers of the live nodes, ascending."""
@@ -241,10 +252,7 @@ class LivingRun(Simulation):
     def _keys(self) -> DataFrame:
         """``group, key_hi, key_lo, creator`` of all groups that were created."""
         config = WorldConfig.of_run(self.config)
-        extent, nodes = extent_of(config), self._network.nodes
-        groups = world_groups(config, extent, self.spark)
-        assert groups is not None  # `RunConfig` refuses rounds without groups
-        keys = group_keys(nodes, groups, config, extent)
+        keys = group_keys(self._network.nodes, self._start, config, extent_of(config))
         return self._memory.persist(keys.select("group", "key_hi", "key_lo", "creator"))
 
     @stage
