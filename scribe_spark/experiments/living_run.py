@@ -208,13 +208,9 @@ class LivingRun(Simulation):
         """See `Simulation.node_count`."""
         return self.nodes.count()
 
-    @property
-    def nodes(self) -> DataFrame:
-        """`schemas.NODES` of the nodes that are alive when the sources multicast."""
-        return self._saved_or("nodes", lambda: self._live_nodes)
-
     @stage
-    def _live_nodes(self) -> DataFrame:
+    def made_nodes(self) -> DataFrame:
+        """`schemas.NODES` of the nodes that are alive when the sources multicast."""
         state = self._grow().world.state
         return self._memory.materialise(state.where("alive").select(schemas.NODES.names))
 
