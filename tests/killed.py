@@ -33,6 +33,6 @@ def killed_then_gone_on(command: list[str], until: str, log: Path) -> None:
         [*command, f"--master={CLUSTER}", "--partitions=3"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
