@@ -186,6 +186,14 @@ class StoredFolder:
         return self._location(f"tables/{name}")
 
 
+#: Parquet looks after each row whether a page or a row group is full: by default after a hundred,
+#: and then packed tables, of few and long rows, would be one page that is compressed in memory.
+_ROW_BY_ROW = {
+    "parquet.page.size.row.check.min": "1",
+    "parquet.page.row.count.limit": "1",
+}
+
+
 class Folder(StoredFolder):
     """A stored folder that tables are read from and written to."""
 
@@ -285,7 +293,8 @@ class Folder(StoredFolder):
             seen = Observation()
             frame = local_frame(self.spark, rows) if isinstance(rows, pa.Table) else rows.frame
             watched = digests.watch_content(frame, seen)
-            watched.write.mode("overwrite").parquet(table_url(url))
+            options = _ROW_BY_ROW if schema.names == schemas.PACKED.names else {}
+            watched.write.mode("overwrite").options(**options).parquet(table_url(url))
             content = seen.get
         with self.usable():
             files = digests.file_digests(self._files, url)
