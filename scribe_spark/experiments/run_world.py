@@ -188,6 +188,7 @@ class _WorldRun:
     def _starts(self) -> World:
         """The world before its first round, its network and events written."""
         self.measured, self.publications, self.watched = {}, [], []
+        self.simulation.saved.pop("nodes", None)  # they are written again
         with self.progress.phase("start"):
             tables = {
                 "routers": self.simulation.topology.routers(),
@@ -209,7 +210,7 @@ class _WorldRun:
         saved = world["saved"]
         if saved is None:
             return None
-        state, measures = saved_places(saved["number"])
+        state, measures = saved_places(saved)
         # `rounds` is written again from the saved measures, whatever it is now
         needed = {name: of for name, of in world["tables"].items() if name != "rounds"}
         problems = [
@@ -230,7 +231,7 @@ class _WorldRun:
         """The world as it was saved before a round."""
         self.simulation.saved["nodes"] = self.folder.read_table("nodes")
         self.progress.note(f"goes on with round {number}")
-        state, _ = saved_places(number)
+        state, _ = saved_places(self.manifest["world"]["saved"])
         rows = self.folder.read_table(state)
         if self.buckets == 1:
             rows, _ = materialise(rows.coalesce(1))
@@ -275,15 +276,16 @@ class _WorldRun:
         self.progress.note(f"  round {number}: {live:,} live nodes, {played.seconds:.1f} s{cost}")
 
     def _save(self, world: World) -> None:
-        state, measures = saved_places(world.number)
+        saved: dict[str, Any] = {"number": world.number, "buckets": self.buckets}
+        saved["place"] = other_place(self.manifest["world"]["saved"])
+        state, measures = saved_places(saved)
         self.lock.check()
         record = self.folder.write_table(state, world.packed)
         publications = self._publications().to_dict("list")
         watched = all_told(self.watched).to_dict("list")
         read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
         digest = self.folder.write_json(measures, read)
-        saved = {"number": world.number, "state": record, "measures": digest}
-        saved["buckets"] = self.buckets
+        saved |= {"state": record, "measures": digest}
         tables = self.manifest["world"]["tables"]
         if world.number == self.config.world.rounds and world.measures_ways:
             edges = world.tree_edges.orderBy("system", "group", "parent", "child")
@@ -330,7 +332,7 @@ class _WorldRun:
 
     def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
         """Write what became of publications, and who is in which tree."""
-        spark, state = self.simulation.spark, saved_places(self.config.world.rounds)[0]
+        spark, state = self.simulation.spark, saved_places(self.manifest["world"]["saved"])[0]
         table = schemas.local_table(spark, publications, schemas.PUBLICATIONS)
         trees = memberships(self.folder.read_table(state)).orderBy("group", "node")
         watched = schemas.local_table(spark, all_told(self.watched), schemas.WATCHED_TREES)
@@ -341,10 +343,15 @@ class _WorldRun:
         }
 
 
-def saved_places(number: int) -> tuple[str, str]:
-    """The table and the text that a save before round `number` goes to."""
-    place = "even" if number % 2 == 0 else "odd"
+def saved_places(saved: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the table and the text that a save is in; before, the round said where."""
+    place = saved.get("place", ("even", "odd")[saved["number"] % 2])
     return f"state_{place}", f"measures_{place}.json"
+
+
+def other_place(saved: Mapping[str, Any] | None) -> str:
+    """Return the place of the next save: not that of the last, which is complete."""
+    return "odd" if saved is not None and saved_places(saved)[0] == "state_even" else "even"
 
 
 def _system(measure: str, living: Collection[str]) -> str:

@@ -171,7 +171,7 @@ def _of_world(manifest: Mapping[str, Any]) -> _Records:
     tables, saved = dict(manifest["world"]["tables"]), manifest["world"]["saved"]
     texts = {}
     if saved is not None:
-        state, measures = saved_places(saved["number"])
+        state, measures = saved_places(saved)
         tables[state], texts[measures] = saved["state"], saved["measures"]
     return _Records("rounds" in tables, tables, texts=texts)
 
