@@ -59,6 +59,9 @@ WORLD_SWEEP = Owner("a sweep of worlds", SWEEP.contents, points=True)
 REFERENCE_TREE = Owner("experiments on the reference tree", ("metrics.json", "points", *_PAGE))
 PAPER = Owner("the whole paper", ("metrics.json", *EXPERIMENTS, *_PAGE))
 
+#: A field that worlds have and runs do not.
+_OF_WORLDS = "lookups"
+
 OWNERS = (RUN, SWEEP, WORLD, WORLD_SWEEP, REFERENCE_TREE, PAPER)
 
 
@@ -76,7 +79,7 @@ def owner_of(manifest: Any) -> Owner | None:
         return WORLD
     if {"phases", "points"} <= manifest.keys():
         fields = manifest["resolved"]
-        return WORLD_SWEEP if isinstance(fields, Mapping) and "rounds" in fields else SWEEP
+        return WORLD_SWEEP if isinstance(fields, Mapping) and _OF_WORLDS in fields else SWEEP
     if "points" in manifest:
         return REFERENCE_TREE
     return RUN if "phases" in manifest else None

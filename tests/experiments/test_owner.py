@@ -34,7 +34,7 @@ DONE: dict[str, dict[str, Any]] = {
     RUN.noun: {"phases": []},
     SWEEP.noun: {"phases": [], "points": ["b=2"], "resolved": {"sweep": ["b"], "b": [2]}},
     WORLD.noun: {"world": {"tables": {}, "saved": None}},
-    WORLD_SWEEP.noun: {"phases": [], "points": ["b=2"], "resolved": {"b": [2], "rounds": 20}},
+    WORLD_SWEEP.noun: {"phases": [], "points": ["b=2"], "resolved": {"b": [2], "lookups": 1000}},
     REFERENCE_TREE.noun: {"points": {}},
     PAPER.noun: {"runs": []},
 }

@@ -60,7 +60,8 @@ def test_presets_load(name, monkeypatch):
     assert len(graph.vertices) == sizes[name]
 
 
-#: Of another topology (internet.toml) or overlay, and of systems that the paper does not measure.
+#: Of another topology (internet.toml) or overlay, of systems that the paper does not measure, of
+#: runs in which nodes and members come and go.
 ELSEWHERE = {
     *("power_law_routers", "power_law_links", "overlay_dimensions", "systems"),
     *("reference_children", "reference_assignment"),
@@ -69,6 +70,11 @@ ELSEWHERE = {
         for system in all_systems()
         if system.section
         for flat in RunConfig.sections[system.section].flat_names().values()
+    ),
+    *(
+        flat
+        for section in ("world", "scribe")
+        for flat in RunConfig.sections[section].flat_names().values()
     ),
 }
 
