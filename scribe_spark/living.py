@@ -87,7 +87,7 @@ class LivingRound:
 
     @property
     def alive(self) -> np.ndarray:
-        """Who is alive after the events: bool, shape (K,)."""
+        """Whether each node is alive after the events: bool, shape (K,)."""
         return self.overlay.alive
 
     @property

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from tools import world_buckets
 from tools.pages import main, table, with_lines
 
 MARKS = (
@@ -25,11 +26,8 @@ SIZES, BUCKETS, ROUNDS = (10_000, 100_000), (1, 2), 5
 
 #: 25 % of the nodes fail in round 2; reliable delivery, a publication of each group in a round.
 FLAGS = {
-    "--generator": "mass-failure+publications",
+    **{name: value for name, value in world_buckets.FLAGS.items() if name != "--groups"},
     "--event-round": "2",
-    "--share": "0.25",
-    "--delivery": "reliable",
-    "--lookups": "0",
     "--rounds": str(ROUNDS),
 }
 

@@ -30,7 +30,7 @@ from scribe_spark.engine.program import AT, Columns, Tables
 from scribe_spark.living import LivingRound, Publications, SystemRound
 from scribe_spark.pastry.arrivals import closeness
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.routes import Met, count_hop, hop, route_to_edge, starting
+from scribe_spark.pastry.arrivals.routes import Met, count_hop, hop, route_to_edge, unrouted
 from scribe_spark.pastry.arrivals.states import IsAlive, States
 
 __all__ = ["LiveBayeux"]
@@ -220,7 +220,7 @@ class _Round:
             hops.append((message, at, onward))
             return onward, messages
 
-        moving = starting({AT: start, "message": np.arange(len(start))})
+        moving = unrouted({AT: start, "message": np.arange(len(start))})
         ended, _ = route_to_edge(moving, hop_of, lambda at: np.ones(len(at), dtype=bool))
         delivered, at = np.zeros(len(start), dtype=bool), start.copy()
         if ended:

@@ -7,6 +7,7 @@ nodes and members that are left (docs/rules.md, S33).  All of Pastry and Scribe 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -129,6 +130,11 @@ class LivingRun(Simulation):
 
     # --- rounds
 
+    @functools.cached_property
+    def _of_world(self) -> WorldConfig:
+        """The config of the world of the plain trees."""
+        return WorldConfig.of_run(self.config)
+
     @property
     def events(self) -> DataFrame:
         """`schemas.WORLD_EVENTS`: CREATEs, JOINs, and what happens to nodes and members."""
@@ -136,8 +142,8 @@ class LivingRun(Simulation):
 
     @stage
     def _all_events(self) -> DataFrame:
-        config = WorldConfig.of_run(self.config)
-        return schemas.conform(world_events(self._network.nodes, config), schemas.WORLD_EVENTS)
+        made = world_events(self._network.nodes, self._of_world)
+        return schemas.conform(made, schemas.WORLD_EVENTS)
 
     @stage
     def _grown(self) -> dict[str, _Grown]:
@@ -188,7 +194,7 @@ class LivingRun(Simulation):
     @stage
     def _start(self) -> WorldGroups:
         """The groups as they are created, and their access lists."""
-        config = WorldConfig.of_run(self.config)
+        config = self._of_world
         groups = world_groups(config, extent_of(config), self.spark)
         assert groups is not None  # `RunConfig` refuses rounds without groups
         return groups
@@ -247,7 +253,7 @@ class LivingRun(Simulation):
     @stage
     def _keys(self) -> DataFrame:
         """``group, key_hi, key_lo, creator`` of all groups that were created."""
-        config = WorldConfig.of_run(self.config)
+        config = self._of_world
         keys = group_keys(self._network.nodes, self._start, config, extent_of(config))
         return self._memory.persist(keys.select("group", "key_hi", "key_lo", "creator"))
 

@@ -1,4 +1,4 @@
-"""Who subscribes to which topic, as discovery knows it; and whom each dials.
+"""Subscribers of topics, as discovery knows them; and the nodes that each dials.
 
 Discovery is outside of GossipSub's specification: some directory names the subscribers of a topic.
 It is a fact that all buckets share, like the nodes themselves.

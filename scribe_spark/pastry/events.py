@@ -72,17 +72,9 @@ class Events:
 
 
 def play_events(player: Player, number: int, events: Events) -> None:
-    """Play the events of a round.
-
-    Raises
-    ------
-    ImpossibleRound
-        If a dead node shall leave or fail, a live one arrive or recover, one recover that has never
-        been there, a node has two events, or no node is left; nothing has been played then.
-    """
+    """Play the events of a round, which can be (:func:`check_events`)."""
     given, lives = player.given, player.lives
     rules, known = given.world_rules, given.facts.ring
-    check_events(lives, known, number, events)
     # 1. failures are silent, departures are not
     lives.exit(events.fail, number, rules.detection)
     lives.exit(events.leave, number, 0)
@@ -127,7 +119,8 @@ def check_events(lives: KnowsLives, known: Ring, number: int, events: Events) ->
     Raises
     ------
     ImpossibleRound
-        As of :func:`play_events`.
+        If a dead node shall leave or fail, a live one arrive or recover, one recover that has never
+        been there, a node has two events, or no node is left.
     """
     alive = lives.alive
     refused = {

@@ -19,7 +19,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.routes import count_hop, hop, route_to_edge, starting
+from scribe_spark.pastry.arrivals.routes import count_hop, hop, route_to_edge, unrouted
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.wave import NodeProgram
 
@@ -80,7 +80,7 @@ class LiveRoute(NodeProgram):
             own = (at >= self.bounds[bucket]) & (at < self.bounds[bucket + 1])
             mine = take(self.begin, np.flatnonzero(own))
         none = np.zeros(count_rows(mine), dtype=np.int64)
-        return starting({**mine, "start": mine[AT], "hops": none, "lost": none})
+        return unrouted({**mine, "start": mine[AT], "hops": none, "lost": none})
 
     def _hop(
         self, states: States, tables: Tables, moving: Columns

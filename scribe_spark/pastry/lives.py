@@ -1,4 +1,4 @@
-"""Who is alive, and whose death is known: what all nodes may know of one another in a round.
+"""Lives of nodes, and deaths that are known: what all nodes may know of one another in a round.
 
 A message to a dead node is lost, and its sender knows by the missing acknowledgement; members of a
 leaf set learn of a death by the missing keep-alives.

@@ -47,5 +47,5 @@ class OverlayState(KnowsLives):
 
     @property
     def lives(self) -> Lives:
-        """Who is alive; the same arrays."""
+        """The lives of the nodes; the same arrays."""
         return Lives(self.alive, self.died, self.wait, self.entered)

@@ -1,4 +1,4 @@
-"""Who plays the programs of a round: the engine in process, on tables that are parts of a state.
+"""The player of the programs of a round: the engine in process, on parts of the tables of a state.
 
 References
 ----------
@@ -37,7 +37,7 @@ class Player(Protocol):
 
     @property
     def lives(self) -> KnowsLives:
-        """Who is alive; the orchestrator's, who changes it between programs."""
+        """The lives of nodes; the orchestrator's, who changes it between programs."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Who plays the programs of a round on Spark: the engine, on tables that lie with the executors.
+"""The player of the programs of a round on Spark: the engine, on tables of the executors.
 
 References
 ----------

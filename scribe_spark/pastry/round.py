@@ -16,7 +16,7 @@ from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.program import Together
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
 from scribe_spark.pastry.arrivals.wave import LEAVES, LEAVES_BEFORE, NodeProgram
-from scribe_spark.pastry.events import Events, play_events
+from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.leaf_set_order import same_leaves
 from scribe_spark.pastry.lookups import (
@@ -82,6 +82,7 @@ def play_round(player: Player, number: int, events: Events, lookups: Lookups | i
     ImpossibleRound
         For an event that cannot be, or if no node is left.
     """
+    check_events(player.lives, player.given.facts.ring, number, events)
     play_events(player, number, events)
     repair(player, number)
     if isinstance(lookups, int):

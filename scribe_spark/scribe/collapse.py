@@ -45,7 +45,7 @@ class Collapse(JoinProgram):
 
 
 def _candidates(scribe: Scribe) -> tuple[np.ndarray, np.ndarray]:
-    """Who would leave, as (group, node), ascending; and their only children."""
+    """Return nodes that would leave, as (group, node), ascending; and their only children."""
     entries = scribe.state.entries
     every, child = scribe.split(scribe.state.children.key)
     place, first, children = np.unique(every, return_index=True, return_counts=True)

@@ -25,7 +25,7 @@ from scribe_spark.scribe.replicas import SentStates, receive_states
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, Repairs
 
-__all__ = ["FAILURES", "JOINING", "QUITTING", "GroupEvents", "PlayEvents", "check_events"]
+__all__ = ["FAILURES", "JOINING", "QUITTING", "GroupEvents", "PlayEvents", "check_group_events"]
 
 #: (group, node) of events of one kind, ascending.
 _Pairs = tuple[np.ndarray, np.ndarray]
@@ -175,7 +175,7 @@ def _own_events(scribe: Scribe, events: GroupEvents, inbox: Inbox) -> GroupEvent
     return GroupEvents(**own)
 
 
-def check_events(
+def check_group_events(
     player: Player, round: GroupRound, events: Events, group_events: GroupEvents
 ) -> None:
     """Refuse events that cannot be, before anything is played.

@@ -99,7 +99,7 @@ def send_heartbeats(scribe: Scribe) -> None:
 
 
 def hear_parents(scribe: Scribe, came: Columns) -> None:
-    """Who hears of its parent knows that it is alive; heartbeats of others are ignored."""
+    """A node that hears of its parent knows that it is alive; heartbeats of others are ignored."""
     entries = scribe.state.entries
     row = scribe.entry(came["group"], came[AT])
     there = row >= 0

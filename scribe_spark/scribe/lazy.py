@@ -21,7 +21,7 @@ from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.routes import route_to_edge, starting
+from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
 from scribe_spark.scribe.figures import deliver_join, forward
 from scribe_spark.scribe.join import REPAIRING, note_joins, own_joins, remember
 from scribe_spark.scribe.joining import JoinProgram, SendJoins
@@ -128,7 +128,7 @@ class AskTree(RoundProgram):
             _route(scribe, inbox[_JOIN])
 
     def _begin(self, scribe: Scribe, tables: Tables) -> None:
-        """Who waits when its wave comes sends a JOIN."""
+        """Nodes that wait when their wave comes send JOINs."""
         tables.pop(SENT, None)
         waves = tables.pop(WAVES, None)
         if waves is None:
@@ -141,7 +141,7 @@ class AskTree(RoundProgram):
         scribe.note(SENT, place=scribe.key(joins.group, joins.source))
         at, none = joins.source, np.zeros(len(joins), dtype=bool)
         way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, FAILED)}
-        _route(scribe, starting({**joins.to_columns(), AT: at, **way}))
+        _route(scribe, unrouted({**joins.to_columns(), AT: at, **way}))
 
 
 def _route(scribe: Scribe, moving: Columns) -> None:

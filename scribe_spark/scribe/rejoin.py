@@ -17,7 +17,7 @@ from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.routes import route_to_edge, starting
+from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
 from scribe_spark.pastry.player import Player
 from scribe_spark.scribe.join import Requests, own_joins, receive_joins, remember, send_on
 from scribe_spark.scribe.joining import JoinProgram
@@ -171,7 +171,7 @@ class _Reroute(RoundProgram):
             refused = refused_children(tables)
             if refused:
                 joins = _their_joins(scribe, refused["place"])
-                begin = starting({**joins.to_columns(), AT: joins.source})
+                begin = unrouted({**joins.to_columns(), AT: joins.source})
                 self._route(scribe, {**begin, "way": begin["path"]})
         if _ROUTED in inbox:
             self._route(scribe, inbox[_ROUTED])

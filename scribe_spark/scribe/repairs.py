@@ -100,7 +100,7 @@ def _deaths(scribe: Scribe, repairs: Repairs) -> np.ndarray:
 
 
 def _add_up(scribe: Scribe, came: Columns) -> None:
-    """Where the dead node was: whether children are left in any bucket."""
+    """Note dead nodes of which no bucket has a child that waits; tell the buckets that asked."""
     death, which = np.unique(came["died"] * scribe.state.size + came[AT], return_inverse=True)
     waits = np.bincount(which[came["waits"]], minlength=len(death)) > 0
     died, node = scribe.split(death[~waits])

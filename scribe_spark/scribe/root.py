@@ -87,7 +87,7 @@ def _step_down(scribe: Scribe, rows: np.ndarray, successor: np.ndarray) -> None:
 
 
 class Failover(RoundProgram):
-    """Who has a copy and is the nearest becomes the root; roots bring their replicas up to date."""
+    """The nearest nodes with copies become roots; roots bring their replicas up to date."""
 
     writes = ("entries", "children", "copies", "replicas", "values")
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.pastry.arrivals.wave import Given
-from scribe_spark.pastry.events import Events, play_events
-from scribe_spark.pastry.events import check_events as check_node_events
+from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import InProcess, Player
@@ -30,7 +29,7 @@ from scribe_spark.scribe.bottleneck import DROPS, DROPS_BEFORE, RemoveBottleneck
 from scribe_spark.scribe.collapse import ASKED, Collapse
 from scribe_spark.scribe.duplicates import AGAIN, SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES, EndRound
-from scribe_spark.scribe.events import FAILURES, GroupEvents, PlayEvents, check_events
+from scribe_spark.scribe.events import FAILURES, GroupEvents, PlayEvents, check_group_events
 from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.handlers import CHANGED
@@ -387,8 +386,8 @@ def play_groups(
     number, was_alive = round.number, player.lives.alive.copy()
     steps = _Steps(player, round, group_events)
     # 1. events; those that cannot be are refused before anything is played
-    check_node_events(player.lives, player.given.facts.ring, number, events)
-    check_events(player, round, events, group_events)
+    check_events(player.lives, player.given.facts.ring, number, events)
+    check_group_events(player, round, events, group_events)
     play_events(player, number, events)
     round.incarnation[np.concatenate([events.arrive, events.recover])] = number
     steps.play_events(events)

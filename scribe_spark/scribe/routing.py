@@ -13,7 +13,7 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox
 from scribe_spark.engine.program import AT
-from scribe_spark.pastry.arrivals.routes import route_to_edge, starting
+from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
 from scribe_spark.scribe.scribe import Scribe
 
 __all__ = ["Routing", "begin_routes", "go_on", "one_hop_on"]
@@ -35,7 +35,7 @@ def begin_routes(scribe: Scribe, routing: Routing, at: np.ndarray, **columns: np
     """Messages begin at nodes of the bucket; ones that were sent there have their ways so far."""
     zero = np.zeros(len(at), dtype=np.int64)
     began = {"hops": zero, "delay_us": zero}
-    _route(scribe, routing, starting({**began, **columns, AT: at}))
+    _route(scribe, routing, unrouted({**began, **columns, AT: at}))
 
 
 def one_hop_on(scribe: Scribe, messages: Columns, to: np.ndarray) -> dict[str, np.ndarray]:

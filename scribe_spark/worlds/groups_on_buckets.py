@@ -51,7 +51,7 @@ from scribe_spark.worlds.live_groups import (
 from scribe_spark.worlds.packed import pack, unpacked
 from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, trees_of
 
-__all__ = ["GroupsOnBuckets", "pack_part", "read_incarnations", "spread_groups", "tables_of"]
+__all__ = ["GroupsOnBuckets", "pack_part", "read_incarnations", "spread_groups", "tables_by_bucket"]
 
 #: How the names of packed tables of a bucket begin: they are read by as many buckets alone.
 _OF_BUCKET = "bucket/"
@@ -225,7 +225,7 @@ class GroupsOnBuckets:
         entries = table_of("entries")
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for tables in tables_of(batches).values():
+            for tables in tables_by_bucket(batches).values():
                 known = Entries(**tables[entries]) if entries in tables else Entries()
                 came = tables.get(DELIVERIES, {}), tables.get(PAYLOADS, {})
                 made = live.multicasts.tables(of, known, *came, facts.ring, groups, kernel)
@@ -282,7 +282,7 @@ def pack_part(bucket: int, name: str, table: pa.Table) -> list[pa.RecordBatch]:
     return packed.set_column(place, packed.schema.field("part"), pa.array(part)).to_batches()
 
 
-def tables_of(batches: Iterable[pa.RecordBatch]) -> dict[int, Tables]:
+def tables_by_bucket(batches: Iterable[pa.RecordBatch]) -> dict[int, Tables]:
     """Return the tables of the buckets of a partition."""
     found: dict[int, dict[str, Callable[[], dict[str, np.ndarray]]]] = {}
     for row in read_rows(batches):

@@ -49,7 +49,7 @@ from scribe_spark.worlds.groups_on_buckets import (
     pack_part,
     read_incarnations,
     spread_groups,
-    tables_of,
+    tables_by_bucket,
 )
 from scribe_spark.worlds.live_tree import live_tree_measures
 from scribe_spark.worlds.live_world import PlayedRound, Protocols, play_overlay
@@ -332,7 +332,7 @@ def _packing(
     """Return the kernel that packs the nodes of the buckets of a partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for bucket, tables in tables_of(batches).items():
+        for bucket, tables in tables_by_bucket(batches).items():
             own = np.arange(*given.bounds[bucket : bucket + 2])
             leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
             states = States(given.facts.ring, own, leaves, cells)

@@ -126,25 +126,18 @@ def _play(
     """Unpack the state, play rounds until time is up, pack it again."""
     started = before = time.monotonic()
     what = rows.column("what").to_numpy()
-    packed, events = (
-        rows.filter(pa.array(what == STATE)),
-        EventsByRound(rows.filter(pa.array(what == EVENT))),
-    )
-    world = protocols.unpack(unpack(packed))
+    events = EventsByRound(rows.filter(pa.array(what == EVENT)))
+    world = protocols.unpack(unpack(rows.filter(pa.array(what == STATE))))
     for number in rounds:
-        traffic = Traffic() if messages else None
+        sent = Traffic() if messages else None
         try:
-            done = protocols.play(world, number, events.of(number), traffic)
-        except ImpossibleRound as impossible:
+            done = protocols.play(world, number, events.of(number), sent)
+        except ImpossibleRound as impossible:  # nothing of the round has been played
             if number == rounds[0]:
                 yield as_table(REFUSED, {"name": pa.array([impossible.what])}, number)
                 return
-            # some of the round may have been played: the rounds before it once more
-            world = protocols.unpack(unpack(packed))
-            for earlier in range(rounds[0], number):
-                traffic = Traffic() if messages else None
-                done = protocols.play(world, earlier, events.of(earlier), traffic)
             break
+        traffic = sent
         now = time.monotonic()
         took, before = now - before, now
         measures = {name: float(value) for name, value in done.measures.items()}
@@ -155,8 +148,8 @@ def _play(
     if multicasts := done.multicasts():
         yield as_table(MULTICASTS, pack(multicasts))
     if traffic is not None:
-        sent = message_table(traffic, world.overlay.states.known.node)
-        yield as_table(MESSAGES, pack({"messages": sent}))
+        table = message_table(traffic, world.overlay.states.known.node)
+        yield as_table(MESSAGES, pack({"messages": table}))
     for name, table in protocols.pack(world):
         yield as_table(STATE, pack({name: table}))
 

@@ -22,7 +22,7 @@ from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.nearby_search import CONTACTS, PROBED
-from scribe_spark.pastry.arrivals.routes import count_hop, hop, route_to_edge, starting
+from scribe_spark.pastry.arrivals.routes import count_hop, hop, route_to_edge, unrouted
 from scribe_spark.pastry.arrivals.states import States, live_only
 from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, WaveProgram, forget
 
@@ -80,7 +80,7 @@ class JoinMessages(WaveProgram):
             tables, Kind.JOIN, len(arriving), between=lambda: (arriving, contact)
         )
         row = np.zeros_like(arriving)
-        return {_JOIN: starting({AT: contact, "arriving": arriving, "row": row})}
+        return {_JOIN: unrouted({AT: contact, "arriving": arriving, "row": row})}
 
     def _route(self, bucket: int, tables: Tables, came: Columns) -> Outbox:
         """Route join messages to the edge of the bucket; the last nodes send their leaf sets."""

@@ -23,7 +23,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Distances, Keys, clockwise, distances, not_above
 from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
 
-__all__ = ["Met", "count_hop", "first_alive", "hop", "route_to_edge", "starting", "table_entry"]
+__all__ = ["Met", "count_hop", "first_alive", "hop", "route_to_edge", "unrouted", "table_entry"]
 
 _MESSAGES = 2**13  # messages that make a hop together
 
@@ -33,7 +33,7 @@ _MESSAGES = 2**13  # messages that make a hop together
 HopOf = Callable[[Columns], tuple[np.ndarray, Columns]]
 
 
-def starting(messages: Columns) -> dict[str, np.ndarray]:
+def unrouted(messages: Columns) -> dict[str, np.ndarray]:
     """Return messages as :func:`route_to_edge` moves them: they have been nowhere yet."""
     return {**messages, "path": np.empty((count_rows(messages), 0), dtype=np.int64)}
 

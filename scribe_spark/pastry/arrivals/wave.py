@@ -130,7 +130,7 @@ class Given:
 
     @property
     def in_round(self) -> KnowsLives:
-        """Who is alive, in the rounds of a world."""
+        """The lives of nodes, in the rounds of a world."""
         assert self.lives is not None, "not a world"
         return self.lives
 
