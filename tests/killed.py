@@ -9,12 +9,18 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-#: Two executor processes, which share nothing with the driver but OUT.
+#: Two executor processes.
 CLUSTER = "local-cluster[2,1,1024]"
+
+#: The environment in which executors share nothing with the driver but OUT, as on other machines.
+NOTHING_SHARED = {"SCRIBE_SPARK_TRICKS": "-mapped_tables,-arrow_writer"}
 
 
 def killed_then_gone_on(command: list[str], until: str, log: Path) -> None:
-    """Start in local mode, kill when `until` is told, go on with two executor processes."""
+    """Start in local mode, kill when `until` is told, go on with two executor processes.
+
+    These share nothing with the driver but OUT.
+    """
     with open(log, "w") as told:
         run = subprocess.Popen(
             [*command, "--master=local[1]"], stderr=told, stdout=told, start_new_session=True
@@ -34,5 +40,6 @@ def killed_then_gone_on(command: list[str], until: str, log: Path) -> None:
         capture_output=True,
         text=True,
         timeout=900,
+        env=os.environ | NOTHING_SHARED,
     )
     assert done.returncode == 0, done.stderr

@@ -196,7 +196,7 @@ def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str,
         "spark.driver.extraJavaOptions": java_options(heap, young_mib(heap, nodes), short),
     }
     # elsewhere the package may come with the job, after the daemon starts
-    if is_local_master(master) and enabled("python_daemon"):
+    if on_this_machine(master) and enabled("python_daemon"):
         settings["spark.python.daemon.module"] = "scribe_spark.runtime.daemon"
     if together := _jars():
         settings["spark.jars"] = ",".join(together)

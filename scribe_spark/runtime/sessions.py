@@ -29,7 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from scribe_spark.core.paths import is_local, local_path
 from scribe_spark.errors import InputError, one_line
-from scribe_spark.runtime.master import is_local_master
+from scribe_spark.runtime.master import on_this_machine
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.tricks import TRICKS, enabled
 
@@ -111,7 +111,7 @@ class Classic:
     @property
     def shares_disk(self) -> bool:
         """Whether all tasks read and write this machine's files."""
-        return is_local_master(self.master)
+        return on_this_machine(self.master)
 
     def hosts(self) -> tuple[str, str] | None:
         """By which name tasks reach this process, and which of its addresses it is to listen on.
@@ -172,8 +172,8 @@ class Connected:
 
     @property
     def shares_disk(self) -> bool:
-        """See :class:`Classic`; with one task that does, all do where all are in one JVM."""
-        return is_local_master(self.master) and self._looked[1]
+        """See :class:`Classic`; the server may be on another machine, so that tasks have to look."""
+        return on_this_machine(self.master) and self._looked[1]
 
     def hosts(self) -> tuple[str, str] | None:
         """See :class:`Classic`; a server on another machine may not reach this one."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from killed import CLUSTER, NOTHING_SHARED
 
 from scribe_spark import experiments
 
@@ -51,9 +52,10 @@ def test_partitions(make, grown, tmp_path):
 
 def killed_when(arguments: list[str], log: Path, ripe: Callable[[], bool]) -> None:
     """Start a run and kill its processes, Python and Java, in the moment that `ripe` says."""
+    tricks = NOTHING_SHARED if CLUSTER in arguments else {}
     with open(log, "w") as stderr:
         run = subprocess.Popen(
-            arguments, env=environment(**EXECUTORS), start_new_session=True,
+            arguments, env=environment(**EXECUTORS, **tricks), start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=stderr,
         )  # fmt: skip
         end = time.monotonic() + 300
@@ -76,7 +78,7 @@ def test_killed_in_every_phase(grown, tmp_path):
         "run", *flags(GROWN), "--write-routing-table", "--out", str(out), "--resume", "--master"
     )
     local = [*again, "local[2]"]
-    cluster = [*again, "local-cluster[2,1,1024]", "--partitions", "4"]
+    cluster = [*again, CLUSTER, "--partitions", "4"]
     firsts = {
         "topology": (local, "routers"),
         "overlay": (local, "nodes"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import pandas as pd
 import psutil
 import pytest
 from audited import faults_of_tables
-from killed import CLUSTER, killed_then_gone_on
+from killed import CLUSTER, NOTHING_SHARED, killed_then_gone_on
 
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.experiments import run_world
@@ -61,7 +62,8 @@ def test_killed_in_a_round_and_gone_on_by_executors(finished, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_executor_killed_in_a_round(finished, tmp_path):
+@pytest.mark.parametrize("tricks", [{}, NOTHING_SHARED], ids=["files", "rows"])
+def test_an_executor_killed_in_a_round(tricks, finished, tmp_path):
     """Its tables are lost with it: Spark makes them again, or rounds are played from the last save.
 
     Which of the two depends on what the executor had at that moment.
@@ -69,7 +71,11 @@ def test_an_executor_killed_in_a_round(finished, tmp_path):
     out, log = tmp_path / "out", tmp_path / "log"
     with open(log, "w") as told:
         world = subprocess.Popen(
-            command(out, f"--master={CLUSTER}"), stderr=told, stdout=told, start_new_session=True
+            command(out, f"--master={CLUSTER}"),
+            stderr=told,
+            stdout=told,
+            start_new_session=True,
+            env=os.environ | tricks,
         )
         try:
             wait_for("round 2:", world, log)
