@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -227,6 +227,9 @@ def flags() -> np.ndarray:
     return np.empty(0, dtype=bool)
 
 
+_BORROWED = "_borrowed"
+
+
 @dataclass
 class SortedTable:
     """Rows that are found by their keys; every array has one element a row.
@@ -241,6 +244,23 @@ class SortedTable:
 
     def __len__(self) -> int:
         return len(self.key)
+
+    def borrow(self, columns: Mapping[str, np.ndarray]) -> Self:
+        """Take columns in place of the own ones, which are read when they are asked for."""
+        self.__dict__ = {_BORROWED: columns}
+        return self
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        try:
+            column = self.__dict__[_BORROWED][name]
+        except KeyError:
+            raise AttributeError(name) from None
+        setattr(self, name, column)
+        return column
+
+    def read(self) -> dict[str, np.ndarray]:
+        """Return the columns, the key too, that have been read or written."""
+        return {one.name: self.__dict__[one.name] for one in fields(self) if one.name in vars(self)}
 
     def columns(self) -> Iterator[str]:
         """Names of the columns besides the key."""

@@ -8,6 +8,7 @@ tasks share a disk it names a file instead, which the tasks map into memory.
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import time
@@ -34,7 +35,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from scribe_spark.engine.packing import Columns, count_rows, pack, unpack
+from scribe_spark.engine.packing import Columns, Packed, count_rows, pack
 from scribe_spark.engine.program import Program, Tables, deliver, merge_inbox
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.runtime.blocks import materialise_and_read, release
@@ -45,7 +46,8 @@ from scribe_spark.runtime.tricks import enabled
 __all__ = ["CONSTANT", "ROWS", "BucketTables", "Costs", "Layout", "pack_row", "read_rows"]
 
 #: Tables and messages of buckets: which bucket's, who sent it, whether it is a table (else
-#: messages), what it is called, how many rows it has; and its bytes, or the file that has them.
+#: messages), what it is called, how many rows it has; and its bytes, or the file that has them: a
+#: line each for this file and for others that have columns of it.
 ROWS = StructType(
     [
         StructField("bucket", IntegerType(), False),
@@ -252,7 +254,8 @@ class BucketTables:
         rows, listed = materialise_and_read(frame, ["table", "name", "rows", "file", size])
         self._rows, self._owned, self._taken = rows, True, set()
         self._held = _count_rows(listed)
-        files = frozenset(filter(None, listed.column("file").to_pylist()))
+        named = filter(None, listed.column("file").to_pylist())
+        files = frozenset(file for lines in named for file in lines.splitlines())
         for file in self._files - files:
             Path(file).unlink(missing_ok=True)
         self._files = files
@@ -290,7 +293,7 @@ def _play(
 ) -> Iterator[pa.RecordBatch]:
     """One superstep of one bucket; rows of its tables, and of the messages that it sends."""
     held = {row.name: row for row in rows if row.table}
-    tables = Tables({name: row.read for name, row in held.items()})
+    tables = Tables({name: functools.partial(getattr, row, "packed") for name, row in held.items()})
     arrived = [(row.sender, row.name, row.read()) for row in rows if not row.table]
     del rows
     if arrived or not superstep:
@@ -302,7 +305,8 @@ def _play(
             yield pack_row(to, bucket, False, kind, columns)
     for name in tables:
         if name in tables.changed:
-            yield pack_row(bucket, bucket, True, name, tables.changed[name], folder)
+            before = held[name].packed if name in held and folder else None
+            yield pack_row(bucket, bucket, True, name, tables.changed[name], folder, before)
         elif held[name].sender != CONSTANT:
             yield held[name].as_it_was()
 
@@ -316,17 +320,21 @@ class _Row:
         self.bucket, self.sender = named["bucket"], named["sender"]
         self.table, self.name, self._file = named["table"], named["name"], named["file"]
 
+    @functools.cached_property
+    def packed(self) -> Packed:
+        """The columns, each read when it is asked for."""
+        if self._file is None:
+            return Packed(self._batch.column("data")[0].as_buffer())
+        file = self._file.splitlines()[0]
+        return Packed(np.memmap(file, np.uint8, "r"), file)
+
     def read(self) -> dict[str, np.ndarray]:
         """Return the columns."""
-        if self._file is not None:
-            return unpack(np.memmap(self._file, np.uint8, "r"))
-        return unpack(self._batch.column("data")[0].as_buffer())
+        return dict(self.packed)
 
-    def packed(self) -> bytes:
-        """Return the bytes of the columns."""
-        if self._file is not None:
-            return Path(self._file).read_bytes()
-        return self._batch.column("data")[0].as_py()
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the columns, with all that they are made of."""
+        return b"".join(pack(self.packed))
 
     def as_it_was(self) -> pa.RecordBatch:
         """Return the row itself; it may come from a file, of which every column is nullable."""
@@ -341,7 +349,13 @@ def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
 
 
 def pack_row(
-    bucket: int, sender: int, table: bool, name: str, columns: Columns, folder: str | None = None
+    bucket: int,
+    sender: int,
+    table: bool,
+    name: str,
+    columns: Columns,
+    folder: str | None = None,
+    before: Packed | None = None,
 ) -> pa.RecordBatch:
     """Return a row of :data:`ROWS`.
 
@@ -349,13 +363,16 @@ def pack_row(
     ----------
     folder : str, optional
         Where a table is written as a file; without it the row has its bytes.
+    before : Packed, optional
+        What the table was: columns that are the same stay in the files where they are.
     """
-    parts, file, data = pack(columns), None, None
+    parts, file, data = pack(columns, before), None, None
     if folder is not None and table:
-        file = str(Path(folder, f"{name}-{bucket}-{uuid.uuid4().hex}"))
-        with open(file, "wb") as out:
+        own = str(Path(folder, f"{name}-{bucket}-{uuid.uuid4().hex}"))
+        with open(own, "wb") as out:
             for part in parts:
                 out.write(part)
+        file = "\n".join([own, *Packed(parts[0]).files])
     else:
         data = b"".join(parts)
     values: list[Any] = [bucket, sender, table, name, count_rows(columns), file, data]

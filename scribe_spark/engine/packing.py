@@ -8,12 +8,23 @@ needs, and a column in which all are equal takes none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Columns", "concatenate", "count_rows", "pack", "take", "unpack"]
+__all__ = [
+    "Columns",
+    "Lent",
+    "Overlaid",
+    "Packed",
+    "concatenate",
+    "count_rows",
+    "overlay",
+    "pack",
+    "take",
+    "unpack",
+]
 
 #: Arrays by name, all with the same number of rows.
 Columns = Mapping[str, np.ndarray]
@@ -22,16 +33,162 @@ _ALIGNMENT = 64
 _HEADER = 8  # bytes that say how long the description is
 _SIZES = (np.int8, np.int16, np.int32)
 
+#: Columns of less bytes are written again rather than looked for in another file.
+_WORTH_KEEPING = 2**16
+_AT_ONCE = 2**16  # rows that are compared before the next ones are
 
-def pack(columns: Columns) -> list[memoryview]:
+
+class Packed(Columns):
+    """The columns in bytes that :func:`pack` made; each is read when it is asked for.
+
+    Parameters
+    ----------
+    data : buffer
+    file : str, optional
+        The file that `data` is mapped from, for columns that stay in it.
+    """
+
+    def __init__(self, data: Any, file: str | None = None) -> None:
+        self._data, self._file = np.frombuffer(data, np.uint8), file
+        length = int.from_bytes(self._data[:_HEADER].tobytes(), "little")
+        described = json.loads(self._data[_HEADER : _HEADER + length].tobytes())
+        self._begin = -(-(_HEADER + length) // _ALIGNMENT) * _ALIGNMENT
+        self._described: dict[str, dict[str, Any]] = {one["name"]: one for one in described}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._described)
+
+    def __len__(self) -> int:
+        return len(self._described)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._described
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """Return a column, which cannot be written to where nothing had to be copied."""
+        stored = self._stored(name)
+        return stored.astype(np.int64, copy=False) if self._described[name]["wide"] else stored
+
+    @property
+    def rows(self) -> int:
+        """How many rows the columns have."""
+        return next(iter(self._described.values()))["shape"][0] if self._described else 0
+
+    @property
+    def files(self) -> list[str]:
+        """The files that columns are in, but for the own one."""
+        return sorted({one["file"] for one in self._described.values() if one.get("file")})
+
+    def _stored(self, name: str) -> np.ndarray:
+        one = self._described[name]
+        kind, shape, data, at = np.dtype(one["type"]), tuple(one["shape"]), self._data, one["at"]
+        if one.get("file"):
+            data = np.frombuffer(np.memmap(one["file"], np.uint8, "r"), np.uint8)
+        else:
+            at += self._begin
+        row = int(np.prod(shape[1:], dtype=np.int64))
+        stored = data[at : at + one["stored"] * row * kind.itemsize].view(kind)
+        stored = stored.reshape(one["stored"], *shape[1:])
+        return np.broadcast_to(stored, shape) if one["stored"] != shape[0] else stored
+
+    def keeping(self, name: str, columns: Columns) -> dict[str, Any] | None:
+        """Return how to describe a column that is as it is here; None where it is to be written."""
+        if self._file is None or name not in self._described:
+            return None
+        one = self._described[name]
+        size = one["stored"] * int(np.prod(one["shape"][1:])) * np.dtype(one["type"]).itemsize
+        if size < _WORTH_KEEPING or not self._is_same(name, columns):
+            return None
+        where = {"file": one.get("file") or self._file}
+        return one | where | {"at": one["at"] + (0 if one.get("file") else self._begin)}
+
+    def _is_same(self, name: str, columns: Columns) -> bool:
+        if isinstance(columns, Overlaid) and columns.base is self and name not in columns.changed:
+            return True
+        one, column = self._described[name], columns[name]
+        kind = np.dtype(np.int64 if one["wide"] else one["type"])
+        if column.dtype != kind or list(column.shape) != one["shape"]:
+            return False
+        stored = self._stored(name)
+        return all(
+            np.array_equal(stored[first : first + _AT_ONCE], column[first : first + _AT_ONCE])
+            for first in range(0, len(column), _AT_ONCE)
+        )
+
+
+class Overlaid(Columns):
+    """Columns of which some are others than those of a :class:`Packed`; the rest is not read.
+
+    Attributes
+    ----------
+    base : Packed
+    changed : mapping of str to ndarray
+    """
+
+    def __init__(self, base: Packed, changed: Columns) -> None:
+        self.base, self.changed = base, changed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.base)
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.changed[name] if name in self.changed else self.base[name]
+
+
+class Lent(Columns):
+    """Columns of a table that a kernel may write to (then they are its own), or may not.
+
+    Parameters
+    ----------
+    columns : Columns
+    writes : bool
+    """
+
+    def __init__(self, columns: Columns, writes: bool) -> None:
+        self._columns, self._writes = columns, writes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        array = self._columns[name]
+        if self._writes != array.flags.writeable:
+            array = array.copy() if self._writes else array.view()
+            array.flags.writeable = self._writes
+        return array
+
+
+def overlay(base: Columns, changed: Columns) -> Columns:
+    """Return columns of which some are others than before; those of `base`, no more."""
+    if isinstance(base, Overlaid):
+        base, changed = base.base, {**base.changed, **changed}
+    return Overlaid(base, changed) if isinstance(base, Packed) else {**base, **changed}
+
+
+def pack(columns: Columns, before: Packed | None = None) -> list[memoryview]:
     """Return the bytes of some columns, in parts to be written one after the other.
 
     Whole numbers come back as int64, whatever size they had; other types as they are.
+
+    Parameters
+    ----------
+    before : Packed, optional
+        What a file had before: columns that are the same stay there.
     """
     described: list[dict[str, Any]] = []
     parts: list[np.ndarray] = []
     end = 0
-    for name, column in columns.items():
+    for name in columns:
+        if before is not None and (kept := before.keeping(name, columns)):
+            described.append(kept)
+            continue
+        column = columns[name]
         stored = _smallest(column)
         described.append(
             {
@@ -60,21 +217,7 @@ def pack(columns: Columns) -> list[memoryview]:
 def unpack(data: Any) -> dict[str, np.ndarray]:
     """Return the columns of :func:`pack`'s bytes (any buffer); nothing is copied where it need
     not be, and then the arrays cannot be written to."""
-    buffer = np.frombuffer(data, np.uint8)
-    length = int.from_bytes(buffer[:_HEADER].tobytes(), "little")
-    described = json.loads(buffer[_HEADER : _HEADER + length].tobytes())
-    begin = -(-(_HEADER + length) // _ALIGNMENT) * _ALIGNMENT
-    columns = {}
-    for one in described:
-        kind, shape = np.dtype(one["type"]), tuple(one["shape"])
-        row = int(np.prod(shape[1:], dtype=np.int64))
-        first = begin + one["at"]
-        stored = buffer[first : first + one["stored"] * row * kind.itemsize].view(kind)
-        stored = stored.reshape(one["stored"], *shape[1:])
-        if one["stored"] != shape[0]:
-            stored = np.broadcast_to(stored, shape)
-        columns[one["name"]] = stored.astype(np.int64, copy=False) if one["wide"] else stored
-    return columns
+    return dict(Packed(data))
 
 
 def _smallest(column: np.ndarray) -> np.ndarray:
@@ -96,6 +239,10 @@ def _smallest(column: np.ndarray) -> np.ndarray:
 
 def count_rows(columns: Columns) -> int:
     """Return how many rows columns have."""
+    if isinstance(columns, Overlaid):
+        return count_rows(columns.changed or columns.base)
+    if isinstance(columns, Packed):
+        return columns.rows
     return len(next(iter(columns.values()))) if columns else 0
 
 

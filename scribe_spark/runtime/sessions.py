@@ -172,7 +172,7 @@ class Connected:
 
     @property
     def shares_disk(self) -> bool:
-        """See :class:`Classic`; the server may be on another machine, so that tasks have to look."""
+        """See :class:`Classic`; its tasks look, as the server may be on another machine."""
         return on_this_machine(self.master) and self._looked[1]
 
     def hosts(self) -> tuple[str, str] | None:

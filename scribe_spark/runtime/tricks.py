@@ -68,8 +68,9 @@ TRICKS = (
     ),
     Trick(
         "mapped_tables",
-        "Where all tasks share the driver's disk (local, local-cluster), tables of buckets are files "
-        "that tasks map into memory, and rows name them.",
+        "Where all tasks share the driver's disk (local, local-cluster), tables of buckets are "
+        "files that tasks map into memory, and rows name them; a column that a superstep does not "
+        "change stays in its file.",
         "Files outside of Spark's storage",
         "A superstep with constant tables of 60 MB (N = 100,000): 0.28 to 0.12 s; of 640 MB "
         "(N = 1,000,000): 3.3 to 0.14 s, tried beforehand.",
@@ -78,8 +79,8 @@ TRICKS = (
     Trick(
         "arrow_writer",
         "Where all tasks share the driver's disk (local, local-cluster), and OUT is on it, tasks "
-        "write tables as Parquet themselves and hash their rows; the driver puts the files of those that "
-        "Spark counts in place.",
+        "write tables as Parquet themselves and hash their rows; the driver puts the files of "
+        "those that Spark counts in place.",
         "Files outside of Spark's storage; pyarrow",
         "1.4 million tree edges (N = 100,000) in 3.4 s instead of 5.4 where they are Spark's rows, "
         "in 1 s where kernels make them.",

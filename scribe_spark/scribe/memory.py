@@ -19,7 +19,7 @@ from scribe_spark.core.arrays import (
     key_of,
     whole_numbers,
 )
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.packing import Columns, Lent, overlay
 from scribe_spark.scribe.ring_buffers import SharedRings
 from scribe_spark.scribe.upcalls import Application, Calls
 
@@ -64,6 +64,8 @@ class Remembering(Application):
     ) -> None:
         self.nodes, self.at_nodes, self.at_edges = nodes, at_nodes, at_edges
         self.rings = SharedRings(buffer, at_nodes)
+        self._tables = {"nodes": at_nodes, "edges": at_edges}
+        self._before: Mapping[str, Columns] = {}  # as it was remembered last
 
     def rows(self, calls: Calls) -> np.ndarray:
         """The rows of calls in `at_nodes`; new ones of nodes that have entered the tree anew."""
@@ -126,22 +128,17 @@ class Remembering(Application):
 
     def memory(self) -> dict[str, Columns]:
         """See `Application`; the tables and rings as they are."""
-        tables = {"nodes": self.at_nodes, "edges": self.at_edges}
-        columns = {
-            name: {one: getattr(table, one) for one in ("key", *table.columns())}
-            for name, table in tables.items()
-        }
-        return {**columns, "rings": {"top": self.rings.tops, "names": self.rings.names}}
+        tables = {}
+        for name, table in self._tables.items():
+            columns = table.read()
+            tables[name] = overlay(self._before[name], columns) if name in self._before else columns
+        return {**tables, "rings": {"top": self.rings.tops, "names": self.rings.names}}
 
     def remember(self, memory: Mapping[str, Columns]) -> None:
         """See `Application`."""
-        for name, table in (("nodes", self.at_nodes), ("edges", self.at_edges)):
-            for one, column in memory.get(name, {}).items():
-                setattr(table, one, _own(column))
+        self._before = memory
+        for name, table in self._tables.items():
+            if name in memory:
+                table.borrow(Lent(memory[name], writes=True))
         if "rings" in memory:
-            self.rings.tops, self.rings.names = map(_own, memory["rings"].values())
-
-
-def _own(column: np.ndarray) -> np.ndarray:
-    """An array that may be written to."""
-    return column if column.flags.writeable else column.copy()
+            self.rings.tops, self.rings.names = Lent(memory["rings"], writes=True).values()

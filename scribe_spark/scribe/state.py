@@ -23,7 +23,7 @@ from scribe_spark.core.arrays import (
     whole_numbers,
 )
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.packing import concatenate, count_rows
+from scribe_spark.engine.packing import Lent, concatenate, count_rows, overlay
 from scribe_spark.pastry.overlay_state import NEVER
 from scribe_spark.scribe.upcalls import CAUSES, NOTHING
 
@@ -490,16 +490,11 @@ class BucketState(ScribeState):
             return kind(*(self._lend(name, self._tables[one])["value"] for one in tables))
         if table not in self._tables:
             return kind()
-        return kind(**self._lend(name, self._tables[table]))
+        columns = self._lend(name, self._tables[table])
+        return kind().borrow(columns) if issubclass(kind, SortedTable) else kind(**columns)
 
-    def _lend(self, name: str, columns: Columns) -> dict[str, np.ndarray]:
-        writes, lent = name in self._writes, {}
-        for column, array in columns.items():
-            if writes != array.flags.writeable:
-                array = array.copy() if writes else array.view()
-                array.flags.writeable = writes
-            lent[column] = array
-        return lent
+    def _lend(self, name: str, columns: Columns) -> Columns:
+        return Lent(columns, name in self._writes)
 
     def put_back(self) -> None:
         """Write the parts that have been read, of those that may be written, into the tables."""
@@ -514,9 +509,10 @@ class BucketState(ScribeState):
         elif isinstance(part, Values):
             for one in ("lengths", "numbers"):
                 self._put(f"{table} {one}", {"value": getattr(part, one)})
+        elif isinstance(part, SortedTable) and table in self._tables:
+            self._put(table, overlay(self._tables[table], part.read()))
         else:
-            columns = {one.name: getattr(part, one.name) for one in fields(part)}
-            self._put(table, columns)
+            self._put(table, {one.name: getattr(part, one.name) for one in fields(part)})
 
     def _put(self, table: str, columns: Columns) -> None:
         if count_rows(columns):

@@ -257,7 +257,7 @@ class GroupsOnBuckets:
                     {
                         "name": pa.array([_OF_BUCKET + row.name]),
                         "part": pa.array([row.bucket], pa.int32()),
-                        "data": pa.array([row.packed()], pa.binary()),
+                        "data": pa.array([row.to_bytes()], pa.binary()),
                     }
                 )
 

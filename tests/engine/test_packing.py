@@ -1,0 +1,122 @@
+"""Columns as bytes and as files: what is read is what was written, wherever a column is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scribe_spark.core.arrays import SortedTable
+from scribe_spark.engine.on_spark import pack_row, read_rows
+from scribe_spark.engine.packing import Columns, Lent, Overlaid, Packed, count_rows, overlay, pack
+
+ROWS = 80_000
+
+
+def draw(rng: np.random.Generator, rows: int = ROWS) -> dict[str, np.ndarray]:
+    """One column of each kind, of numbers of all sizes."""
+    return {
+        "key": np.sort(rng.integers(0, 2**62, rows)),
+        "round": rng.integers(-1, 100, rows),
+        "flag": rng.random(rows) < 0.5,
+        "same": np.full(rows, 7),
+        "cells": rng.integers(-1, 2**20, (rows, 4)).astype(np.int32),
+        "cause": rng.integers(0, 9, rows).astype(np.int8),
+        "share": rng.random(rows),
+    }
+
+
+def assert_same(found: Columns, expected: Columns) -> None:
+    assert list(found) == list(expected)
+    for name, column in expected.items():
+        np.testing.assert_array_equal(found[name], column)
+        assert found[name].dtype == column.dtype
+
+
+def saved(columns: Columns, folder: Path, before: Packed | None = None):
+    (row,) = read_rows([pack_row(3, 3, True, "table", columns, str(folder), before)])
+    return row
+
+
+def files(row) -> list[str]:
+    return row.as_it_was().column("file")[0].as_py().splitlines()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tables_that_change_column_by_column(seed, tmp_path):
+    """Ten generations: rows and columns are what was written, and no file is needed but the named."""
+    rng = np.random.default_rng(seed)
+    columns = draw(rng)
+    row = saved(columns, tmp_path)
+    for _ in range(10):
+        columns = dict(columns)
+        if rng.random() < 0.2:  # some rows go: all columns are new
+            kept = rng.random(len(columns["key"])) < 0.9
+            columns = {name: column[kept] for name, column in columns.items()}
+        for name in rng.choice(list(columns), rng.integers(0, 3), replace=False):
+            other = columns[name].copy()
+            other[rng.integers(len(other))] = 1 - other[rng.integers(len(other))]
+            columns[name] = other
+        row = saved(columns, tmp_path, row.packed)
+        for file in set(map(str, tmp_path.iterdir())) - set(files(row)):
+            Path(file).unlink()
+        assert_same(row.packed, columns)
+        assert row.packed.rows == count_rows(columns) == len(columns["key"])
+        assert_same(Packed(row.to_bytes()), columns)
+
+
+def test_only_what_changes_is_written(tmp_path):
+    first = saved(draw(np.random.default_rng(1)), tmp_path)
+    columns = first.read()
+    columns["round"] = columns["round"] + 1
+    second = saved(columns, tmp_path, first.packed)
+    own, other = files(second)
+    assert [other] == files(first)
+    assert Path(own).stat().st_size < 1.1 * ROWS
+    # one that has not been read is not read for that either
+    third = saved(Overlaid(second.packed, {"flag": ~columns["flag"]}), tmp_path, second.packed)
+    assert set(files(third)[1:]) == {own, other}
+    assert_same(third.packed, {**columns, "flag": ~columns["flag"]})
+
+
+def test_small_columns_are_written_again(tmp_path):
+    """A file more costs more than they do."""
+    columns = draw(np.random.default_rng(2), 100)
+    first = saved(columns, tmp_path)
+    assert len(files(saved(columns, tmp_path, first.packed))) == 1
+
+
+def test_written_in_place_is_seen(tmp_path):
+    """A column that was lent, and written to, is not taken for the one that it came from."""
+    first = saved(draw(np.random.default_rng(3)), tmp_path)
+    table = SortedTable().borrow(Lent({"key": first.packed["key"]}, writes=True))
+    table.key[-1] += 1
+    changed = overlay(first.packed, table.read())
+    second = saved(changed, tmp_path, first.packed)
+    assert second.packed["key"][-1] == first.packed["key"][-1] + 1
+    assert_same(second.packed, {**first.read(), "key": table.key})
+
+
+def test_lent_columns_are_read_when_asked_for():
+    asked = []
+
+    class Watched(dict):
+        def __getitem__(self, name):
+            asked.append(name)
+            return super().__getitem__(name)
+
+    columns = Watched(key=np.arange(3))
+    table = SortedTable().borrow(Lent(columns, writes=False))
+    assert asked == [] and table.read() == {}
+    assert len(table) == 3 and asked == ["key"]
+    with pytest.raises(ValueError, match="read-only"):
+        table.key[0] = 5
+    columns["key"][0] = 0  # the owner's can still be written to
+    with pytest.raises(AttributeError):
+        table.unknown  # noqa: B018
+
+
+def test_bytes_of_equal_columns_are_equal():
+    columns = draw(np.random.default_rng(4))
+    assert b"".join(pack(columns)) == b"".join(pack(Packed(b"".join(pack(columns)))))
