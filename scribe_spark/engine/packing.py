@@ -166,9 +166,11 @@ class Lent(Columns):
 
 def overlay(base: Columns, changed: Columns) -> Columns:
     """Return columns of which some are others than before; those of `base`, no more."""
+    if isinstance(base, Packed):
+        return Overlaid(base, changed)
     if isinstance(base, Overlaid):
-        base, changed = base.base, {**base.changed, **changed}
-    return Overlaid(base, changed) if isinstance(base, Packed) else {**base, **changed}
+        return Overlaid(base.base, {**base.changed, **changed})
+    return {**base, **changed}
 
 
 def pack(columns: Columns, before: Packed | None = None) -> list[memoryview]:
