@@ -5,7 +5,7 @@ number is in the slot ``number % B``, and NONE is there if the ring lacks it.
 
 Most rows have the same names for the same numbers.  Equal rings are therefore stored once: the
 table has a column ``ring`` of indices, and a ring that is written is copied first, once for all
-rows that write the same into it.
+rows that write the same into it.  Rings that have become equal are merged when there are many.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, expand, turns, whole_numbers
 
 __all__ = ["HasRings", "SharedRings"]
+
+#: Where fewer rows have a ring of their own, equal rings are looked for before there are more.
+_ROWS_A_RING = 32
 
 
 class HasRings(Protocol):
@@ -109,8 +112,11 @@ class SharedRings:
         A number that is too old for the ring is left out.  A second name of the same number takes
         the place of the first.
         """
+        before = len(self.tops)
         for part in turns(rows):
             self._write_one(rows[part], number[part], name[part])
+        if len(self.tops) > max(before, len(self.table.ring) // _ROWS_A_RING):
+            self._merge()
 
     def _write_one(self, rows: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
         """Each row comes once."""
@@ -148,11 +154,11 @@ class SharedRings:
         used[self.table.ring] = used[NONE] = True
         return used
 
-    def share(self) -> None:
-        """Let rows with equal rings share one; number rings in the order of the rows."""
+    def _first_equal(self) -> np.ndarray:
+        """Return the first ring that equals each one that a row has; any for others."""
         used = np.flatnonzero(self._used())
         contents = np.concatenate([self.tops[used, None], self.names[used]], axis=1)
-        # 1. equal ones by a hash, which is checked
+        # by a hash, which is checked
         factors = np.multiply.accumulate(np.full(self.size + 1, 0x9E3779B97F4A7C15, np.uint64))
         hashes = contents.view(np.uint64) @ factors
         _, first, which = np.unique(hashes, return_index=True, return_inverse=True)
@@ -160,14 +166,29 @@ class SharedRings:
         same = (contents == contents[first]).all(axis=1)
         ring = np.empty(len(self.tops), dtype=np.int64)
         ring[used] = np.where(same, used[first], used)
-        # 2. numbers; the empty one stays the last
+        return ring
+
+    def _merge(self) -> None:
+        """Let rows with equal rings share one; as many rings as rows have then are free."""
         rows = np.flatnonzero(self.table.ring != NONE)
+        ring = self._first_equal()[self.table.ring[rows]]
+        is_kept = np.zeros(len(self.tops), dtype=bool)
+        is_kept[ring] = True
+        self.table.ring[rows] = (np.cumsum(is_kept) - 1)[ring]
+        tops, names = self._empty(np.count_nonzero(is_kept) + 1)
+        self.tops = np.r_[self.tops[is_kept], tops]
+        self.names = np.concatenate([self.names[is_kept], names])
+        self._free = whole_numbers()
+
+    def share(self) -> None:
+        """Let rows with equal rings share one; number rings in the order of the rows."""
+        ring, rows = self._first_equal(), np.flatnonzero(self.table.ring != NONE)
         kept, first, which = np.unique(
             ring[self.table.ring[rows]], return_index=True, return_inverse=True
         )
         order = np.argsort(first)
         self.table.ring[rows] = np.argsort(order)[which]
-        kept = np.r_[kept[order], used[-1]]
+        kept = np.r_[kept[order], len(self.tops) - 1]  # the empty one stays the last
         self.tops, self.names = self.tops[kept], self.names[kept]
         self._free = whole_numbers()
 
