@@ -44,9 +44,9 @@ class Execution(Section):
         default=None,
         ge=1,
         le=10_000,
-        description="Buckets of the ring that a world's nodes are in, each with the memory of one "
-        "process; picked from nodes, cores and memory if not given: one, played in a task, where "
-        "that is faster and has room",
+        description="Buckets of the ring that the nodes of a world, or of a run with rounds, are "
+        "in, each with the memory of one process; picked from nodes, cores and memory if not "
+        "given: one, played in a task, where that is faster and has room",
     )
     resume: bool = Field(
         default=False, description="Go on with what is in OUT, after its last complete phase"

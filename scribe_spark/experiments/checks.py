@@ -26,7 +26,8 @@ def check(config: RunConfig, execution: Execution) -> None:
     ------
     InputError
     """
-    refuse_buckets(execution)
+    if not config.has_rounds:
+        refuse_buckets(execution)
     if is_local(execution.out):
         check_previous(config, execution)
         refuse_local_lock(execution.out)
@@ -49,14 +50,17 @@ def check(config: RunConfig, execution: Execution) -> None:
 
 
 def refuse_buckets(execution: Execution) -> None:
-    """Refuse buckets of anything but a world: a run has one for each partition.
+    """Refuse buckets where there are no rounds: a run without them has one for each partition.
 
     Raises
     ------
     InputError
     """
     if execution.buckets is not None:
-        remedy = "is of worlds; give partitions, a run has a bucket for each"
+        remedy = (
+            "is of worlds and of runs with rounds; give partitions, a run without has a bucket for "
+            "each"
+        )
         raise InputError("buckets", execution.buckets, remedy)
 
 

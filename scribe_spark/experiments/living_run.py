@@ -8,10 +8,11 @@ nodes and members that are left (docs/rules.md, S33).  All of Pastry and Scribe 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,6 +22,7 @@ from scribe_spark.config import RunConfig, WorldConfig
 from scribe_spark.config.trees import PLAIN
 from scribe_spark.experiments.scope import stage
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.world_buckets import buckets_of
 from scribe_spark.experiments.world_setup import make_world, network_of
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Application, Overlay
@@ -52,6 +54,7 @@ def simulation_of(
     progress: Progress | None = None,
     shares: Simulation | None = None,
     application: MakeApplication | None = None,
+    buckets: int | None = None,
 ) -> Simulation:
     """The stages of a run, those with rounds where its config or an application needs them.
 
@@ -61,9 +64,11 @@ def simulation_of(
         As of `Simulation`.
     application : callable, optional
         See `make_world`.
+    buckets : int, optional
+        In how many the nodes are in the rounds; picked if it is not given.
     """
     if config.has_rounds or application is not None:
-        return LivingRun(spark, config, progress, shares, application)
+        return LivingRun(spark, config, progress, shares, application, buckets)
     return Simulation(spark, config, progress=progress, shares=shares)
 
 
@@ -76,10 +81,13 @@ class _Grown:
     world : World
     sources : pyarrow.Table
         ``group, node``: who has asked for each multicast.
+    extra_joins : pandas.DataFrame
+        JOINs that a variant has added in all rounds, as of `World`.
     """
 
     world: World
     sources: pa.Table
+    extra_joins: pd.DataFrame
 
     def release(self) -> None:
         """Free the world's memory."""
@@ -95,6 +103,8 @@ class LivingRun(Simulation):
         As of `Simulation`.
     application : callable, optional
         See `make_world`.
+    buckets : int, optional
+        In how many the nodes are in the rounds; picked as for worlds if it is not given.
 
     Raises
     ------
@@ -111,10 +121,12 @@ class LivingRun(Simulation):
         progress: Progress | None = None,
         shares: Simulation | None = None,
         application: MakeApplication | None = None,
+        buckets: int | None = None,
     ) -> None:
         check_start(config.overlay.kind)
         super().__init__(spark, config, progress=progress, shares=shares)
         self.application = application
+        self.buckets = buckets or buckets_of(self._of_world, spark)
         self._network = Simulation(spark, network_of(config), progress=progress, shares=self)
 
     @property
@@ -159,16 +171,17 @@ class LivingRun(Simulation):
         config = WorldConfig.of_run(self.config, None if variant == PLAIN else variant)
         events = self.events
         last = _publication_round(events, config)
-        world = make_world(self._network, config, events, self.application)
+        world = make_world(self._network, config, events, self.application, self.buckets)
+        joins: list[pd.DataFrame] = []
         try:
             if config.scribe.source == "direct":  # so the sources learn the roots' addresses
-                _play_until(world, last - 1)
+                joins += _play_until(world, last - 1)
                 world.scribe.multicast(self._publishers(world))
-                world.step()
-            _play_until(world, last)
+            joins += _play_until(world, last)
             publishers = self._publishers(world)
             world.scribe.multicast(publishers)
             live = round(world.step()["nodes.live"])
+            joins.append(world.extra_joins)
         except BaseException:
             world.release()
             raise
@@ -176,7 +189,7 @@ class LivingRun(Simulation):
             f"  {variant} trees: publications in round {last}, {live:,} of "
             f"{config.overlay.nodes:,} nodes are alive"
         )
-        return _Grown(world, publishers.toArrow())
+        return _Grown(world, publishers.toArrow(), pd.concat(joins))
 
     def _publishers(self, world: World) -> DataFrame:
         """``group, node``: who multicasts to each group, of those who may."""
@@ -312,7 +325,9 @@ class LivingRun(Simulation):
             return super()._trees_of(system)
         edges = self._edges(variant)
         overloaded = self._variant_context.overloaded(edges).count() if system.limited else None
-        return scribe.Variant(edges, overloaded=overloaded)
+        added = self._grow(variant).extra_joins if system.joins_after is not None else None
+        joins = None if added is None else local_frame(self.spark, pa.Table.from_pandas(added))
+        return scribe.Variant(edges, joins, overloaded)
 
     def multicast(self, system: str, edges: Table) -> Multicast:
         """See `Simulation.multicast`; of a world's trees it is the multicast of the world."""
@@ -342,9 +357,11 @@ def _publication_round(events: DataFrame, config: WorldConfig) -> int:
     return last + max(mended, after)
 
 
-def _play_until(world: World, until: int) -> None:
+def _play_until(world: World, until: int) -> Iterator[pd.DataFrame]:
+    """Play rounds; yield the JOINs that a variant has added in them."""
     while world.number < until:
         world.play(until, _A_JOB)
+        yield world.extra_joins
 
 
 def _root_or_other(

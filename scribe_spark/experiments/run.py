@@ -75,7 +75,12 @@ def run(
     """
     progress = progress or Silent()
     simulation = simulation_of(
-        spark, config, progress=progress, shares=shares, application=application
+        spark,
+        config,
+        progress=progress,
+        shares=shares,
+        application=application,
+        buckets=execution.buckets,
     )
     try:
         with Folder(spark, execution.out) as folder:

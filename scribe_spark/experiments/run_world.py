@@ -25,7 +25,7 @@ from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation
-from scribe_spark.experiments.world_buckets import WITH_GROUPS, WITHOUT_GROUPS, choose_buckets
+from scribe_spark.experiments.world_buckets import buckets_of
 from scribe_spark.experiments.world_setup import (
     live_groups_of,
     live_systems_of,
@@ -40,8 +40,6 @@ from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
 from scribe_spark.runtime.blocks import is_lost_block, materialise
-from scribe_spark.runtime.memory import memory_limit
-from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.systems import living_systems
 from scribe_spark.worlds import Played, World, world_events
@@ -133,11 +131,7 @@ class _WorldRun:
         saved = None if previous is None else previous["world"]["saved"]
         if saved is not None:
             return int(saved.get("buckets", 1))
-        if living_systems(self.config.trees.systems):
-            return 1
-        costs = WITH_GROUPS if self.config.scribe.has_groups else WITHOUT_GROUPS
-        spark, nodes = self.simulation.spark, self.config.overlay.nodes
-        buckets = choose_buckets(nodes, parallelism(spark), memory_limit(), costs)
+        buckets = buckets_of(self.config, self.simulation.spark)
         if buckets > 1:
             self.progress.note(f"rounds: nodes in {buckets} buckets")
         return buckets

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["WITHOUT_GROUPS", "WITH_GROUPS", "RoundCosts", "choose_buckets"]
+from pyspark.sql import SparkSession
+
+from scribe_spark.config import WorldConfig
+from scribe_spark.runtime.memory import memory_limit
+from scribe_spark.runtime.sessions import parallelism
+from scribe_spark.systems import living_systems
+
+__all__ = ["WITHOUT_GROUPS", "WITH_GROUPS", "RoundCosts", "buckets_of", "choose_buckets"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,14 @@ WITHOUT_GROUPS = RoundCosts(one=1.3e-6, floor=2.0, each=7.2e-6, bytes=1_000)
 
 #: Of the memory, what the nodes that are played at a time may take; the rest is the JVM's.
 _SHARE = 0.75
+
+
+def buckets_of(config: WorldConfig, spark: SparkSession) -> int:
+    """Return in how many buckets the nodes of a config's world are; systems beside Scribe: one."""
+    if living_systems(config.trees.systems):
+        return 1
+    costs = WITH_GROUPS if config.scribe.has_groups else WITHOUT_GROUPS
+    return choose_buckets(config.overlay.nodes, parallelism(spark), memory_limit(), costs)
 
 
 def choose_buckets(nodes: int, cores: int, memory: int, costs: RoundCosts) -> int:

@@ -25,7 +25,7 @@ from scribe_spark.scribe.join import note_joins
 from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.paths_to_root import paths_above
 from scribe_spark.scribe.program import append
-from scribe_spark.scribe.rejoin import DROPPED, REFUSED_JOINS, DirectJoins, send_to
+from scribe_spark.scribe.rejoin import DROPPED, REFUSED_JOINS, DirectJoins, note_extra, send_to
 from scribe_spark.scribe.rules import RemoverRules
 from scribe_spark.scribe.scribe import Scribe
 
@@ -361,6 +361,7 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
     else:  # those that were left when it was dropped
         sent = table["turn"][line] > shed["turn"][asking]
     asking, line = asking[sent], line[sent]
+    probes = np.bincount(asking, minlength=len(child))
     alive = scribe.send("delay probe", child[asking], table["sibling"][line])
     asking, line = asking[alive], line[alive]
     sibling = table["sibling"][line]
@@ -372,6 +373,7 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
     parent, turn = shed["parent"][source], shed["turn"][source]
     place = scribe.key(joins.group, joins.source)
     scribe.note(DROPPED, place=place, parent=parent, turn=turn, to=to, top=top[source])
+    note_extra(scribe, joins, to, probes[source])
     send_to(scribe, joins, to, parent, turn)
 
 

@@ -29,8 +29,10 @@ from scribe_spark.scribe.scribe import Joins, Scribe
 __all__ = [
     "ATTEMPTS",
     "DROPPED",
+    "EXTRA_JOINS",
     "REFUSED_JOINS",
     "DirectJoins",
+    "note_extra",
     "rejoin",
     "send_to",
 ]
@@ -46,6 +48,10 @@ DROPPED = "scribe dropped"
 
 #: The table of (group, source), ``place``, whose JOINs have been refused.
 REFUSED_JOINS = "scribe refused joins"
+
+#: The table of JOINs that the remover adds: ``group, at, child``: at whom each was sent, and by
+#: whom; ``probes``: how many siblings its sender measured before.
+EXTRA_JOINS = "scribe extra joins"
 
 #: The table of JOINs that are accepted: with ``way``, the nodes that they were at, and ``root``,
 #: whether the last of them, ``at``, becomes one.
@@ -71,6 +77,12 @@ def rejoin(player: Player, round: GroupRound) -> None:
             player.play(_TakeIn(player.given, round))
     if player.has(REFUSED_JOINS):
         player.play(_JoinTops(player.given, round))
+
+
+def note_extra(scribe: Scribe, joins: Joins, at: np.ndarray, probes: np.ndarray | int = 0) -> None:
+    """Note JOINs that the remover adds: to siblings, and those that a refusal led to."""
+    probes = np.broadcast_to(probes, len(at))
+    scribe.note(EXTRA_JOINS, group=joins.group, at=at, child=joins.source, probes=probes)
 
 
 def send_to(
@@ -270,7 +282,7 @@ def _tell_ways(scribe: Scribe, accepted: Columns) -> None:
 
 def _make_forwarders(scribe: Scribe, ways: Columns) -> None:
     sources = take(ways, np.flatnonzero(ways[AT] == ways["source"]))
-    send_to(scribe, Joins.from_columns(sources), sources["above"])
+    _send_extra(scribe, Joins.from_columns(sources), sources["above"])
     # of several ways that of the source with the least number is gone
     place = scribe.key(ways["group"], ways[AT])
     new = (ways[AT] != ways["source"]) & ~scribe.state.entries.has(place)
@@ -281,7 +293,7 @@ def _make_forwarders(scribe: Scribe, ways: Columns) -> None:
     own = own_joins(scribe, entering, which, Joins.from_columns(ways))
     scribe.state.entries.enter(entering, scribe.number, "forwarder")
     remember(scribe, own)
-    send_to(scribe, own, ways["above"][first])
+    _send_extra(scribe, own, ways["above"][first])
 
 
 class _JoinTops(DirectJoins):
@@ -292,4 +304,11 @@ class _JoinTops(DirectJoins):
         super().play(scribe, tables, inbox, superstep)
         if not superstep and (refused := refused_children(tables)):
             knows = refused["top"] >= 0
-            send_to(scribe, _their_joins(scribe, refused["place"][knows]), refused["top"][knows])
+            joins = _their_joins(scribe, refused["place"][knows])
+            _send_extra(scribe, joins, refused["top"][knows])
+
+
+def _send_extra(scribe: Scribe, joins: Joins, to: np.ndarray) -> None:
+    """Send JOINs that a refusal led to."""
+    note_extra(scribe, joins, to)
+    send_to(scribe, joins, to)

@@ -47,7 +47,7 @@ from scribe_spark.scribe.outcomes import (
 )
 from scribe_spark.scribe.program import GroupRound, KeptApplications, RoundProgram
 from scribe_spark.scribe.publishing import Disseminate, Settle
-from scribe_spark.scribe.rejoin import DROPPED, REFUSED_JOINS, rejoin
+from scribe_spark.scribe.rejoin import DROPPED, EXTRA_JOINS, REFUSED_JOINS, rejoin
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.repairs import REPAIRED, CountRepairs, FindReached
 from scribe_spark.scribe.root import Failover, HandOver
@@ -263,7 +263,7 @@ ROWS = (
     *COUNTS,
     *(NEW_LEAFS, MADE, JOINS, AT_ROOT, DELIVERIES, PAYLOADS, REFUSED, ORPHANS, AGAIN, REPAIRED),
     *(FAILURES, OVERLOADED, REPAIRING, ASKED, CHANGED),
-    *(DROPS, DROPS_BEFORE, DROPPED, REFUSED_JOINS, lazy.SENT),
+    *(DROPS, DROPS_BEFORE, DROPPED, REFUSED_JOINS, EXTRA_JOINS, lazy.SENT),
     *MESSAGES,
 )
 

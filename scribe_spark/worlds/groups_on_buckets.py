@@ -26,6 +26,7 @@ from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, pack_row, read_rows
 from scribe_spark.engine.packing import unpack as unpack_columns
+from scribe_spark.errors import InputError
 from scribe_spark.pastry.lives import NEVER
 from scribe_spark.pastry.player_on_spark import OnSpark
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
@@ -37,6 +38,7 @@ from scribe_spark.scribe.events import JOINING, QUITTING, PlayEvents
 from scribe_spark.scribe.multicast import DELIVERIES, OF_THE_LAST_ROUND, PAYLOADS
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
 from scribe_spark.scribe.program import StoredApplications
+from scribe_spark.scribe.rejoin import EXTRA_JOINS
 from scribe_spark.scribe.round import COUNTS, play_groups
 from scribe_spark.scribe.rows import table_of_rows
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
@@ -51,13 +53,25 @@ from scribe_spark.worlds.live_groups import (
 from scribe_spark.worlds.packed import pack, unpacked
 from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, trees_of
 
-__all__ = ["GroupsOnBuckets", "pack_part", "read_incarnations", "spread_groups", "tables_by_bucket"]
+__all__ = [
+    "GroupsOnBuckets",
+    "pack_part",
+    "read_incarnations",
+    "refuse_other_buckets",
+    "spread_groups",
+    "tables_by_bucket",
+]
 
 #: How the names of packed tables of a bucket begin: they are read by as many buckets alone.
 _OF_BUCKET = "bucket/"
 
 #: Parts of a packed table that a bucket may have.
 _PARTS = 10_000
+
+#: The packed table that tells how many buckets there are; one bucket has none.
+_BUCKETS = "buckets"
+
+_COUNT = StructType([StructField("buckets", LongType())])
 
 _INCARNATIONS = StructType([StructField(name, LongType()) for name in ("node", "round")])
 
@@ -76,6 +90,25 @@ def spread_groups(state: DataFrame) -> DataFrame:
                 yield pack_row(bucket, bucket, True, name, unpack_columns(row["data"]))
 
     return state.where(F.col("name").startswith(_OF_BUCKET)).mapInArrow(run, ROWS)
+
+
+def refuse_other_buckets(state: DataFrame, buckets: int) -> None:
+    """Refuse a packed state whose groups were in another number of buckets.
+
+    Parameters
+    ----------
+    state : DataFrame
+        `schemas.PACKED`, after a round.
+
+    Raises
+    ------
+    InputError
+    """
+    told = unpacked(state, _BUCKETS, _COUNT).first()
+    before = 1 if told is None else told[0]
+    if buckets != before:
+        remedy = f"is not what groups were saved with; give {before}"
+        raise InputError("buckets", buckets, remedy)
 
 
 def read_incarnations(state: DataFrame, facts: Facts) -> np.ndarray:
@@ -176,7 +209,7 @@ class GroupsOnBuckets:
             player.send_first(PlayEvents, self._messages(memberships))
         of_overlay, taken = play_groups(
             *(player, round, of_nodes, of_groups, lookups, tally, number == live.rounds - 1),
-            *(live.programs, (*COUNTS, *MEASURE_TABLES)),
+            *(live.programs, (*COUNTS, EXTRA_JOINS, *MEASURE_TABLES)),
         )
         self._outcomes = taken.get(OUTCOMES, {})
         seen = live.see(
@@ -265,9 +298,10 @@ class GroupsOnBuckets:
         rounds = self._incarnations.rounds
         came = np.flatnonzero(rounds != NEVER)
         table = pa.table({"node": self._ring.facts.ring.node[came], "round": rounds[came]})
-        incarnations = local_frame(nodes.sparkSession, pack({"incarnations": table}))
+        told = pa.table({"buckets": [self._ring.layout.buckets]})
+        driver = local_frame(nodes.sparkSession, pack({"incarnations": table, _BUCKETS: told}))
         both = nodes.unionByName(kept.mapInArrow(run, schemas.PACKED))
-        return both.unionByName(self.asked(player)).unionByName(incarnations)
+        return both.unionByName(self.asked(player)).unionByName(driver)
 
     def release(self) -> None:
         """Free the files."""

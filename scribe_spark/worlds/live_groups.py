@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Columns, Program
+from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.wave import Given
@@ -32,6 +33,7 @@ from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.outcomes import LEFT, PublicationResults
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
+from scribe_spark.scribe.rejoin import EXTRA_JOINS
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import play_round, publication_results
 from scribe_spark.scribe.rows import from_tables, to_tables
@@ -56,7 +58,17 @@ from scribe_spark.worlds.watched_trees import (
     watched_rows,
 )
 
-__all__ = ["MEASURE_TABLES", "GroupRound", "LiveGroups", "PlayedGroups", "split_events"]
+__all__ = [
+    "LEFT_BY_ROUNDS",
+    "MEASURE_TABLES",
+    "GroupRound",
+    "LiveGroups",
+    "PlayedGroups",
+    "split_events",
+]
+
+#: What each round of groups leaves: see `GroupRound`.
+LEFT_BY_ROUNDS = ("publications", "watched_trees", "extra_joins")
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,9 @@ class GroupRound:
         deadline is this round, or of all that are left after the last round.
     watched_trees : pyarrow.Table
         `schemas.WATCHED_TREES` of this round.
+    extra_joins : pyarrow.Table
+        ``group, parent, child, parent_router, child_router, probes``: the JOINs that the bottleneck
+        remover has added, as of `schemas.EXTRA_JOINS`.
     trees : dict of int to Tree
         The watched trees after the round, by the groups' indices.
     multicasts : callable
@@ -103,8 +118,13 @@ class GroupRound:
     measures: dict[str, float]
     publications: pa.Table
     watched_trees: pa.Table
+    extra_joins: pa.Table
     trees: dict[int, Tree]
     multicasts: Callable[[], dict[str, pa.Table]]
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return the tables :data:`LEFT_BY_ROUNDS`."""
+        return {name: getattr(self, name) for name in LEFT_BY_ROUNDS}
 
 
 @dataclass(frozen=True)
@@ -265,7 +285,7 @@ class LiveGroups:
         Parameters
         ----------
         taken : mapping of str to Columns
-            `scribe.round.COUNTS` and :data:`MEASURE_TABLES` of all buckets.
+            `scribe.round.COUNTS`, `EXTRA_JOINS` and :data:`MEASURE_TABLES` of all buckets.
         before : mapping of int to Tree
             The watched trees before the round.
         multicasts : callable
@@ -280,7 +300,10 @@ class LiveGroups:
         due = [publication_results(taken), publication_results(taken, LEFT)]
         after = trees_of(taken, self.watched_indices(groups), len(known))
         trees = told_trees(number, before, after, groups, known, lives.alive)
-        return GroupRound(of_overlay, measures, _by_group(due, groups), trees, after, multicasts)
+        joins = _extra_joins(taken.get(EXTRA_JOINS, {}), groups, known, kernel)
+        return GroupRound(
+            *(of_overlay, measures, _by_group(due, groups), trees, joins, after, multicasts)
+        )
 
 
 #: The tables of measures, which every round leaves.
@@ -328,3 +351,20 @@ def _by_group(due: list[PublicationResults], groups: Groups) -> pa.Table:
     published, place = np.divmod(key, len(groups))
     columns = [published, groups.number[place], *sums]
     return pa.table(dict(zip(("round", *names[:1], *names[2:]), columns, strict=True)))
+
+
+def _extra_joins(taken: Columns, groups: Groups, known: Ring, kernel: Kernel) -> pa.Table:
+    """Return JOINs by numbers of groups, nodes and routers, sorted."""
+    names = ("group", AT, "child", "probes")
+    group, above, child, probes = (taken.get(name, whole_numbers()) for name in names)
+    table = pa.table(
+        {
+            "group": groups.number[group],
+            "parent": known.node[above],
+            "child": known.node[child],
+            "parent_router": kernel.ids(known.router[above]),
+            "child_router": kernel.ids(known.router[child]),
+            "probes": probes,
+        }
+    )
+    return table.sort_by([(name, "ascending") for name in ("group", "child", "parent", "probes")])

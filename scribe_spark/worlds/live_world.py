@@ -59,7 +59,7 @@ class PlayedRound:
         Of Pastry: lookups, and whose leaf sets are others.
     measures : dict of str to float
     of_groups : dict of str to pyarrow.Table
-        ``publications`` and ``watched_trees``, as of `GroupRound`; empty where there are no groups.
+        `LEFT_BY_ROUNDS`, as of `GroupRound`; empty where there are no groups.
     multicasts : callable
         As of `GroupRound`.
     """
@@ -148,7 +148,7 @@ class Protocols:
             measures |= live_tree_measures(self.live_tree, known, was_alive, overlay.alive)
         if of_groups is None:
             return PlayedRound(result, measures, {})
-        tables = {name: getattr(of_groups, name) for name in ("publications", "watched_trees")}
+        tables = of_groups.tables()
         if self.systems.systems:
             of_systems, due = self._play_systems(world, number, events)
             measures |= of_systems | {"scribe.control": control_messages(measures)}

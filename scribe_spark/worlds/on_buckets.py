@@ -204,8 +204,7 @@ class OnBuckets:
             measures |= live_tree_measures(protocols.live_tree, known, was_alive, alive)
         if of_groups is None:
             return PlayedRound(result, measures, {})
-        left = {name: getattr(of_groups, name) for name in ("publications", "watched_trees")}
-        return PlayedRound(result, measures, left)
+        return PlayedRound(result, measures, of_groups.tables())
 
     def new_leafs(self) -> DataFrame:
         """Return ``node``: whose leaf set changed in the last round; lazy."""

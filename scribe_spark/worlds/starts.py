@@ -36,7 +36,7 @@ def check_start(overlay: str) -> None:
     InputError
     """
     if overlay not in _OVERLAYS:
-        remedy = f"has no world; give one of {', '.join(_OVERLAYS)}"
+        remedy = f"has no rounds; give one of {', '.join(_OVERLAYS)}"
         raise InputError("overlay", overlay, remedy)
 
 

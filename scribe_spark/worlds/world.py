@@ -28,7 +28,8 @@ from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelis
 from scribe_spark.runtime.task_reports import Address, receive_reports
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds.group_tables import children, memberships
-from scribe_spark.worlds.live_groups import LiveGroups
+from scribe_spark.worlds.groups_on_buckets import refuse_other_buckets
+from scribe_spark.worlds.live_groups import LEFT_BY_ROUNDS, LiveGroups
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.live_tree import LiveTree
 from scribe_spark.worlds.live_world import Protocols
@@ -44,7 +45,7 @@ from scribe_spark.worlds.round_job import (
     played,
     routed,
 )
-from scribe_spark.worlds.starts import arrived_start, perfect_tables
+from scribe_spark.worlds.starts import arrived_start, check_start, perfect_tables
 from scribe_spark.worlds.state_table import NODES, leaf_sets, routing_table
 from scribe_spark.worlds.world_rows import (
     LOOKUPS,
@@ -121,6 +122,11 @@ class World:
     on_buckets : OnBuckets, optional
         The nodes in buckets already; `state` is not read then.
 
+    Raises
+    ------
+    InputError
+        The groups in `state` were in another number of buckets.
+
     Attributes
     ----------
     number : int
@@ -134,6 +140,8 @@ class World:
         The same with a column ``system``, of the systems beside Scribe.
     watched_trees : pandas.DataFrame
         `schemas.WATCHED_TREES` of the same rounds.
+    extra_joins : pandas.DataFrame
+        `schemas.EXTRA_JOINS` but `system`: JOINs that the bottleneck remover added in these rounds.
     """
 
     def __init__(
@@ -151,7 +159,8 @@ class World:
         on_buckets: OnBuckets | None = None,
     ) -> None:
         self.number, self._most = number, _FIRST_ROUNDS
-        self.publications = self.watched_trees = self.publications_of_systems = pd.DataFrame()
+        self.publications = self.watched_trees = self.extra_joins = pd.DataFrame()
+        self.publications_of_systems = pd.DataFrame()
         self.scribe = Operations()
         self._rows: DataFrame | None = None
         self._last_round: LastRound | None = None
@@ -161,6 +170,8 @@ class World:
         beside = systems or LiveSystems()
         self._protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups, beside)
         self._on_buckets = on_buckets
+        if groups is not None and number and on_buckets is None:
+            refuse_other_buckets(state, buckets)
         if buckets > 1 and on_buckets is None:
             self._on_buckets = self._spread(buckets)
 
@@ -191,7 +202,13 @@ class World:
             How tables are filled at the start: ``perfect`` or ``arrivals``.
         live_tree, groups, systems, buckets
             As of the constructor.
+
+        Raises
+        ------
+        InputError
+            No world starts with the overlay.
         """
+        check_start(overlay)
         begin = arrived_start if overlay == "arrivals" else perfect_tables
         with describe_jobs(nodes.sparkSession, "start of the world"):
             if buckets > 1:
@@ -295,10 +312,8 @@ class World:
         for row in by_what[MEASURE].to_pylist():
             done[row["round"]].measures[row["name"]] = row["value"]
         of_groups = _by_name(by_what[OF_GROUPS])
-        self.publications, self.watched_trees, self.publications_of_systems = (
-            of_groups.get(name, pd.DataFrame())
-            for name in ("publications", "watched_trees", "publications_of_systems")
-        )
+        for name in (*LEFT_BY_ROUNDS, "publications_of_systems"):
+            setattr(self, name, of_groups.get(name, pd.DataFrame()))
         self.number += len(done)
         return done
 
@@ -354,10 +369,8 @@ class World:
                 tell(number, done[number])
             if time.monotonic() - started >= seconds:
                 break
-        self.publications, self.watched_trees = (
-            pa.concat_tables([of[name] for of in left]).to_pandas() if left[0] else pd.DataFrame()
-            for name in ("publications", "watched_trees")
-        )
+        for name in LEFT_BY_ROUNDS if left[0] else ():
+            setattr(self, name, pa.concat_tables([of[name] for of in left]).to_pandas())
         return done
 
     @property

@@ -86,7 +86,7 @@ def test_reliable_delivery_is_a_run_where_nobody_comes_or_goes(spark, source):
 @pytest.mark.slow
 @pytest.mark.parametrize("overlay", ["perfect", "arrivals"])
 def test_an_access_list_that_admits_everybody_is_a_run_with_all_variants(spark, tmp_path, overlay):
-    """Every table but `extra_joins`, which tells of JOINs that a world counts."""
+    """Every table, JOINs that the remover adds too."""
     nodes = range(SIZE["nodes"])
     listed = [(1, node, right) for right in ("create", "join", "multicast") for node in nodes]
     pd.DataFrame(listed, columns=["group", "node", "right"]).to_csv(tmp_path / "a.csv", index=False)
@@ -103,7 +103,7 @@ def test_an_access_list_that_admits_everybody_is_a_run_with_all_variants(spark, 
                 for p in phases
                 for table, of in p["tables"].items()
             }
-    others = {"events", "extra_joins", "arrival_messages", "distributions"}
+    others = {"events", "arrival_messages"}
     ours, theirs = ({n: of for n, of in r.items() if n not in others} for r in records.values())
     assert ours == theirs
     assert len(ours) > 14
@@ -251,6 +251,28 @@ def test_a_run_with_rounds_is_gone_on_with(spark, eventful, tmp_path):
             *[one.sort_values(by, ignore_index=True) for one in (was, saved(eventful, name))]
         )
     assert experiments.verify(str(eventful)).damaged == []
+
+
+@pytest.mark.slow
+def test_a_run_on_buckets_has_the_same_tables(spark, eventful, tmp_path):
+    """All systems; JOINs that the remover adds, and every number."""
+    config = RunConfig(**json.loads((eventful / "manifest.json").read_text())["resolved"])
+    how = Execution(out=str(tmp_path / "out"), buckets=2)
+    with experiments.run(spark, config, how) as done:
+        assert done.simulation.buckets == 2
+        ours, theirs = (
+            {
+                table: of["digest"]
+                for phase in json.loads((Path(out) / "manifest.json").read_text())["phases"]
+                for table, of in phase["tables"].items()
+            }
+            for out in (done.out, eventful)
+        )
+    assert ours == theirs
+    assert len(ours) > 14
+    assert len(saved(eventful, "extra_joins")) > 20
+    name = "metrics.json"
+    assert (tmp_path / "out" / name).read_text() == (eventful / name).read_text()
 
 
 # --- access lists and applications

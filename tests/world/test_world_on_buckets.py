@@ -117,10 +117,11 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
         for table in ("memberships", "children"):
             assert rows_of(getattr(many, table).toArrow()) == rows_of(getattr(one, table).toArrow())
         protocols, saved = many._protocols, many.packed.localCheckpoint()
-        again = World(
-            saved, one._events, simulation.underlay, protocols.rules, 0, 3,
-            groups=protocols.groups, buckets=2,
-        )  # fmt: skip
+        rest = one._events, simulation.underlay, protocols.rules, 0, 3
+        for buckets, packed, was in ((1, saved, 2), (3, saved, 2), (2, one.packed, 1)):
+            with pytest.raises(InputError, match=f"buckets = {buckets}: .* with; give {was}"):
+                World(packed, *rest, groups=protocols.groups, buckets=buckets)
+        again = World(saved, *rest, groups=protocols.groups, buckets=2)
         assert (dropped > 0) == ("bottleneck" in variants)
         measured = one.step()
         assert measured["scribe.deliveries.late"] >= 0
@@ -138,6 +139,9 @@ def test_systems_beside_scribe_are_played_on_one_bucket(tmp_path):
         check_world_run(config, Execution(out=str(tmp_path / "out"), buckets=2))
 
 
-def test_a_run_has_a_bucket_for_each_partition(tmp_path):
-    with pytest.raises(InputError, match=r"buckets = 2: is of worlds; give partitions"):
-        check(RunConfig(**NETWORK, nodes=80), Execution(out=str(tmp_path / "out"), buckets=2))
+def test_a_run_without_rounds_has_a_bucket_for_each_partition(tmp_path):
+    execution = Execution(out=str(tmp_path / "out"), buckets=2)
+    config = RunConfig(**NETWORK, nodes=80, groups=3)
+    check(config.replace(delivery="reliable"), execution)
+    with pytest.raises(InputError, match=r"buckets = 2: is of worlds and of runs with rounds; giv"):
+        check(config, execution)
