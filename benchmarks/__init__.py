@@ -12,10 +12,11 @@ from benchmarks.command import main
 from benchmarks.event_log import Superstep, logging_to, read_event_log, supersteps
 from benchmarks.measure import growth_exponent, run_job
 from benchmarks.text import text
-from benchmarks.watch import Watched, tree_memory, watch, windows
+from benchmarks.watch import TreeMemory, Watched, tree_memory, watch, windows
 
 __all__ = [
     "Superstep",
+    "TreeMemory",
     "Watched",
     "calibrate",
     "growth_exponent",

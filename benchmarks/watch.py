@@ -12,14 +12,32 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, NamedTuple
 
 import psutil
 
-__all__ = ["ROUND_LINE", "Watched", "tree_memory", "watch", "windows"]
+__all__ = ["ROUND_LINE", "TreeMemory", "Watched", "tree_memory", "watch", "windows"]
 
 #: Memory is sampled this often (seconds), and for at most this share of the time.
 PACE, SHARE = 0.2, 0.05
+
+
+class TreeMemory(NamedTuple):
+    """Memory of a process and all below it, in bytes.
+
+    Attributes
+    ----------
+    rss, pss : int
+        Of all together.
+    driver, worker, jvm : int
+        PSS of the process itself, of the largest other one, of all JVMs together.
+    """
+
+    rss: int = 0
+    pss: int = 0
+    driver: int = 0
+    worker: int = 0
+    jvm: int = 0
 
 
 @dataclass(frozen=True)
@@ -29,8 +47,7 @@ class Watched:
     Attributes
     ----------
     lines : list of (float, str)
-    memory : list of (float, int, int)
-        Time, RSS, PSS of the process tree in bytes.
+    memory : list of (float, TreeMemory)
     disk : int
         Bytes that the file system of temporary files filled by, at most; whoever else writes there
         is counted too.
@@ -40,7 +57,7 @@ class Watched:
     ended: float
     code: int
     lines: list[tuple[float, str]]
-    memory: list[tuple[float, int, int]]
+    memory: list[tuple[float, TreeMemory]]
     disk: int = 0
 
     @property
@@ -48,12 +65,17 @@ class Watched:
         """From the process's start to its end."""
         return self.ended - self.started
 
+    def largest(self, start: float = 0.0, end: float = math.inf) -> TreeMemory | None:
+        """Return the largest samples of each number from `start` to `end`; None: there are none."""
+        seen = [memory for moment, memory in self.memory if start <= moment <= end]
+        return TreeMemory(*map(max, zip(*seen, strict=True))) if seen else None
+
     def peak(self, start: float = 0.0, end: float = math.inf) -> dict[str, int | None]:
         """The largest samples taken from `start` to `end`; None if there are none."""
-        rows = [row for row in self.memory if start <= row[0] <= end]
+        most = self.largest(start, end)
         return {
-            "peak_rss": max((rss for _, rss, _ in rows), default=None),
-            "peak_pss": max((pss for _, _, pss in rows), default=None),
+            "peak_rss": None if most is None else most.rss,
+            "peak_pss": None if most is None else most.pss,
         }
 
 
@@ -76,7 +98,7 @@ def watch(command: Sequence[str], environment: Mapping[str, str] | None = None) 
     try:
         while child.poll() is None:
             sampled = time.time()
-            memory.append((sampled, *tree_memory(child.pid)))
+            memory.append((sampled, tree_memory(child.pid)))
             used.append(_used())
             try:
                 child.wait(max(PACE, (time.time() - sampled) / SHARE))
@@ -96,22 +118,29 @@ def _used() -> int:
     return shutil.disk_usage(tempfile.gettempdir()).used
 
 
-def tree_memory(pid: int) -> tuple[int, int]:
-    """RSS and PSS of a process and all below it; where there is no PSS, RSS twice."""
-    rss = pss = 0
+def tree_memory(pid: int) -> TreeMemory:
+    """Return the memory of a process and all below it; where there is no PSS, RSS takes its place."""
+    rss = driver = worker = jvm = pss = 0
     try:
         root = psutil.Process(pid)
         processes = [root, *root.children(recursive=True)]
     except psutil.Error:
-        return 0, 0
+        return TreeMemory()
     for process in processes:
         try:
-            info = process.memory_full_info()
+            name, info = process.name(), process.memory_full_info()
         except psutil.Error:  # it has just ended
             continue
+        share = getattr(info, "pss", info.rss)
         rss += info.rss
-        pss += getattr(info, "pss", info.rss)
-    return rss, pss
+        pss += share
+        if process.pid == pid:
+            driver = share
+        elif name.startswith("java"):
+            jvm += share
+        else:
+            worker = max(worker, share)
+    return TreeMemory(rss, pss, driver, worker, jvm)
 
 
 _STARTED = re.compile(r"(\w+): started")

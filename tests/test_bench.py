@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -96,7 +98,8 @@ def test_the_last_query_of_a_round_may_come_after_the_first_of_the_next():
 
 
 def seen(*lines: tuple[float, str], ended: float = 10.0):
-    memory = [(1.0, 5, 4), (2.0, 9, 3), (6.0, 7, 7)]
+    samples = [(1.0, 5, 4, 1, 2, 1), (2.0, 9, 3, 2, 0, 1), (6.0, 7, 7, 1, 1, 3)]
+    memory = [(moment, bench.TreeMemory(*rest)) for moment, *rest in samples]
     return bench.Watched(0.0, ended, 0, list(lines), memory)
 
 
@@ -125,6 +128,8 @@ def test_peaks_are_those_of_the_window():
     assert run.peak() == {"peak_rss": 9, "peak_pss": 7}
     assert run.peak(0, 1.5) == {"peak_rss": 5, "peak_pss": 4}
     assert run.peak(8, 9) == {"peak_rss": None, "peak_pss": None}
+    assert run.largest() == bench.TreeMemory(9, 7, driver=2, worker=2, jvm=3)
+    assert run.largest(8, 9) is None
 
 
 def test_growth_exponent():
@@ -163,7 +168,24 @@ def test_what_a_process_writes_is_seen(tmp_path, monkeypatch):
 def test_memory_of_a_process_that_is_gone():
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    assert bench.tree_memory(gone.pid) == (0, 0)
+    assert bench.tree_memory(gone.pid) == bench.TreeMemory()
+
+
+def test_memory_is_told_apart():
+    """The process itself, and the largest below it."""
+    below = "b = b'x' * 2**26; import time; time.sleep(60)"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {below!r}])"
+    running = subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
+    try:
+        until = time.monotonic() + 30
+        while (memory := bench.tree_memory(running.pid)).worker < 2**26:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    assert memory.jvm == 0 < memory.driver < memory.worker
+    assert memory.pss == memory.driver + memory.worker
 
 
 def test_the_users_own_spark_settings_stay(monkeypatch, tmp_path):

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
+from benchmarks.watch import TreeMemory, watch
 
 DOCS = Path(__file__).parents[1] / "docs" / "living.md"
 BEGIN, END = (f"<!-- world_buckets: {word} -->" for word in ("begin", "end"))
@@ -37,42 +33,6 @@ HEAD = (
     "| nodes | buckets | master | seconds | supersteps "
     "| messages | their bytes | driver | largest worker | JVMs | all | disk |\n" + "|---" * 12 + "|"
 )
-
-
-@dataclass
-class Peaks:
-    """The largest PSS seen, in bytes, and how much the scratch folders' disk has filled by."""
-
-    driver: int = 0
-    worker: int = 0
-    jvm: int = 0
-    all: int = 0
-    disk: int = 0
-    first: int = field(default_factory=lambda: shutil.disk_usage(tempfile.gettempdir()).used)
-
-    def look(self, pid: int) -> None:
-        """Take a sample of a process and all below it."""
-        sums = {"driver": 0, "worker": 0, "jvm": 0, "all": 0}
-        try:
-            processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-        except psutil.Error:
-            return
-        for process in processes:
-            try:
-                name, pss = process.name(), process.memory_full_info().pss
-            except psutil.Error:  # it has just ended
-                continue
-            sums["all"] += pss
-            if process.pid == pid:
-                sums["driver"] = pss
-            elif name.startswith("java"):
-                sums["jvm"] += pss
-            else:
-                sums["worker"] = max(sums["worker"], pss)
-        for name, size in sums.items():
-            setattr(self, name, max(getattr(self, name), size))
-        used = shutil.disk_usage(tempfile.gettempdir()).used
-        self.disk = max(self.disk, used - self.first)
 
 
 def main() -> None:
@@ -108,25 +68,20 @@ def row_of(nodes: int, buckets: int, rounds: int, master: str) -> str:
         flags = {"--nodes": str(nodes), "--rounds": str(rounds), "--master": master, **FLAGS}
         flags |= {"--buckets": str(buckets), "--out": str(out)}
         command = [sys.executable, "-m", "scribe_spark.cli", "world"]
-        started, peaks = time.monotonic(), Peaks()
-        child = subprocess.Popen([*command, *(word for flag in flags.items() for word in flag)])
-        while child.poll() is None:
-            looked = time.monotonic()
-            peaks.look(child.pid)
-            time.sleep(max(0.3, 10 * (time.monotonic() - looked)))
-        if child.returncode:
-            raise SystemExit(f"buckets {buckets}: exit code {child.returncode}")
-        seconds = time.monotonic() - started
+        seen = watch([*command, *(word for flag in flags.items() for word in flag)])
+        if seen.code:
+            raise SystemExit(f"buckets {buckets}: exit code {seen.code}")
         costs = json.loads(Path(out, "manifest.json").read_text())["world"].get("costs", {})
-    gib = [f"{size / 2**30:.2f} GiB" for size in (peaks.driver, peaks.worker, peaks.jvm, peaks.all)]
+    most = seen.largest() or TreeMemory()
+    gib = [f"{size / 2**30:.2f} GiB" for size in (most.driver, most.worker, most.jvm, most.pss)]
     total = {
         name: sum(one[name] for one in costs.values())
         for name in ("supersteps", "messages", "bytes")
     }
     told = [f"{total[name]:,}" for name in ("supersteps", "messages")] if costs else ["", ""]
     told.append(f"{total['bytes'] / 1e9:.2f} GB" if costs else "")
-    cells = [f"{nodes:,}", str(buckets), f"`{master}`", f"{seconds:.0f}", *told, *gib]
-    row = "| " + " | ".join([*cells, f"{peaks.disk / 2**30:.1f} GiB"]) + " |"
+    cells = [f"{nodes:,}", str(buckets), f"`{master}`", f"{seen.seconds:.0f}", *told, *gib]
+    row = "| " + " | ".join([*cells, f"{seen.disk / 2**30:.1f} GiB"]) + " |"
     print(row, flush=True)
     return row
 
