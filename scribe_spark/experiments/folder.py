@@ -282,9 +282,13 @@ class Folder(StoredFolder):
         """
         schema = from_arrow_schema(table.schema) if isinstance(table, pa.Table) else table.schema
         schemas.check_columns(name, schema)
-        return self._write(self._table(name), table, schema)
+        packed = schemas.WRITTEN[name] is schemas.PACKED
+        return self._write(self._table(name), table, schema, packed=packed)
 
-    def _write(self, url: str, table: Table | pa.Table, schema: StructType) -> dict[str, Any]:
+    def _write(
+        self, url: str, table: Table | pa.Table, schema: StructType, *, packed: bool = False
+    ) -> dict[str, Any]:
+        """Write a table, `packed` with few and long rows; its record."""
         rows = table if isinstance(table, pa.Table) else Batches.of(table)
         if can_write(schema, self.spark, url):
             with self._usable_but_for_jobs():
@@ -293,7 +297,7 @@ class Folder(StoredFolder):
             seen = Observation()
             frame = local_frame(self.spark, rows) if isinstance(rows, pa.Table) else rows.frame
             watched = digests.watch_content(frame, seen)
-            options = _ROW_BY_ROW if schema.names == schemas.PACKED.names else {}
+            options = _ROW_BY_ROW if packed else {}
             watched.write.mode("overwrite").options(**options).parquet(table_url(url))
             content = seen.get
         with self.usable():
