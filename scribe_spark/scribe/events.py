@@ -230,18 +230,10 @@ class _CheckMembers(RoundProgram):
         for index, kind in enumerate(_OF_MEMBERS):
             group, node = _own(scribe, getattr(self.events, kind))
             place = scribe.key(group, node)
-            wrong = _is_member(scribe, place)
+            wrong = scribe.is_member(group, node)
             wrong = wrong | scribe.state.unknown_members.has(place) if kind == "join" else ~wrong
             kinds = np.full(np.count_nonzero(wrong), index)
             scribe.note(_REFUSED, kind=kinds, group=group[wrong], node=node[wrong])
-
-
-def _is_member(scribe: Scribe, place: np.ndarray) -> np.ndarray:
-    entries = scribe.state.entries
-    row = entries.find(place)
-    member = row >= 0
-    member[member] = entries.member[row[member]]
-    return member
 
 
 def _join(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:

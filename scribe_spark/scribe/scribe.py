@@ -263,10 +263,18 @@ class Scribe:
 
     def is_root(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Whether nodes take themselves for the root."""
+        return self._are("root", group, node)
+
+    def is_member(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Whether nodes are members."""
+        return self._are("member", group, node)
+
+    def _are(self, flag: str, group: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """Whether nodes are in the tree, and have a flag in `Entries`."""
         row = self.entry(group, node)
-        root = row >= 0
-        root[root] = self.state.entries.root[row[root]]
-        return root
+        found = row >= 0
+        found[found] = getattr(self.state.entries, flag)[row[found]]
+        return found
 
     # ---- notes
 
