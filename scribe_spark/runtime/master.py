@@ -8,7 +8,7 @@ import socket
 
 from scribe_spark.errors import InputError
 
-__all__ = ["check_master", "is_local_master", "on_this_machine", "reach_master"]
+__all__ = ["check_master", "is_local_master", "on_this_machine", "reach", "reach_master"]
 
 _REMEDY = "use local[*], local[4], spark://HOST:PORT, yarn or k8s://URL"
 
@@ -80,8 +80,18 @@ def reach_master(master: str, patience: float = PATIENCE) -> None:
     InputError
         None of its hosts accepts a connection within `patience` seconds.
     """
+    reach("master", master, _addresses(master), patience)
+
+
+def reach(field: str, value: str, addresses: list[tuple[str, int]], patience: float) -> None:
+    """Refuse a value none of whose addresses accepts a connection; without any it is not tried.
+
+    Raises
+    ------
+    InputError
+    """
     reason = ""
-    for host, port in _addresses(master):
+    for host, port in addresses:
         try:
             socket.create_connection((host.strip("[]"), port), timeout=patience).close()
         except TimeoutError:
@@ -91,7 +101,7 @@ def reach_master(master: str, patience: float = PATIENCE) -> None:
         else:
             return
     if reason:
-        raise InputError("master", master, f"cannot be reached ({reason})")
+        raise InputError(field, value, f"cannot be reached ({reason})")
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:

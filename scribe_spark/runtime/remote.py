@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import socket
 
 from scribe_spark.errors import InputError
-from scribe_spark.runtime.master import PATIENCE, check_master, is_local_master
+from scribe_spark.runtime.master import PATIENCE, check_master, is_local_master, reach
 
 __all__ = ["check_remote", "is_own", "reach_remote"]
 
@@ -67,13 +66,4 @@ def reach_remote(remote: str, patience: float = PATIENCE) -> None:
     """
     found = _URL.fullmatch(remote)
     assert found is not None
-    address = found["host"].strip("[]"), int(found["port"] or _PORT)
-    try:
-        socket.create_connection(address, timeout=patience).close()
-    except TimeoutError:
-        reason = f"no answer in {patience:g} s"
-    except (OSError, UnicodeError) as error:  # a host name may not be one
-        reason = getattr(error, "strerror", None) or str(error)
-    else:
-        return
-    raise InputError("remote", remote, f"cannot be reached ({reason})")
+    reach("remote", remote, [(found["host"], int(found["port"] or _PORT))], patience)
