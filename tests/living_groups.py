@@ -32,7 +32,7 @@ from scribe_spark.scribe.group_keys import OPERATIONS, Groups
 from scribe_spark.scribe.outcomes import publications_due
 from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.round import Buckets, ScribeResult, play_round
+from scribe_spark.scribe.round import Buckets, RoundInputs, ScribeResult, play_round
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.sources import FATES
 from scribe_spark.scribe.splitting import join_states, state_of
@@ -100,44 +100,23 @@ class World:
         of_groups = [(node, kind, *group) for _, node, kind, *group in events if group]
         given = Events.of(known, *_columns(of_nodes, (int, str)))
         group_given = GroupEvents.of(known, self.groups, *_columns(of_groups, (int, str, int)))
-        if self.buckets is not None:
-            return self._play_buckets(number, given, group_given)
-        return play_round(
-            self.overlay,
-            self.state,
-            number,
-            given,
-            group_given,
-            self.groups,
-            self.pastry.rules,
-            self.rules,
-            self.pastry.kernel,
-            application=self.application,
+        inputs = RoundInputs(
+            *(number, given, group_given, self.groups),
+            *(self.pastry.rules, self.rules, self.pastry.kernel),
             traffic=self.traffic,
             lan_us=self.lan_us,
             measures=measures,
             tables=MEASURED,
         )
+        if self.buckets is not None:
+            return self._play_buckets(self.buckets, inputs)
+        return play_round(self.overlay, self.state, inputs, self.application)
 
     def _play_buckets(
-        self, number: int, given: Events, group_given: GroupEvents
+        self, buckets: Buckets, inputs: RoundInputs
     ) -> tuple[RoundResult, ScribeResult]:
-        buckets, state = self.buckets, self.state
-        played = buckets.play(
-            self.overlay,
-            state.incarnation,
-            number,
-            given,
-            group_given,
-            self.groups,
-            self.pastry.rules,
-            self.rules,
-            self.pastry.kernel,
-            traffic=self.traffic,
-            lan_us=self.lan_us,
-            measures=measures,
-            tables=MEASURED,
-        )
+        state = self.state
+        played = buckets.play(self.overlay, state.incarnation, inputs)
         of = (state.size, state.incarnation, len(self.groups))
         self.state = join_states([state_of(tables, *of) for tables in buckets.tables])
         return played

@@ -67,6 +67,7 @@ __all__ = [
     "Buckets",
     "Measures",
     "Repaired",
+    "RoundInputs",
     "ScribeResult",
     "application_of",
     "lost_groups",
@@ -347,6 +348,11 @@ def result_of(round: GroupRound, taken: Mapping[str, Columns]) -> ScribeResult:
     )
 
 
+def _no_measures(given: Given, round: GroupRound) -> tuple[()]:
+    """A round of which nothing is measured."""
+    return ()
+
+
 def play_groups(
     player: Player,
     round: GroupRound,
@@ -355,7 +361,7 @@ def play_groups(
     lookups: Lookups | int,
     tally: Tally,
     is_last: bool = False,
-    measures: Measures = lambda given, round: (),
+    measures: Measures = _no_measures,
     tables: tuple[str, ...] = ROWS,
 ) -> tuple[RoundResult, dict[str, dict[str, np.ndarray]]]:
     """Play one round; what is seen of it, and the tables that were taken off the buckets.
@@ -410,6 +416,50 @@ def play_groups(
     return see_round(player, number, entered, lookups, tally, programs, tables)
 
 
+@dataclass(frozen=True)
+class RoundInputs:
+    """What a round in this process is played with, besides the state.
+
+    Attributes
+    ----------
+    number : int
+        Rounds count from 0.
+    events : Events
+    group_events : GroupEvents
+    groups : Groups
+    world : WorldRules
+    rules : ScribeRules
+    kernel : Kernel
+        Of the underlay.
+    lookups : Lookups or int
+        As of Pastry's round; after the publications.
+    traffic : Traffic, optional
+        Where senders and receivers of all messages are remembered.
+    lan_us : int, optional
+        Delay of a node's LAN link, each way; where it is given, payloads are timed.
+    is_last : bool
+        Whether the world ends with this round.
+    measures : callable
+        See :data:`Measures`.
+    tables : tuple of str
+        The tables of measures, which are in the result.
+    """
+
+    number: int
+    events: Events
+    group_events: GroupEvents
+    groups: Groups
+    world: WorldRules
+    rules: ScribeRules
+    kernel: Kernel
+    lookups: Lookups | int = 0
+    traffic: Traffic | None = None
+    lan_us: int | None = None
+    is_last: bool = False
+    measures: Measures = _no_measures
+    tables: tuple[str, ...] = ()
+
+
 class Buckets:
     """What the nodes of a world know of groups, and their applications, in this process.
 
@@ -431,36 +481,22 @@ class Buckets:
         self.tables, self.applications, self.player = tables, applications, player
 
     def play(
-        self,
-        overlay: OverlayState,
-        incarnation: np.ndarray,
-        number: int,
-        events: Events,
-        group_events: GroupEvents,
-        groups: Groups,
-        world: WorldRules,
-        rules: ScribeRules,
-        kernel: Kernel,
-        lookups: Lookups | int = 0,
-        traffic: Traffic | None = None,
-        lan_us: int | None = None,
-        is_last: bool = False,
-        measures: Measures = lambda given, round: (),
-        tables: tuple[str, ...] = (),
+        self, overlay: OverlayState, incarnation: np.ndarray, given: RoundInputs
     ) -> tuple[RoundResult, ScribeResult]:
         """Play one round, as :func:`play_round`; writes into `incarnation`, too."""
         kinds = MESSAGE_KINDS + SCRIBE_KINDS
-        player = self.player.of(overlay, world, kernel, len(self.tables), kinds)
-        player.observe(traffic=traffic is not None)
+        player = self.player.of(overlay, given.world, given.kernel, len(self.tables), kinds)
+        player.observe(traffic=given.traffic is not None)
         for there, mine in zip(player.tables, self.tables, strict=True):
             there.update(mine)
         kept = None if self.applications is None else KeptApplications(self.applications)
-        timed = lan_us is not None
-        round = GroupRound(number, groups, rules, incarnation, kept, timed, lan_us or 0)
-        tally = Tally(kinds, traffic)
+        timed = given.lan_us is not None
+        of_round = given.number, given.groups, given.rules, incarnation
+        round = GroupRound(*of_round, kept, timed, given.lan_us or 0)
         seen, taken = play_groups(
-            *(player, round, events, group_events, lookups, tally, is_last, measures),
-            (*ROWS, *tables),
+            *(player, round, given.events, given.group_events, given.lookups),
+            *(Tally(kinds, given.traffic), given.is_last, given.measures),
+            (*ROWS, *given.tables),
         )
         self.tables = [
             Tables.of({name: there[name] for name in there if name.startswith(PREFIX)})
@@ -472,43 +508,15 @@ class Buckets:
 def play_round(
     overlay: OverlayState,
     state: ScribeState,
-    number: int,
-    events: Events,
-    group_events: GroupEvents,
-    groups: Groups,
-    world: WorldRules,
-    rules: ScribeRules,
-    kernel: Kernel,
-    lookups: Lookups | int = 0,
+    given: RoundInputs,
     application: Application | None = None,
-    traffic: Traffic | None = None,
-    lan_us: int | None = None,
-    is_last: bool = False,
-    measures: Measures = lambda given, round: (),
-    tables: tuple[str, ...] = (),
 ) -> tuple[RoundResult, ScribeResult]:
     """Play one round on one bucket; writes into `overlay` and `state`.
 
     Parameters
     ----------
-    number : int
-        Rounds count from 0.
-    kernel : Kernel
-        Of the underlay.
-    lookups : Lookups or int
-        As of Pastry's round; after the publications.
     application : Application, optional
         On Scribe's upcalls; without one delivery is best effort.
-    traffic : Traffic, optional
-        Where senders and receivers of all messages are remembered.
-    lan_us : int, optional
-        Delay of a node's LAN link, each way; where it is given, payloads are timed.
-    is_last : bool
-        Whether the world ends with this round.
-    measures : callable
-        See :data:`Measures`.
-    tables : tuple of str
-        The tables of measures, which are in the result.
 
     Raises
     ------
@@ -516,11 +524,8 @@ def play_round(
         For an event that cannot be, or if no node is left.
     """
     buckets = Buckets([tables_of(state)], None if application is None else [application])
-    played = buckets.play(
-        *(overlay, state.incarnation, number, events, group_events, groups, world, rules, kernel),
-        *(lookups, traffic, lan_us, is_last, measures, tables),
-    )
-    after = state_of(buckets.tables[0], state.size, state.incarnation, len(groups))
+    played = buckets.play(overlay, state.incarnation, given)
+    after = state_of(buckets.tables[0], state.size, state.incarnation, len(given.groups))
     for name in PARTS:
         setattr(state, name, getattr(after, name))
     return played

@@ -11,7 +11,7 @@ from scribe_spark import draws
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.round import ScribeResult, application_of, play_round
+from scribe_spark.scribe.round import RoundInputs, ScribeResult, application_of, play_round
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.state import ScribeState
 
@@ -44,11 +44,11 @@ def results(lifetime: int) -> Iterator[ScribeResult]:
             events = GroupEvents(join=events.join, publish=(every, source))
         else:
             events = GroupEvents(join=events.join, create=(every, source))
-        yield play_round(
-            *(overlay, state, number, Events(fail=failing, recover=returning), events, groups),
+        given = RoundInputs(
+            *(number, Events(fail=failing, recover=returning), events, groups),
             *(WorldRules(b=4, leaf_set=16), rules, kernel),
-            application=application,
-        )[1]
+        )
+        yield play_round(overlay, state, given, application)[1]
 
 
 def test_nothing_is_lost_and_nothing_comes_twice() -> None:

@@ -14,7 +14,7 @@ from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.round import ScribeResult, application_of, play_round
+from scribe_spark.scribe.round import RoundInputs, ScribeResult, application_of, play_round
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.state import ScribeState
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
@@ -44,9 +44,7 @@ class Played:
             events = GroupEvents(publish=(every, self.source))
         else:
             events = GroupEvents(create=(every, self.source), join=(self.group, self.node))
-        return play_round(
-            self.overlay,
-            self.state,
+        given = RoundInputs(
             number,
             Events(fail=self.dead) if number == FAIL else Events(),
             events,
@@ -54,10 +52,10 @@ class Played:
             WorldRules(b=4, leaf_set=16),
             self.rules,
             self.kernel,
-            application=self.application,
             measures=lambda given, round: [MeasureGroups(given, round)],
             tables=(GROUPS_MEASURED,),
         )
+        return play_round(self.overlay, self.state, given, self.application)
 
     def members(self) -> np.ndarray:
         """(group, node) of the members of groups that are not lost."""

@@ -31,7 +31,7 @@ from scribe_spark.report.world_panels import GROUP_PANELS
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.round import play_round
+from scribe_spark.scribe.round import RoundInputs, play_round
 from scribe_spark.scribe.state import CAUSES, ScribeState
 from scribe_spark.scribe.upcalls import Application, Emitted
 from scribe_spark.worlds.group_measures import (
@@ -83,9 +83,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             given = [frame["node"].to_numpy() for frame in (of_nodes, of_groups)]
             names = [frame["event"].astype(str).to_numpy() for frame in (of_nodes, of_groups)]
             traffic = Traffic() if number in (2, 5, 8) else None
-            pastry, result = play_round(
-                overlay,
-                state,
+            inputs = RoundInputs(
                 number,
                 Events.of(known, given[0], names[0]),
                 GroupEvents.of(
@@ -96,11 +94,11 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
                 live.rules,
                 kernel,
                 CONFIG.world.lookups,
-                application,
                 traffic,
                 measures=lambda given, round: [MeasureGroups(given, round)],
                 tables=(GROUPS_MEASURED,),
             )
+            pastry, result = play_round(overlay, state, inputs, application)
             measured = world.step()
             stress = {name: of for name, of in measured.items() if name in LINK_STRESS_MEASURES}
             assert stress == ({} if traffic is None else link_by_link(traffic, overlay, simulation))
