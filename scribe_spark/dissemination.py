@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, whole_numbers
-from scribe_spark.engine.buckets import BucketRing, read_typed
+from scribe_spark.engine.buckets import BucketRing, ends, read_typed
 from scribe_spark.engine.exchange import row_starts
 from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.on_spark import BucketTables
@@ -413,17 +413,15 @@ def copy_rows(
     columns = {**copies, "sent_us": copies["at_us"] - delay_us}
     if keep is not None:
         sent = copies["first"] | keep(program.first_copies(columns), columns)
-        columns, above, below = take(columns, sent), above[sent], below[sent]
+        columns = take(columns, sent)
+    count = len(columns["node"])
     timed = program.clock == TIME
     return {
         "group": number[columns["group"]],
-        "sender": ring.node[columns["sender"]],
-        "receiver": ring.node[columns["node"]],
-        "sender_router": kernel.ids(above),
-        "receiver_router": kernel.ids(below),
-        "kind": pa.repeat(pa.scalar(PAYLOAD), len(above)),
+        **ends(ring, kernel, sender=columns["sender"], receiver=columns["node"]),
+        "kind": pa.repeat(pa.scalar(PAYLOAD), count),
         "hop": columns["hops"].astype(np.int32),
-        "sent_us": columns["sent_us"] if timed else pa.nulls(len(above), pa.int64()),
+        "sent_us": columns["sent_us"] if timed else pa.nulls(count, pa.int64()),
         "first": columns["first"],
     }
 

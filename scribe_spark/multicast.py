@@ -25,6 +25,7 @@ __all__ = [
     "CONTROL",
     "COPIES",
     "DELIVERIES",
+    "EDGES",
     "FAILURES",
     "HOPS",
     "PAYLOAD",
@@ -47,6 +48,9 @@ COPIES = (
     "group bigint, sender bigint, receiver bigint, sender_router bigint, receiver_router bigint, "
     "kind string, hop int, sent_us bigint, first boolean"
 )
+
+#: The edges of trees, which are their copies.
+EDGES = "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint"
 
 #: The first copy of each member that is not the source.
 DELIVERIES = "group bigint, node bigint, hops int, delay_us bigint"

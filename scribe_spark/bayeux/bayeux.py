@@ -27,7 +27,7 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Application
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.overlay import PastryOverlay, as_pastry
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
@@ -41,16 +41,8 @@ SYSTEM = "bayeux"
 
 
 def build(stages: Any) -> Multicast:
-    """Return what Bayeux hands over in a run (`System.build`).
-
-    Raises
-    ------
-    TypeError
-        The overlay is no Pastry.
-    """
-    overlay, config, groups = stages.overlay, stages.config, stages.multicast_groups
-    if not isinstance(overlay, PastryOverlay):
-        raise TypeError(f"Bayeux routes over Pastry's tables; {type(overlay).__name__} has none")
+    """Return what Bayeux hands over in a run (`System.build`)."""
+    overlay, config, groups = as_pastry(stages.overlay), stages.config, stages.multicast_groups
     joined = join_all(overlay, groups, stages.memberships, config.bayeux, stages.progress)
     tables, rows = stages.own(joined).tables, joined.rows
     sent: list[BucketTables] = []

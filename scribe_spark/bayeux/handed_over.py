@@ -20,16 +20,14 @@ from scribe_spark.bayeux.joining import BEGUN, EDGES, JOIN, LISTED, SENT, TREE
 from scribe_spark.bayeux.multicast import COPIES, DELIVERED
 from scribe_spark.bayeux.sessions import Sessions
 from scribe_spark.engine import Columns
-from scribe_spark.engine.buckets import read_columns
+from scribe_spark.engine.buckets import ends, read_columns
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.runtime.batches import Batches
 
-__all__ = ["MEMBER_LIST", "TREE_EDGES", "Rows"]
+__all__ = ["MEMBER_LIST", "Rows"]
 
 #: The kind of the state that a node keeps.
 MEMBER_LIST = "member list"
-
-TREE_EDGES = "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint"
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,8 @@ class Rows:
         return self._read(tables, BEGUN, dict, "session bigint")
 
     def edges(self, tables: BucketTables) -> Batches:
-        """Return :data:`TREE_EDGES`."""
-        return self._read(tables, EDGES, self._edges, TREE_EDGES)
+        """Return `multicast.EDGES`."""
+        return self._read(tables, EDGES, self._edges, multicast.EDGES)
 
     def copies(self, tables: BucketTables) -> Batches:
         """Return `multicast.COPIES`."""
@@ -83,15 +81,13 @@ class Rows:
         # the column that the flood calls group has sessions
         return {
             "group": self._group_of(some["group"]),
-            **self._end("parent", some["node"]),
-            **self._end("child", some["peer"]),
+            **self._ends(parent=some["node"], child=some["peer"]),
         }
 
     def _copies(self, some: Columns) -> dict[str, Any]:
         return {
             "group": self.number[some["group"]],
-            **self._end("sender", some["sender"]),
-            **self._end("receiver", some["node"]),
+            **self._ends(sender=some["sender"], receiver=some["node"]),
             "kind": _same(multicast.PAYLOAD, some["node"]),
             "hop": some["hops"],
             "sent_us": some["sent_us"],
@@ -117,8 +113,7 @@ class Rows:
     def _messages(self, kind: str, some: Columns) -> dict[str, Any]:
         return {
             "group": self._group_of(some["session"]),
-            **self._end("sender", some["sender"]),
-            **self._end("receiver", some["receiver"]),
+            **self._ends(sender=some["sender"], receiver=some["receiver"]),
             "kind": _same(kind, some["sender"]),
             "messages": some["messages"],
         }
@@ -126,10 +121,8 @@ class Rows:
     def _group_of(self, session: np.ndarray) -> np.ndarray:
         return self.number[session // self.sessions.partitions]
 
-    def _end(self, name: str, position: np.ndarray) -> dict[str, np.ndarray]:
-        ring = self.sessions.facts.ring
-        router = self.sessions.kernel.ids(ring.router[position])
-        return {name: ring.node[position], f"{name}_router": router}
+    def _ends(self, **positions: np.ndarray) -> dict[str, np.ndarray]:
+        return ends(self.sessions.facts.ring, self.sessions.kernel, **positions)
 
 
 def _same(kind: str, rows: np.ndarray) -> pa.Array:

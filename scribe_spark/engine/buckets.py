@@ -24,9 +24,9 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.settings import bucket_count
-from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["BucketRing", "read_columns", "read_typed", "typed"]
+__all__ = ["BucketRing", "ends", "read_columns", "read_typed", "typed"]
 
 _NODES_AT_ONCE = 2**16
 _ROWS_AT_ONCE = 2**17
@@ -203,3 +203,16 @@ def read_columns(
 
 def _array(column: np.ndarray | pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind) if isinstance(column, pa.Array) else pa.array(column, kind)
+
+
+def ends(ring: Ring, kernel: Kernel, **positions: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the columns of the ends of edges or messages: numbers of nodes, ids of their routers.
+
+    Parameters
+    ----------
+    **positions : ndarray of int64
+        Name of a column -> positions of nodes; that of their routers is called ``NAME_router``.
+    """
+    nodes = {name: ring.node[at] for name, at in positions.items()}
+    routers = {f"{name}_router": kernel.ids(ring.router[at]) for name, at in positions.items()}
+    return nodes | routers

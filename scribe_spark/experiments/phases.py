@@ -31,7 +31,7 @@ from scribe_spark.measures.metrics import (
 )
 from scribe_spark.measures.published import published, replaced_figures
 from scribe_spark.measures.stress import count_stress, link_stress, node_stress
-from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.report import preload
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
@@ -93,8 +93,7 @@ def _overlay(simulation: Simulation, scope: Scope) -> Tables:
     if arrived is not None:
         yield "arrival_messages", schemas.conform(arrived, schemas.ARRIVAL_MESSAGES)
     if simulation.config.write_knowledge:
-        overlay = simulation.overlay
-        assert isinstance(overlay, PastryOverlay)  # `checks` refuses others
+        overlay = as_pastry(simulation.overlay)  # `checks` refuses others
         yield "knowledge", schemas.conform(overlay.knowledge, schemas.KNOWLEDGE)
     if simulation.config.write_routing_table:
         yield "routing_table", simulation.overlay.routing_table()

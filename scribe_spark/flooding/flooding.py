@@ -25,7 +25,7 @@ from scribe_spark.flooding.group_rings import GroupRings, known_of_places, place
 from scribe_spark.flooding.handed_over import Rows
 from scribe_spark.multicast import Multicast
 from scribe_spark.pastry.bucket_tables import KNOWN
-from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.overlay import PastryOverlay, as_pastry
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import materialise, release
@@ -39,16 +39,8 @@ SYSTEM = "flooding"
 
 
 def build(stages: Any) -> Multicast:
-    """Return what flooding over Pastry hands over in a run (`System.build`).
-
-    Raises
-    ------
-    TypeError
-        The overlay is no Pastry.
-    """
-    overlay, config, groups = stages.overlay, stages.config, stages.multicast_groups
-    if not isinstance(overlay, PastryOverlay):
-        raise TypeError(f"the flood goes by Pastry's rows; {type(overlay).__name__} has none")
+    """Return what flooding over Pastry hands over in a run (`System.build`)."""
+    overlay, config, groups = as_pastry(stages.overlay), stages.config, stages.multicast_groups
     if config.flooding.over == "overlay":
         perfect = config.overlay.kind == "perfect" and config.knowledge is None
         flooded = stages.own(flood_overlay(overlay, groups, perfect, stages.progress))
@@ -91,7 +83,7 @@ class Flooded:
     owned: list[Callable[[], None]]
 
     def edges(self) -> Batches:
-        """Return ``group, parent, child, parent_router, child_router``, a row for each copy."""
+        """Return `multicast.EDGES`, a row for each copy."""
         return self.rows.edges(self.tables, self.supersteps)
 
     def deliveries(self) -> Batches:

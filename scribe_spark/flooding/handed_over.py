@@ -16,13 +16,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.engine import Columns
-from scribe_spark.engine.buckets import read_columns
+from scribe_spark.engine.buckets import ends, read_columns
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.program import AT
 from scribe_spark.flooding.flood import COPIES
 from scribe_spark.flooding.group_rings import kept_of, told
-from scribe_spark.multicast import CONTROL, DELIVERIES, STATE
+from scribe_spark.multicast import CONTROL, DELIVERIES, EDGES, STATE
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.distribute import open_array
 from scribe_spark.underlay.protocol import Kernel
@@ -32,7 +32,6 @@ __all__ = ["ANNOUNCEMENT", "Rows"]
 #: The kind of message by which a node tells those that it knows of itself.
 ANNOUNCEMENT = "announcement"
 
-_EDGE = "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint"
 _NODES_AT_ONCE = 2**12
 
 
@@ -65,8 +64,8 @@ class Rows:
     position: str | None = None
 
     def edges(self, tables: BucketTables, supersteps: int) -> Batches:
-        """Return ``group, parent, child, parent_router, child_router``."""
-        return self._copies(tables, supersteps, self._edges, _EDGE)
+        """Return `multicast.EDGES`."""
+        return self._copies(tables, supersteps, self._edges, EDGES)
 
     def deliveries(self, tables: BucketTables, supersteps: int) -> Batches:
         """Return `multicast.DELIVERIES`."""
@@ -95,8 +94,7 @@ class Rows:
     def _edges(self, some: Columns) -> dict[str, Any]:
         return {
             "group": self.number[some["group"]],
-            **self._end("parent", some["sender"]),
-            **self._end("child", some[AT]),
+            **self._ends(parent=some["sender"], child=some[AT]),
         }
 
     def _deliveries(self, some: Columns) -> dict[str, Any]:
@@ -135,8 +133,7 @@ class Rows:
         teller, place = told(known, first)
         return {
             "group": self._group(place),
-            **self._end("sender", teller),
-            **self._end("receiver", place),
+            **self._ends(sender=teller, receiver=place),
             "kind": pa.repeat(pa.scalar(ANNOUNCEMENT), len(place)),
             "messages": np.ones(len(place), dtype=np.int64),
         }
@@ -154,6 +151,6 @@ class Rows:
             return self.facts.ring.node[place]
         return self.overlay.ring.node[open_array(self.position)[place]]
 
-    def _end(self, name: str, place: np.ndarray) -> dict[str, np.ndarray]:
-        router = self.kernel.ids(self.facts.ring.router[place])
-        return {name: self._node(place), f"{name}_router": router}
+    def _ends(self, **places: np.ndarray) -> dict[str, np.ndarray]:
+        nodes = {name: self._node(place) for name, place in places.items()}
+        return ends(self.facts.ring, self.kernel, **places) | nodes

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.engine.buckets import BucketRing, read_typed
+from scribe_spark.engine.buckets import BucketRing, ends, read_columns
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row
 from scribe_spark.engine.packing import Columns
 from scribe_spark.gossipsub.account import (
@@ -44,8 +44,6 @@ from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["multicast"]
-
-_ROWS_AT_ONCE = 2**17
 
 
 def multicast(stages: Any) -> Multicast:
@@ -174,7 +172,7 @@ class _Read:
             unknown = sent is None or not timed
             return {
                 "group": topics.number[table["message"]],
-                **_ends(topics, kernel, table["sender"], table["node"]),
+                **ends(topics.facts.ring, kernel, sender=table["sender"], receiver=table["node"]),
                 "kind": pa.repeat(pa.scalar(kind), count),
                 "hop": table.get("hops", nothing).astype(np.int32),
                 "sent_us": pa.nulls(count, pa.int64()) if unknown else sent,
@@ -213,7 +211,7 @@ class _Read:
             dialled = table["kind"] == JOINING_KINDS.index("dial")
             return {
                 "group": pa.array(topics.number[topic], mask=None if of_topics else dialled),
-                **_ends(topics, kernel, peer, node),
+                **ends(topics.facts.ring, kernel, sender=peer, receiver=node),
                 "kind": pa.array(JOINING_KINDS).take(pa.array(table["kind"])),
                 "messages": table["messages"],
             }
@@ -223,28 +221,7 @@ class _Read:
     def _typed(
         self, names: list[str], rows: Callable[[Columns], dict[str, Any]], schema: str
     ) -> Batches:
-        def typed(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
-            count = len(next(iter(table.values())))
-            for start in range(0, count, _ROWS_AT_ONCE):
-                made = rows(
-                    {n: column[start : start + _ROWS_AT_ONCE] for n, column in table.items()}
-                )
-                arrays = [
-                    one if isinstance(one, pa.Array) else pa.array(one) for one in made.values()
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, names=list(made))
+        def made(bucket: int, start: int, some: Columns) -> dict[str, Any]:
+            return rows(some)
 
-        return read_typed(self.tables.rows(*names), typed, schema)
-
-
-def _ends(
-    topics: Topics, kernel: Kernel, sender: np.ndarray, receiver: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Return both ends of messages by their numbers, and their routers."""
-    ring, ids = topics.facts.ring, kernel.ids
-    return {
-        "sender": ring.node[sender],
-        "receiver": ring.node[receiver],
-        "sender_router": ids(ring.router[sender]),
-        "receiver_router": ids(ring.router[receiver]),
-    }
+        return read_columns(self.tables.rows(*names), made, schema)

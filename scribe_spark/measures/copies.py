@@ -28,7 +28,7 @@ from scribe_spark.measures.measure import (
     keeps_children,
 )
 from scribe_spark.measures.stress import EDGE_COLUMNS
-from scribe_spark.multicast import PAYLOAD
+from scribe_spark.multicast import EDGES, PAYLOAD
 from scribe_spark.runtime.batches import Batches, by_text
 from scribe_spark.systems import MESH, System, find_system
 
@@ -38,10 +38,7 @@ __all__ = ["CONTROL", "DUPLICATES", "STATE", "control_messages", "payload_copies
 _SECTION = "V"
 
 _ENDS = ("sender", "receiver", "sender_router", "receiver_router")
-_EDGES = (
-    "system string, merged boolean, group bigint, parent bigint, child bigint, "
-    "parent_router bigint, child_router bigint"
-)
+_EDGES = f"system string, merged boolean, {EDGES}"
 
 
 def payload_copies(run: RunTables) -> Batches:

@@ -32,7 +32,7 @@ from scribe_spark.runtime.graph_frame import GraphTables
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.underlay.protocol import Underlay
 
-__all__ = ["PastryNextHop", "PastryOverlay"]
+__all__ = ["PastryNextHop", "PastryOverlay", "as_pastry"]
 
 
 @dataclass(frozen=True)
@@ -167,3 +167,16 @@ class PastryOverlay(Overlay, GraphTables):
     def table_entries(self) -> DataFrame:
         """See :meth:`Overlay.table_entries`."""
         return table_entries(self.known[0])
+
+
+def as_pastry(overlay: Overlay) -> PastryOverlay:
+    """Return an overlay that has Pastry's tables, of which a caller makes use.
+
+    Raises
+    ------
+    TypeError
+        It is another one.
+    """
+    if not isinstance(overlay, PastryOverlay):
+        raise TypeError(f"Pastry's tables are needed; {type(overlay).__name__} has none")
+    return overlay

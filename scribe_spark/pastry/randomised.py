@@ -22,7 +22,7 @@ from scribe_spark.pastry.arrivals.closeness import Keys, distances
 from scribe_spark.pastry.arrivals.routes import Met, first_alive, hop
 from scribe_spark.pastry.arrivals.states import IsAlive, States, is_node
 from scribe_spark.pastry.bucket_tables import KNOWN, states_of
-from scribe_spark.pastry.overlay import PastryOverlay
+from scribe_spark.pastry.overlay import as_pastry
 
 __all__ = ["RandomisedNextHop", "randomised", "randomised_hop"]
 
@@ -120,6 +120,4 @@ def randomised(overlay: Overlay, seed: int, *drawn_by: str) -> RandomisedNextHop
     TypeError
         The overlay is no Pastry.
     """
-    if not isinstance(overlay, PastryOverlay):
-        raise TypeError(f"randomised routing is Pastry's; {type(overlay).__name__} has none")
-    return RandomisedNextHop(overlay.rule.facts, seed, drawn_by)
+    return RandomisedNextHop(as_pastry(overlay).rule.facts, seed, drawn_by)

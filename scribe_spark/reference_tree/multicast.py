@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import offsets_of
-from scribe_spark.multicast import Multicast
+from scribe_spark.multicast import EDGES, Multicast
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree.lineages import lineages
 from scribe_spark.reference_tree.places import places
@@ -27,10 +27,7 @@ __all__ = ["SYSTEM", "copies", "copies_over", "multicast"]
 
 SYSTEM = "reference_tree"
 
-_COPY = (
-    "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint, "
-    "delay_us bigint, hops int, arrival_us bigint, is_member boolean"
-)
+_COPY = f"{EDGES}, delay_us bigint, hops int, arrival_us bigint, is_member boolean"
 
 
 def copies(

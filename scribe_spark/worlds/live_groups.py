@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Columns, Program
+from scribe_spark.engine.buckets import ends
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
@@ -35,7 +36,7 @@ from scribe_spark.scribe.outcomes import LEFT, PublicationResults
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
 from scribe_spark.scribe.rejoin import EXTRA_JOINS
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.round import play_round, publication_results
+from scribe_spark.scribe.round import RoundInputs, play_round, publication_results
 from scribe_spark.scribe.rows import from_tables, to_tables
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.state import ScribeState
@@ -228,14 +229,14 @@ class LiveGroups:
         traffic = self.traffic(number, traffic)
         watched = self.watched_indices(groups)
         before = trees_of(watched_rows(state, watched), watched, state.size)
-        of_overlay, result = play_round(
-            *(overlay, state, number, of_nodes, of_groups, groups, rules, self.rules, kernel),
-            *(lookups, held.application, traffic),
-            self.multicasts.lan_us if self.multicasts.of_ways else None,
-            number == self.rounds - 1,
-            self.programs,
-            MEASURE_TABLES,
+        given = RoundInputs(
+            *(number, of_nodes, of_groups, groups, rules, self.rules, kernel, lookups, traffic),
+            lan_us=self.multicasts.lan_us if self.multicasts.of_ways else None,
+            is_last=number == self.rounds - 1,
+            measures=self.programs,
+            tables=MEASURE_TABLES,
         )
+        of_overlay, result = play_round(overlay, state, given, held.application)
         taken = result.tables
 
         def multicasts() -> dict[str, pa.Table]:
@@ -357,14 +358,6 @@ def _extra_joins(taken: Columns, groups: Groups, known: Ring, kernel: Kernel) ->
     """Return JOINs by numbers of groups, nodes and routers, sorted."""
     names = ("group", AT, "child", "probes")
     group, above, child, probes = (taken.get(name, whole_numbers()) for name in names)
-    table = pa.table(
-        {
-            "group": groups.number[group],
-            "parent": known.node[above],
-            "child": known.node[child],
-            "parent_router": kernel.ids(known.router[above]),
-            "child_router": kernel.ids(known.router[child]),
-            "probes": probes,
-        }
-    )
+    both = ends(known, kernel, parent=above, child=child)
+    table = pa.table({"group": groups.number[group], **both, "probes": probes})
     return table.sort_by([(name, "ascending") for name in ("group", "child", "parent", "probes")])
