@@ -139,7 +139,7 @@ def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
     return joins
 
 
-def own_joins(scribe: Scribe, place: np.ndarray, which: np.ndarray, received: Joins) -> Joins:
+def own_joins(scribe: Scribe, place: np.ndarray, which: np.ndarray, joins: Joins) -> Joins:
     """Return the JOINs that nodes send when they enter trees, because others' have come to them.
 
     Parameters
@@ -147,12 +147,12 @@ def own_joins(scribe: Scribe, place: np.ndarray, which: np.ndarray, received: Jo
     place : ndarray of int64
         (group, node), ascending.
     which : ndarray of int64
-        The index in `place` of where each of `received` has come.
+        The index in `place` of where each of `joins` has come.
     """
     own = Joins.of(*scribe.split(place), scribe.number, cause("forwarder"))
     if scribe.best_effort:
         return own
-    return own.with_extra(scribe.application.common_extra(which, received.extra, len(place)))
+    return own.with_extra(scribe.application.common_extra(which, joins.extra, len(place)))
 
 
 def remember(scribe: Scribe, joins: Joins) -> None:
@@ -164,25 +164,26 @@ def remember(scribe: Scribe, joins: Joins) -> None:
         scribe.note(JOINS, **joins.to_columns())
 
 
-def onward(scribe: Scribe, routed: Requests) -> tuple[Requests, np.ndarray]:
+def onward(scribe: Scribe, moving: Requests) -> tuple[Requests, np.ndarray]:
     """One hop; what ends without an answer is forgotten.
 
     Returns
     -------
-    moving : Requests
+    Requests
+        Those that go on.
     delivered : ndarray of bool
-        Which of `routed` Pastry delivers where they are.
+        Which of these Pastry delivers where they are.
     """
-    to = scribe.hop("JOIN", routed.at, routed.joins.group)
-    delivered = to == routed.at
+    to = scribe.hop("JOIN", moving.at, moving.joins.group)
+    delivered = to == moving.at
     goes = (to >= 0) & ~delivered
     if scribe.settled:
-        went = routed.take(np.flatnonzero(goes))
+        went = moving.take(np.flatnonzero(goes))
         return Requests(went.joins, to[goes], went.path, went.repairs), delivered
-    circled = (routed.path == to[:, None]).any(axis=1)
+    circled = (moving.path == to[:, None]).any(axis=1)
     index = np.flatnonzero(goes & ~circled)
-    path = np.concatenate([routed.path[index], to[index, None]], axis=1)
-    went = routed.take(index)
+    path = np.concatenate([moving.path[index], to[index, None]], axis=1)
+    went = moving.take(index)
     return Requests(went.joins, to[index], path, went.repairs), delivered
 
 
