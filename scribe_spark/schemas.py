@@ -54,6 +54,7 @@ NODES = _schema(node=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
 ROUTING_TABLE = _schema(node=_LONG, row=_INT, col=_INT, entry=_LONG)
 GROUPS = _schema(group=_LONG, key_hi=_LONG, key_lo=_LONG, size=_LONG, root=_LONG)
 MEMBERS = _schema(group=_LONG, node=_LONG)
+CHILDREN = _schema(group=_LONG, parent=_LONG, child=_LONG)
 TREE_EDGES = _schema(system=_STRING, group=_LONG, parent=_LONG, child=_LONG)
 DELIVERIES = _schema(system=_STRING, group=_LONG, node=_LONG, hops=_INT, delay_ms=_DOUBLE)
 NODE_STRESS = _schema(system=_STRING, node=_LONG, children_tables=_LONG, children_entries=_LONG)
@@ -97,7 +98,7 @@ LOOKUPS = _schema(
     **dict.fromkeys(("hops", "lost"), _LONG),
 )
 
-#: The leaf sets of a world: a leaf's place on its side, 1, 2, ... for larger nodeIds (clockwise),
+#: Leaf sets: a leaf's place on its side, 1, 2, ... for larger nodeIds (clockwise),
 #: -1, -2, ... for smaller ones.
 LEAF_SETS = _schema(node=_LONG, leaf=_LONG, place=_INT)
 

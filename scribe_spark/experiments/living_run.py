@@ -214,7 +214,7 @@ class LivingRun(Simulation):
 
     def _live(self, world: World) -> np.ndarray:
         """The numbers of the live nodes, ascending."""
-        live = world.state.where("alive").select("node").toArrow()
+        live = world.nodes.select("node").toArrow()
         return np.sort(live.column("node").to_numpy())
 
     def _table(self, group: np.ndarray, node: np.ndarray) -> DataFrame:
@@ -230,8 +230,7 @@ class LivingRun(Simulation):
     @stage
     def made_nodes(self) -> DataFrame:
         """`schemas.NODES` of the nodes that are alive when the sources multicast."""
-        state = self._grow().world.state
-        return self._memory.materialise(state.where("alive").select(schemas.NODES.names))
+        return self._memory.materialise(self._grow().world.nodes)
 
     @stage
     def overlay(self) -> Overlay:

@@ -19,6 +19,7 @@ from scribe_spark.experiments.tree_graph import TreeGraph
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlays import build_overlay
+from scribe_spark.pastry.overlay import as_pastry
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import copies
 from scribe_spark.runtime.batches import Batches, Table
@@ -202,6 +203,22 @@ class Simulation:
         built = build_overlay(self.nodes, self.underlay, overlay, seed, self.progress)
         return self._memory.own(built)
 
+    @property
+    def leaf_sets(self) -> DataFrame:
+        """`schemas.LEAF_SETS` of all nodes.
+
+        Raises
+        ------
+        TypeError
+            The overlay is no Pastry.
+        """
+        return as_pastry(self.overlay).leaf_sets
+
+    @property
+    def routing_table(self) -> DataFrame:
+        """`schemas.ROUTING_TABLE`: the filled cells of all nodes' tables."""
+        return self.overlay.routing_table()
+
     # --- systems
 
     @property
@@ -222,7 +239,7 @@ class Simulation:
 
     @stage
     def members(self) -> DataFrame:
-        """``group, node, router``."""
+        """`schemas.MEMBERS`, and the router of each."""
         members = Batches.of(self.memberships).frame
         return self._memory.persist(self.overlay.with_router(members.select("group", "node")))
 
@@ -260,8 +277,14 @@ class Simulation:
 
     @property
     def children(self) -> DataFrame:
-        """Scribe's children tables, with delays: the tree edges."""
+        """`schemas.CHILDREN`, and the ends' routers and delays: Scribe's tree edges."""
         return self.scribe_edges.frame
+
+    @property
+    def messages(self) -> DataFrame:
+        """`schemas.MESSAGES`: the payloads that go down Scribe's trees when sources multicast."""
+        sent = F.lit("payload").alias("kind"), F.col("parent").alias("sender")
+        return self.children.select(*sent, F.col("child").alias("receiver"))
 
     @property
     def scribe_edges(self) -> Batches:

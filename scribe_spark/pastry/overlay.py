@@ -146,7 +146,7 @@ class PastryOverlay(Overlay, GraphTables):
 
     @property
     def leaf_sets(self) -> DataFrame:
-        """``node, leaf, place``: the nodes in each leaf set, with their places clockwise."""
+        """`schemas.LEAF_SETS`: the nodes in each leaf set, with their places clockwise."""
         edges = self.edges.where(F.col("kind") == schemas.LEAF_SET)
         return edges.select(F.col("src").alias("node"), F.col("dst").alias("leaf"), "place")
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas
 from scribe_spark.worlds.packed import unpacked
 
 __all__ = ["children", "memberships"]
-
-_CHILDREN = StructType([StructField(name, LongType()) for name in ("group", "parent", "child")])
 
 
 def memberships(state: DataFrame) -> DataFrame:
@@ -27,11 +24,11 @@ def memberships(state: DataFrame) -> DataFrame:
 
 
 def children(state: DataFrame) -> DataFrame:
-    """``group, parent, child``: all entries of all children tables; lazy.
+    """`schemas.CHILDREN`: all entries of all children tables; lazy.
 
     Parameters
     ----------
     state : DataFrame
         `schemas.PACKED`.
     """
-    return unpacked(state, "children", _CHILDREN, {"parent": "node"})
+    return unpacked(state, "children", schemas.CHILDREN, {"parent": "node"})

@@ -384,6 +384,11 @@ class World:
         return unpacked(self._packed_nodes, NODES, schemas.WORLD_STATE)
 
     @property
+    def nodes(self) -> DataFrame:
+        """`schemas.NODES` of those that are alive."""
+        return self.state.where("alive").select(schemas.NODES.names)
+
+    @property
     def _packed_nodes(self) -> DataFrame:
         return self._state if self._on_buckets is None else self._on_buckets.nodes()
 
@@ -416,7 +421,7 @@ class World:
 
     @property
     def children(self) -> DataFrame:
-        """``group, parent, child``: the children tables."""
+        """`schemas.CHILDREN`: the children tables."""
         return children(self._of_groups())
 
     @property

@@ -23,14 +23,16 @@ from oracle.scribe_living.multicasts import tables as oracle_tables
 from oracle.scribe_living.state import Scribe
 from oracle.scribe_living.world import Run as OracleRun
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from scribe_spark import experiments
+from scribe_spark import experiments, schemas
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.engine.packing import take
 from scribe_spark.experiments import LivingRun, Simulation, network_of, simulation_of
 from scribe_spark.experiments.handed_over import deliveries, tree_edges
 from scribe_spark.progress import Silent
 from scribe_spark.scribe.upcalls import Application, Emitted
+from scribe_spark.worlds import World
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 SIZE = {**NETWORK, "nodes": 90, "leaf_set": 8, "groups": 7, "seed": 3, "replicas": 3}
@@ -173,11 +175,49 @@ def test_the_world_played_by_hand_has_the_same_edges_and_deliveries(spark):
         for _ in range(last + max(given.scribe.child_timeout, 3) + 2):
             world.step()
         world.scribe.publish(roots)
-        assert world.step()["scribe.multicasts.reached"] == 1
+        assert world.step(messages=True)["scribe.multicasts.reached"] == 1
         for table, found in ours.items():
             assert rows(getattr(world, table)) == found
         assert len(found) > 200
+        both_have_the_same_tables(stages, world)
         world.release()
+
+
+def both_have_the_same_tables(stages: Simulation, world: World) -> None:
+    """By the same names and types: what nodes know of live nodes, and the trees."""
+    for name, schema in (
+        ("nodes", schemas.NODES),
+        ("leaf_sets", schemas.LEAF_SETS),
+        ("routing_table", schemas.ROUTING_TABLE),
+        ("children", schemas.CHILDREN),
+        ("messages", schemas.MESSAGES),
+    ):
+        found = []
+        for asked in (getattr(stages, name), getattr(world, name)):
+            table = asked.select(schema.names)
+            assert table.dtypes == [(one.name, one.dataType.simpleString()) for one in schema]
+            found.append(rows(table))
+        ours, theirs = found
+        if name in ("leaf_sets", "routing_table"):  # dead nodes are in the world's
+            live = [row["node"] for row in world.nodes.collect()]
+            entry = schema.names[-1] if name == "routing_table" else "leaf"
+            of = world.nodes.select("node")
+            known = (
+                getattr(world, name).join(of, "node", "left_semi").where(F.col(entry).isin(live))
+            )
+            ours, theirs = (
+                Counter((row["node"], row[entry]) for row in table.collect())
+                for table in (getattr(stages, name), known)
+            )
+        if name == "messages":
+            theirs = Counter({row: n for row, n in theirs.items() if row[0] == "payload"})
+        assert ours == theirs, name
+        assert len(ours) > 50
+    members = world.memberships.where("member")
+    assert world.memberships.schema.names == schemas.MEMBERSHIPS.names
+    assert rows(members.select(schemas.MEMBERS.names)) == rows(
+        stages.members.select(schemas.MEMBERS.names)
+    )
 
 
 @pytest.mark.slow
