@@ -70,6 +70,7 @@ _TABLE_NOTES = """
 - `deliveries` has a row for each member that is not the source; for the baselines a delivery is one hop.
 - `link_stress` has links with packets only. `kind` is `core`, `lan_up` (src is a node, dst its router) or `lan_down` (the reverse). IP multicast keeps nothing in end nodes, so its `node_stress` is zero.
 - `routing_table` is written with `--write-routing-table` only, because it is large.
+- What else is there is for the run's own measures, and its columns may change: `table_entries`, `arrival_messages`, `pastry_routes`, `extra_joins`, `overloaded`, `distributions`, and `knowledge` with `--write-knowledge` (`schemas.WRITTEN` has them).
 """
 
 _NOTES_OF_ROUNDS = """
