@@ -119,7 +119,7 @@ def _used() -> int:
 
 
 def tree_memory(pid: int) -> TreeMemory:
-    """Return the memory of a process and all below it; where there is no PSS, RSS takes its place."""
+    """Return the memory of a process and all below it; without PSS, RSS takes its place."""
     rss = driver = worker = jvm = pss = 0
     try:
         root = psutil.Process(pid)
