@@ -160,7 +160,7 @@ def test_the_table_is_what_comes_out_when_each_cell_is_tried(spark, tmp_path, mo
         PAGE.write_text(page, "utf-8")
     assert PAGE.read_text("utf-8") == page
     played = [cell for cell, names in found.items() if not isinstance(names, str)]
-    assert len(played) == 30 + 2 + 5 + 24 + 2 + 5
+    assert len(played) == 35 + 2 + 6 + 24 + 2 + 5
     # of what is played every measure is there that makes sense
     for cell in played:
         assert all(has(cell, found[cell], names) for names in sensible(cell)), cell
@@ -274,7 +274,7 @@ def test_every_reason_is_one_line_that_says_what_would_do():
             config_of(cell)
         except InputError as refused:
             lines.add(str(refused))
-    assert len(lines) == 1
+    assert len(lines) == 3
     assert all("\n" not in line and line.count(": ") >= 1 for line in lines)
 
 
