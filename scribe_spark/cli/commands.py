@@ -192,7 +192,9 @@ def _session(
 ) -> AbstractContextManager[Any]:
     """A session for `configs`, for the time of a ``with``."""
     nodes = max([config.overlay.nodes for config in configs], default=1)
-    return open_session(execution, nodes, sum(config.estimated_work for config in configs))
+    worlds = bool(configs) and all(isinstance(config, WorldConfig) for config in configs)
+    work = sum(config.estimated_work for config in configs)
+    return open_session(execution, nodes, work, worlds=worlds)
 
 
 # ---------------------------------------------------------------------------------- the commands

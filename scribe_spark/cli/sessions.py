@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from scribe_spark.config import Execution
@@ -17,7 +18,9 @@ __all__ = ["check_where", "open_session"]
 
 
 @contextmanager
-def open_session(execution: Execution, nodes: int, estimated_work: int) -> Iterator[Any]:
+def open_session(
+    execution: Execution, nodes: int, estimated_work: int, *, worlds: bool = False
+) -> Iterator[Any]:
     """A session, for the time of a ``with``.
 
     Parameters
@@ -26,13 +29,16 @@ def open_session(execution: Execution, nodes: int, estimated_work: int) -> Itera
         The most nodes of what it is for.
     estimated_work : int
         What that costs, roughly.
+    worlds : bool
+        Whether it is for worlds alone.
     """
     check_where(execution)
     # loaded here, where Ctrl-C ends the process at once
     from scribe_spark.runtime.session import session
     from scribe_spark.runtime.sessions import abilities
 
-    spark = in_thread(_checked, session, execution, nodes, estimated_work)
+    make = partial(session, worlds=worlds)
+    spark = in_thread(_checked, make, execution, nodes, estimated_work)
     try:
         with interruptible(abilities(spark).cancel_all):
             yield spark

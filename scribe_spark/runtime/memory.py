@@ -19,18 +19,20 @@ LARGE = 500_000
 _UNKNOWN = 8 * _GIB
 
 
-def heap_mib(nodes: int, limit: int | None = None) -> int:
+def heap_mib(nodes: int, limit: int | None = None, *, worlds: bool = False) -> int:
     """The heap for `nodes` overlay nodes, in MiB.
 
-    3 GiB and 2.5 KiB per node, at most 60 % of `limit`, at least 1 GiB.
+    3 GiB and 2.5 KiB per node, for worlds 2 GiB and 1 KiB; at most 60 % of `limit`, at least 1 GiB.
 
     Parameters
     ----------
+    worlds : bool
+        Whether it is for worlds alone: what their nodes know stays with the tasks.
     limit : int, optional
         Bytes; :func:`memory_limit` if it is not given.
     """
     limit = memory_limit() if limit is None else limit
-    wanted = 3 * _GIB + nodes * 2560
+    wanted = 2 * _GIB + nodes * 1024 if worlds else 3 * _GIB + nodes * 2560
     return int(max(_GIB, min(wanted, 0.6 * limit)) / 2**20)
 
 

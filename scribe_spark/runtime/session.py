@@ -51,7 +51,11 @@ _CLASSES = (
 
 
 def session(
-    execution: Execution | None = None, nodes: int = 100_000, estimated_work: int | None = None
+    execution: Execution | None = None,
+    nodes: int = 100_000,
+    estimated_work: int | None = None,
+    *,
+    worlds: bool = False,
 ) -> SparkSession:
     """The active SparkSession, or a new one on `execution`'s master.
 
@@ -62,6 +66,8 @@ def session(
     estimated_work : int, optional
         What all that the session will do costs (`RunConfig.estimated_work`); `nodes` if it is not
         given.
+    worlds : bool
+        Whether it is for worlds alone, which need less of a heap.
 
     Raises
     ------
@@ -74,7 +80,8 @@ def session(
         return _with_scratch(active, execution)
     check_tricks()
     if execution is not None and execution.remote is not None:
-        return _with_scratch(_connect(execution, nodes, estimated_work or nodes), execution)
+        made = _connect(execution, nodes, estimated_work or nodes, worlds)
+        return _with_scratch(made, execution)
     if not is_submitted():
         check_environment()
     given = submitted_settings()
@@ -84,7 +91,7 @@ def session(
     check_master(master)
     reach_master(master)
     builder = SparkSession.builder.appName("scribe_spark")
-    wanted = _context_settings(master, nodes, estimated_work or nodes)
+    wanted = _context_settings(master, nodes, estimated_work or nodes, worlds)
     for name, value in (wanted | given).items():
         builder = builder.config(name, value)
     if "SPARK_ENV_LOADED" not in os.environ or master != _ANY_CORES:
@@ -104,7 +111,7 @@ def session(
     return spark
 
 
-def _connect(execution: Execution, nodes: int, estimated_work: int) -> SparkSession:
+def _connect(execution: Execution, nodes: int, estimated_work: int, worlds: bool) -> SparkSession:
     """Return a session of the execution's Spark Connect server, which may be started here first."""
     remote = str(execution.remote)
     check_remote(remote)
@@ -113,7 +120,7 @@ def _connect(execution: Execution, nodes: int, estimated_work: int) -> SparkSess
         if is_own(remote):
             check_environment()
             with given_environment({"PYSPARK_PYTHON": sys.executable} | jvm_locale()):
-                settings = _context_settings(remote, nodes, estimated_work)
+                settings = _context_settings(remote, nodes, estimated_work, worlds)
                 url = _own_server(start_server(remote, settings))
         else:
             reach_remote(remote)
@@ -151,7 +158,7 @@ def _with_scratch(spark: SparkSession, execution: Execution | None) -> SparkSess
     return spark
 
 
-def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str, str]:
+def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool) -> dict[str, str]:
     """The settings that a session can only be made with."""
     settings = {
         "spark.driver.maxResultSize": "0",
@@ -190,7 +197,7 @@ def _context_settings(master: str, nodes: int, estimated_work: int) -> dict[str,
         settings["spark.cleaner.referenceTracking.cleanCheckpoints"] = "true"
     if is_submitted():  # the JVM of spark-submit has its log set up already
         return settings | {"spark.log.level": "ERROR"}
-    heap, short = heap_mib(nodes), is_short(nodes, estimated_work)
+    heap, short = heap_mib(nodes, worlds=worlds), is_short(nodes, estimated_work)
     settings |= {
         "spark.driver.memory": f"{heap}m",
         "spark.driver.extraJavaOptions": java_options(heap, young_mib(heap, nodes), short),

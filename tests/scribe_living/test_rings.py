@@ -114,7 +114,9 @@ def test_rings_that_become_equal_are_merged():
         for number in (start + orders).T:
             rings.write(np.arange(rows), number, number + 1000)
         assert len(rings.tops) <= 3 * rows
-        rings.write(np.arange(1), np.array([start + size]), np.array([7]))  # one more ring is needed
+        rings.write(
+            np.arange(1), np.array([start + size]), np.array([7])
+        )  # one more ring is needed
         rings.write(np.arange(1, rows), np.arange(1, rows) * 0 + start + size, np.full(rows - 1, 7))
     rings.share()
     assert len(rings.tops) == 2
