@@ -175,7 +175,7 @@ class SharedRings:
         is_kept = np.zeros(len(self.tops), dtype=bool)
         is_kept[ring] = True
         self.table.ring[rows] = (np.cumsum(is_kept) - 1)[ring]
-        tops, names = self._empty(np.count_nonzero(is_kept) + 1)
+        tops, names = self._empty(int(np.count_nonzero(is_kept)) + 1)
         self.tops = np.r_[self.tops[is_kept], tops]
         self.names = np.concatenate([self.names[is_kept], names])
         self._free = whole_numbers()

@@ -45,7 +45,7 @@ def files(row) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_tables_that_change_column_by_column(seed, tmp_path):
-    """Ten generations: rows and columns are what was written, and no file is needed but the named."""
+    """Ten generations: columns are what was written, and no file is needed but those named."""
     rng = np.random.default_rng(seed)
     columns = draw(rng)
     row = saved(columns, tmp_path)
@@ -108,8 +108,10 @@ def test_lent_columns_are_read_when_asked_for():
 
     columns = Watched(key=np.arange(3))
     table = SortedTable().borrow(Lent(columns, writes=False))
-    assert asked == [] and table.read() == {}
-    assert len(table) == 3 and asked == ["key"]
+    assert asked == []
+    assert table.read() == {}
+    assert len(table) == 3
+    assert asked == ["key"]
     with pytest.raises(ValueError, match="read-only"):
         table.key[0] = 5
     columns["key"][0] = 0  # the owner's can still be written to
