@@ -128,7 +128,7 @@ class BucketRing:
         """Return a row ``bucket`` for each bucket, each in the partition where it is played."""
         spark = self.layout.spark
         numbers = pa.table({"bucket": pa.array(range(self.layout.buckets), pa.int32())})
-        return self.layout.place(local_frame(spark, numbers))
+        return self.layout.partition(local_frame(spark, numbers))
 
     def release(self) -> None:
         """Free the files."""

@@ -117,7 +117,7 @@ class Layout:
             # a task takes its buckets one after the other, and has no more than messages in memory
             self.partitions = min(self.partitions, _TASKS_A_CORE * parallelism(spark))
 
-    def place(self, frame: DataFrame) -> DataFrame:
+    def partition(self, frame: DataFrame) -> DataFrame:
         """Return rows of :data:`ROWS`, those of a bucket in one partition."""
         part = F.floor(F.col("bucket") * self.partitions / self.buckets).cast("int")
         return frame.repartitionById(self.partitions, part)
@@ -182,7 +182,7 @@ class BucketTables:
                 rows = rows.unionByName(others)
             step = _superstep(program, superstep, self.layout.folder)
             with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
-                listed = self._replace(self.layout.place(rows).mapInArrow(step, ROWS))
+                listed = self._replace(self.layout.partition(rows).mapInArrow(step, ROWS))
             is_table = listed.column("table").to_numpy(zero_copy_only=False)
             counts.append(int(listed.column("rows").to_numpy()[~is_table].sum()))
             sent = int(pc.fill_null(listed.column("bytes"), 0).to_numpy()[~is_table].sum())
@@ -314,8 +314,8 @@ def _play(
 class _Row:
     """A row of :data:`ROWS` in a task; `read` gives its columns."""
 
-    def __init__(self, batch: pa.RecordBatch, place: int) -> None:
-        self._batch = batch.slice(place, 1)
+    def __init__(self, batch: pa.RecordBatch, row: int) -> None:
+        self._batch = batch.slice(row, 1)
         named = {name: self._batch.column(name)[0].as_py() for name in _ARROW.names[:-1]}
         self.bucket, self.sender = named["bucket"], named["sender"]
         self.table, self.name, self._file = named["table"], named["name"], named["file"]
@@ -344,8 +344,8 @@ class _Row:
 def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
     """Yield the rows of :data:`ROWS` in a partition."""
     for batch in batches:
-        for place in range(batch.num_rows):
-            yield _Row(batch, place)
+        for row in range(batch.num_rows):
+            yield _Row(batch, row)
 
 
 def pack_row(

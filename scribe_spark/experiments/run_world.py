@@ -1,6 +1,6 @@
 """Running a world: round by round into a folder, to be gone on with after any round that was saved.
 
-What is needed to go on (what every node knows, and all measures so far) is saved in two places in
+What is needed to go on (what every node knows, and all measures so far) is saved in two slots in
 turn.  The manifest names the last that is complete, so a world that is killed while it saves goes
 on from the save before.
 """
@@ -54,7 +54,7 @@ from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES, system_of
 from scribe_spark.worlds.watched_trees import all_told
 
-__all__ = ["run_world", "saved_places"]
+__all__ = ["run_world", "names_of_save"]
 
 #: Seconds after which the next round that ends is saved; until then rounds are played in one job.
 #: That is so while a save takes up to :data:`_QUICK` seconds, and longer where it takes longer.
@@ -204,7 +204,7 @@ class _WorldRun:
         saved = world["saved"]
         if saved is None:
             return None
-        state, measures = saved_places(saved)
+        state, measures = names_of_save(saved)
         # `rounds` is written again from the saved measures, whatever it is now
         needed = {name: of for name, of in world["tables"].items() if name != "rounds"}
         problems = [
@@ -225,7 +225,7 @@ class _WorldRun:
         """The world as it was saved before a round."""
         self.simulation.saved["nodes"] = self.folder.read_table("nodes")
         self.progress.note(f"goes on with round {number}")
-        state, _ = saved_places(self.manifest["world"]["saved"])
+        state, _ = names_of_save(self.manifest["world"]["saved"])
         rows = self.folder.read_table(state)
         if self.buckets == 1:
             rows, _ = materialise(rows.coalesce(1))
@@ -271,8 +271,8 @@ class _WorldRun:
 
     def _save(self, world: World) -> None:
         saved: dict[str, Any] = {"number": world.number, "buckets": self.buckets}
-        saved["place"] = other_place(self.manifest["world"]["saved"])
-        state, measures = saved_places(saved)
+        saved["slot"] = other_slot(self.manifest["world"]["saved"])
+        state, measures = names_of_save(saved)
         self.lock.check()
         record = self.folder.write_table(state, world.packed)
         publications = self._publications().to_dict("list")
@@ -326,7 +326,7 @@ class _WorldRun:
 
     def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
         """Write what became of publications, and who is in which tree."""
-        spark, state = self.simulation.spark, saved_places(self.manifest["world"]["saved"])[0]
+        spark, state = self.simulation.spark, names_of_save(self.manifest["world"]["saved"])[0]
         table = schemas.local_table(spark, publications, schemas.PUBLICATIONS)
         trees = memberships(self.folder.read_table(state)).orderBy("group", "node")
         watched = schemas.local_table(spark, all_told(self.watched), schemas.WATCHED_TREES)
@@ -337,15 +337,15 @@ class _WorldRun:
         }
 
 
-def saved_places(saved: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the table and the text that a save is in; before, the round said where."""
-    place = saved.get("place", ("even", "odd")[saved["number"] % 2])
-    return f"state_{place}", f"measures_{place}.json"
+def names_of_save(saved: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the table and the text that a save is in; without a slot the round says which."""
+    slot = saved.get("slot", ("even", "odd")[saved["number"] % 2])
+    return f"state_{slot}", f"measures_{slot}.json"
 
 
-def other_place(saved: Mapping[str, Any] | None) -> str:
-    """Return the place of the next save: not that of the last, which is complete."""
-    return "odd" if saved is not None and saved_places(saved)[0] == "state_even" else "even"
+def other_slot(saved: Mapping[str, Any] | None) -> str:
+    """Return the slot of the next save: not that of the last, which is complete."""
+    return "odd" if saved is not None and names_of_save(saved)[0] == "state_even" else "even"
 
 
 def _system(measure: str, living: Collection[str]) -> str:

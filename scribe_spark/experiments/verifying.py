@@ -28,7 +28,7 @@ from scribe_spark.experiments.owner import (
     read_manifest,
 )
 from scribe_spark.experiments.phases import REPORT
-from scribe_spark.experiments.run_world import saved_places
+from scribe_spark.experiments.run_world import names_of_save
 from scribe_spark.inputs import is_local
 
 __all__ = ["Verified", "check_verify", "verify"]
@@ -58,13 +58,13 @@ class Verified:
     texts: int = 0
     damaged: list[str] = field(default_factory=list)
 
-    def add(self, inner: Verified, place: str) -> None:
-        """Count what a folder inside has, at `place`."""
+    def add(self, inner: Verified, inside: str) -> None:
+        """Count what a folder inside has."""
         self.tables += inner.tables
         self.texts += inner.texts
-        self.damaged += [f"{place}/{line}" for line in inner.damaged]
+        self.damaged += [f"{inside}/{line}" for line in inner.damaged]
         if self.finished and not inner.finished:
-            self.damaged.append(f"{place}: it is not finished")
+            self.damaged.append(f"{inside}: it is not finished")
 
 
 @dataclass
@@ -126,20 +126,20 @@ def verify(out: str, spark: SparkSession | None = None) -> Verified:
             remedy = f"its {MANIFEST} cannot be read as that of {owner.noun}"
             raise InputError("out", out, remedy) from None
         found.tables, found.texts = len(records.tables) + len(records.rows), len(records.texts)
-    for place in records.inside:
+    for name in records.inside:
         # of an unfinished sweep, those points that it has got to
-        if records.finished or owner is PAPER or place in names:
-            _verify_inside(found, out, place, spark)
+        if records.finished or owner is PAPER or name in names:
+            _verify_inside(found, out, name, spark)
     return found
 
 
-def _verify_inside(found: Verified, out: str, place: str, spark: SparkSession | None) -> None:
+def _verify_inside(found: Verified, out: str, inside: str, spark: SparkSession | None) -> None:
     try:
-        inner = verify(join(out, place), spark)
+        inner = verify(join(out, inside), spark)
     except InputError as error:
-        found.damaged.append(f"{place}: {error.remedy}")
+        found.damaged.append(f"{inside}: {error.remedy}")
     else:
-        found.add(inner, place)
+        found.add(inner, inside)
 
 
 def _damage(folder: StoredFolder, records: _Records) -> Iterator[str]:
@@ -171,7 +171,7 @@ def _of_world(manifest: Mapping[str, Any]) -> _Records:
     tables, saved = dict(manifest["world"]["tables"]), manifest["world"]["saved"]
     texts = {}
     if saved is not None:
-        state, measures = saved_places(saved)
+        state, measures = names_of_save(saved)
         tables[state], texts[measures] = saved["state"], saved["measures"]
     return _Records("rounds" in tables, tables, texts=texts)
 

@@ -265,7 +265,7 @@ class GroupsOnBuckets:
                 yield from made[name].select(schema.names).to_batches()
 
         rows = player.tables.rows(entries, DELIVERIES, PAYLOADS)
-        return self._ring.layout.place(rows).mapInArrow(run, schema)
+        return self._ring.layout.partition(rows).mapInArrow(run, schema)
 
     def asked(self, player: OnSpark) -> DataFrame:
         """`schemas.PACKED` of the tables that queries read; lazy."""
@@ -312,8 +312,8 @@ def pack_part(bucket: int, name: str, table: pa.Table) -> list[pa.RecordBatch]:
     """Return a bucket's part of a packed table: `schemas.PACKED`."""
     packed = pack({name: table})
     part = np.arange(len(packed), dtype=np.int32) + bucket * _PARTS
-    place = packed.column_names.index("part")
-    return packed.set_column(place, packed.schema.field("part"), pa.array(part)).to_batches()
+    column = packed.column_names.index("part")
+    return packed.set_column(column, packed.schema.field("part"), pa.array(part)).to_batches()
 
 
 def tables_by_bucket(batches: Iterable[pa.RecordBatch]) -> dict[int, Tables]:

@@ -238,7 +238,7 @@ class OnBuckets:
     def nodes(self) -> DataFrame:
         """`schemas.PACKED` of the nodes; lazy."""
         rows = self._player.tables.rows(LEAVES, CELLS)
-        return self._ring.layout.place(rows).mapInArrow(
+        return self._ring.layout.partition(rows).mapInArrow(
             _packing(self._player.given, self._kernel), schemas.PACKED
         )
 

@@ -8,7 +8,7 @@ import pytest
 
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.run_world import other_place, saved_places
+from scribe_spark.experiments.run_world import names_of_save, other_slot
 from scribe_spark.experiments.world_buckets import WITH_GROUPS, WITHOUT_GROUPS, choose_buckets
 from scribe_spark.experiments.world_setup import _refuse_other_buckets
 from tools.world_crossing import COMMANDS, MARKS, page, rounds_of
@@ -63,12 +63,12 @@ def test_the_page_of_the_crossing(tmp_path: Path):
     assert "| 10,000 | | 1.5 (40) |" in page(tmp_path, tmp_path / "page.md")
 
 
-def test_a_save_is_not_in_the_place_of_the_last():
+def test_a_save_is_not_in_the_slot_of_the_last():
     """Also where rounds between them were not saved."""
     saved = None
     for number in (1, 3, 4, 8, 9):
-        before = None if saved is None else saved_places(saved)
-        saved = {"number": number, "place": other_place(saved)}
-        assert saved_places(saved) != before
-    assert saved_places({"number": 3}) == ("state_odd", "measures_odd.json")
-    assert other_place({"number": 3}) == "even"
+        before = None if saved is None else names_of_save(saved)
+        saved = {"number": number, "slot": other_slot(saved)}
+        assert names_of_save(saved) != before
+    assert names_of_save({"number": 3}) == ("state_odd", "measures_odd.json")
+    assert other_slot({"number": 3}) == "even"
