@@ -87,7 +87,7 @@ class Sessions:
 
     @property
     def partitions(self) -> int:
-        """How many a group may have, k."""
+        """Return how many a group may have, k."""
         return self.roots.shape[1]
 
     @property

@@ -35,7 +35,7 @@ class Space:
 
     @property
     def places(self) -> int:
-        """How many places each dimension has, U; a power of two."""
+        """Return how many places each dimension has, U; a power of two."""
         return 1 << -(-self.bits // self.dimensions)
 
     @functools.cached_property

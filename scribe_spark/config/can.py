@@ -75,7 +75,7 @@ class CanConfig(Section):
 
     @property
     def halvings(self) -> int:
-        """How often a zone can be halved."""
+        """Return how often a zone can be halved."""
         return most_bits(self.dimensions) if self.bits is None else self.bits
 
     def refuse_nodes(self, nodes: int) -> None:

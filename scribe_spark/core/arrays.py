@@ -100,7 +100,7 @@ def numbered(*columns: np.ndarray) -> np.ndarray:
 
 
 def index_in_run(keys: np.ndarray) -> np.ndarray:
-    """How many equal keys stand before each, where `keys` are ascending: int64."""
+    """Return how many equal keys stand before each, where `keys` are ascending: int64."""
     return np.arange(len(keys)) - np.searchsorted(keys, keys)
 
 

@@ -123,7 +123,7 @@ def digit_at_np(hi: np.ndarray, lo: np.ndarray, position: np.ndarray, b: int) ->
 
 
 def shared_digits_np(a_hi, a_lo, b_hi, b_lo, b: int) -> np.ndarray:
-    """How many leading digits a and b share, row by row: int64, 128 / b for equal ids."""
+    """Return how many leading digits a and b share, row by row: int64, 128 / b for equal ids."""
     high, low = a_hi ^ b_hi, a_lo ^ b_lo
     zeros = np.where(high != 0, _leading_zeros_np(high), 64 + _leading_zeros_np(low))
     return zeros // b

@@ -180,7 +180,7 @@ class Simulation:
 
     @property
     def node_count(self) -> int:
-        """How many :attr:`nodes` there are, N."""
+        """Return how many :attr:`nodes` there are, N."""
         return self.config.overlay.nodes
 
     @property

@@ -259,7 +259,7 @@ class Maintain(TopicsProgram):
         return self._wave(topic, node) <= self.joined
 
     def _decide(self, bucket: int, router: Router) -> dict[str, Columns]:
-        """What the nodes send that act."""
+        """Return what the nodes that act send."""
         names, place = self.topics.names, self.topics.places(bucket)
         topic, node = np.divmod(place, self.topics.space.size)
         if self.waves > 1:

@@ -212,7 +212,7 @@ class _Round:
 
     @property
     def size(self) -> int:
-        """How many nodes there are."""
+        """Return how many nodes there are."""
         return self.router.space.size
 
     @property

@@ -30,7 +30,7 @@ _FEWEST_NODES = 2**9
 
 
 def bucket_digits(b: int, nodes: int, routers: int, cores: int) -> int:
-    """How many digits p the nodes of one bucket share.
+    """Return how many digits p the nodes of one bucket share.
 
     As few as make four buckets a core and keep buckets below :data:`_MOST_NODES`, while they are
     worth a task and their summaries, a cell for each router and prefix, stay small.

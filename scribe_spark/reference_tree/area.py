@@ -55,7 +55,7 @@ def links_changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 def areas(
     parent: np.ndarray, depth: np.ndarray, ends: np.ndarray, ring_of: np.ndarray, rings: int
 ) -> np.ndarray:
-    """How many hosts the subtree has that joins the ends of links, on each ring.
+    """Return how many hosts the subtree has that joins the ends of links, on each ring.
 
     Parameters
     ----------

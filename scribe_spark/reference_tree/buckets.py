@@ -44,7 +44,7 @@ _ENDS = "node bigint, id_hi bigint, id_lo bigint, wrong boolean, again boolean"
 
 
 def bucket_bits(tree: ReferenceTree, hosts: int, buckets: int | None) -> int:
-    """How many first bits of an id say which bucket it is in."""
+    """Return how many first bits of an id say which bucket it is in."""
     wanted = hosts // _HOSTS if buckets is None else buckets - 1
     return min(max(wanted, 0).bit_length(), _MOST_BITS, tree.bits)
 

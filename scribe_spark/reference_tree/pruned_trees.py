@@ -47,7 +47,7 @@ class Subscribers:
 
     @property
     def depth(self) -> np.ndarray:
-        """How many ancestors each has."""
+        """Return how many ancestors each has."""
         return np.diff(self.offsets)
 
     def at_level(self, rows: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:

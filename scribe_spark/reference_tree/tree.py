@@ -120,7 +120,7 @@ class Part:
         return Part(self.first[rows], self.last[rows], shares, *some)
 
     def _start(self, index: np.ndarray) -> Numbers:
-        """How many keys the subtrees before that number have."""
+        """Return how many keys the subtrees before that number have."""
         longer = number(np.minimum(index, self.longer), self.share)
         return times(self.share, index) + longer
 

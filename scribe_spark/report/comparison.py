@@ -171,7 +171,7 @@ def _row(metric: Mapping[str, Any]) -> Row:
 
 
 def difference(value: Any, paper: Any) -> Difference | None:
-    """How far `value` is from the published one; None where they cannot be compared."""
+    """Return how far `value` is from the published one; None where they cannot be compared."""
     if not (is_number(value) and is_number(paper)) or paper == 0:
         return None
     return Difference(100.0 * (value - paper) / abs(paper))

@@ -39,7 +39,7 @@ class GroupTree:
 
     @property
     def children(self) -> np.ndarray:
-        """How many children each node has."""
+        """Return how many children each node has."""
         return np.bincount(self.parent[self.parent >= 0], minlength=len(self))
 
     @property
@@ -56,7 +56,7 @@ class GroupTree:
 
 
 def subtree_sizes(tree: GroupTree) -> np.ndarray:
-    """How many nodes there are in the subtree of each node, itself too."""
+    """Return how many nodes there are in the subtree of each node, itself too."""
     size = np.ones(len(tree), dtype=np.int64)
     for depth in range(int(tree.depth.max(initial=0)), 0, -1):
         at = np.flatnonzero(tree.depth == depth)

@@ -91,6 +91,6 @@ def _of_trees(name: str) -> bool:
 
 
 def met(numbers: Iterable[PublishedNumber]) -> dict[str, int]:
-    """How many numbers each overlay meets."""
+    """Return how many numbers each overlay meets."""
     listed = list(numbers)
     return {overlay: sum(overlay in n.met_by for n in listed) for overlay in OVERLAYS}

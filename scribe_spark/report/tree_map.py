@@ -256,7 +256,7 @@ def _ground(chart: _Map) -> list[tuple[str, str]]:
 
 
 def _lengths(tree: GroupTree, chart: _Map) -> str:
-    """How long edges are on the map, by depth."""
+    """Return how long edges are on the map, by depth."""
     at, below = chart.index(tree.router), tree.below
     up = at[tree.parent[below]]
     side = max(np.ptp(chart.x), np.ptp(chart.y)) or 1.0

@@ -108,7 +108,7 @@ def got_columns(got: Got, groups: Groups, known: Ring) -> dict[str, np.ndarray]:
 
 
 def got_of(columns: Columns, groups: Groups, known: Ring) -> Got:
-    """What :func:`got_columns` gave; rows may come in any order."""
+    """Return the table that :func:`got_columns` has made columns of; rows may come in any order."""
     age, group, source, node = columns.values()
     key = (age * len(groups) + group) * _numbers(known) + source
     return Got(np.sort(key * len(known) + node))

@@ -94,7 +94,7 @@ class Requests:
 
     @classmethod
     def from_columns(cls, columns: Columns) -> Requests:
-        """What :meth:`to_columns` made."""
+        """Return the JOINs that :meth:`to_columns` has made columns of."""
         joins = Joins.from_columns(columns)
         return cls(joins, columns[AT], columns["path"], columns["repairs"])
 

@@ -130,7 +130,7 @@ DIED_WITH_SOURCE = "scribe died with source"
 
 
 def _forget_kept(scribe: Scribe, dead: np.ndarray) -> None:
-    """What dead sources kept is gone with them."""
+    """Forget what dead sources kept."""
     group, publication = scribe.state.kept.group, scribe.state.kept.publication
     lost = dead[scribe.ring.positions(publication & SOURCE)]
     scribe.note(DIED_WITH_SOURCE, group=group[lost], publication=publication[lost])

@@ -106,7 +106,7 @@ class Remembering(Application):
         self.at_edges.keep(find_sorted(gone, self.at_edges.key // self.nodes) < 0)
 
     def nodes_died(self, nodes: np.ndarray) -> None:
-        """What the nodes' processes knew is gone, and what others knew of them as children."""
+        """Forget what the nodes' processes knew, and what others knew of them as children."""
         dead = np.zeros(self.nodes, dtype=bool)
         dead[nodes] = True
         self._forget(dead[self.at_nodes.key % self.nodes])

@@ -12,7 +12,7 @@ __all__ = ["leaves_by_nearness", "nearness_order", "rank"]
 
 
 def rank(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """How many nodes of its leaf set are nearer to the groupId than each node: int64."""
+    """Return how many nodes of its leaf set are nearer to the groupId than each node: int64."""
     leaves, distance = _leaves(scribe, group, node)
     own = _distances(scribe, group, node[:, None])
     return np.count_nonzero((leaves >= 0) & distance.closer_than(own), axis=1)

@@ -187,7 +187,7 @@ def note_deliveries(
 
 
 def _note_fates(scribe: Scribe, again: Sent) -> None:
-    """What became of publications that were sent again; some are expected by nobody any more."""
+    """Note the fates of publications sent again; forget those that nobody expects any more."""
     if not len(again.group):
         return
     state = scribe.state
@@ -209,7 +209,7 @@ def _note_fates(scribe: Scribe, again: Sent) -> None:
 def publications_due(
     state: ScribeState, number: int, deadline: int, everything: bool = False
 ) -> PublicationResults:
-    """What became of the publications whose deadline is this round, which are forgotten.
+    """Return what became of the publications whose deadline is this round; forget these.
 
     At the members that are among these nodes.
 

@@ -159,7 +159,7 @@ def from_tables(
     known: Ring,
     application: Application | None = None,
 ) -> ScribeState:
-    """What :func:`to_tables` has kept; `known` may have more nodes, rows may come in any order.
+    """Return what :func:`to_tables` has kept; `known` may have more nodes, rows any order.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ class Emitted:
     values: Columns = field(default_factory=lambda: empty("call", "value"))
 
     def and_also(self, more: Emitted) -> Emitted:
-        """What this and another send; questions and values are those of this one."""
+        """Return what this and another send; questions and values are those of this one."""
         before = count_rows(self.messages)
         message = more.payloads["message"]
         message = np.where(message < 0, message, message + before)
@@ -168,7 +168,7 @@ class Application:
         return np.full(count_rows(joins), NOTHING)
 
     def common_extra(self, of: np.ndarray, extra: np.ndarray, count: int) -> np.ndarray:
-        """What single JOINs carry where several come together: the least.
+        """Return what a single JOIN carries where several come together: the least.
 
         That is so for the JOIN of a node which JOINs make a forwarder, and for questions.
 

@@ -31,7 +31,7 @@ __all__ = [
 
 
 def share_of(nodes: int, share: float) -> int:
-    """How many nodes a share is, rounded down, exactly for the decimal that was given.
+    """Return how many nodes a share is, rounded down, exactly for the decimal that was given.
 
     Raises
     ------

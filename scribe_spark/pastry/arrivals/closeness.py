@@ -46,7 +46,7 @@ class Keys:
 
 
 def clockwise(a_hi, a_lo, b_hi, b_lo) -> tuple[np.ndarray, np.ndarray]:
-    """How far b is clockwise of a: b - a modulo 2**128."""
+    """Return how far b is clockwise of a: b - a modulo 2**128."""
     return b_hi - a_hi - (b_lo < a_lo).astype(np.uint64), b_lo - a_lo
 
 
