@@ -295,7 +295,8 @@ def tree_variant(
     system = system_of_variant(name)
 
     def build(stages: Any) -> Multicast:
-        return stages.multicast(system, stages.variants[name].edges)
+        variant = stages.variants[name]
+        return stages.multicast(system, variant.edges, variant.trees)
 
     return System(system, label, TREE, build, variant=name, trees=trees, **more)
 

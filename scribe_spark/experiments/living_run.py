@@ -328,11 +328,15 @@ class LivingRun(Simulation):
         joins = None if added is None else local_frame(self.spark, pa.Table.from_pandas(added))
         return scribe.Variant(edges, joins, overloaded)
 
-    def multicast(self, system: str, edges: Table) -> Multicast:
+    @property
+    def _trees_in_buckets(self) -> None:
+        """See `Simulation._trees_in_buckets`: they are in a world."""
+
+    def multicast(self, system: str, edges: Table, built: scribe.Trees | None = None) -> Multicast:
         """See `Simulation.multicast`; of a world's trees it is the multicast of the world."""
         grown = {system_of_variant(name): name for name in _IN_WORLDS} | {scribe.SYSTEM: PLAIN}
         if system not in grown:
-            return super().multicast(system, edges)
+            return super().multicast(system, edges, built)
         return Multicast(system, edges, lambda: self._deliveries(grown[system]))
 
     def _deliveries(self, variant: str) -> DataFrame:

@@ -323,9 +323,14 @@ class Simulation:
         if trees.capacities is not None:
             capacities = self._memory.persist(self.given_capacities.repartition("node"))
         return scribe.VariantContext(
-            *(self.overlay, self.groups_with_root, self.members, self.children),
-            *(trees, self.config.seed, self.progress, capacities),
+            *(self.overlay, self.groups_with_root, self.members, self.children, trees),
+            *(self.config.seed, self.progress, capacities, self._trees_in_buckets),
         )
+
+    @property
+    def _trees_in_buckets(self) -> scribe.Trees | None:
+        """Scribe's own trees, if they are in the buckets of the ring."""
+        return self._trees
 
     @stage
     def unicasts(self) -> Batches:
@@ -353,15 +358,16 @@ class Simulation:
         edges = self._saved_or("tree_edges", lambda: tree_edges(self.systems).frame)
         return TreeGraph.of(self.nodes, edges)
 
-    def multicast(self, system: str, edges: Table) -> Multicast:
+    def multicast(self, system: str, edges: Table, built: scribe.Trees | None = None) -> Multicast:
         """Each group's source multicasts a message along trees of Scribe's kind, when asked to.
 
-        The measures call these trees `system`; `edges` is a table as :attr:`children`.
+        The measures call these trees `system`; `edges` is a table as :attr:`children`, `built` the
+        trees in the buckets of the ring, if they are there.
         """
 
         def deliver() -> Batches:
-            trees = self._trees
-            if system != scribe.SYSTEM:
+            trees = self._trees if system == scribe.SYSTEM else built
+            if trees is None:
                 groups = self.groups_with_root
                 frame = Batches.of(edges).frame
                 planted = scribe.plant_trees(self.overlay, groups, self.members, frame)

@@ -1,8 +1,5 @@
 """The bottleneck remover: overloaded nodes hand children over to those children's siblings.
 
-For a round of a world (:class:`RemoveBottlenecks`).  What an overloaded node drops, and which
-sibling a dropped child joins, is the same for the trees of a run (`scribe.variants`).
-
 References
 ----------
 JSAC 2002, Section IV.E.  docs/variants.md: ties.  docs/rules.md, S28 and S29: in worlds.
@@ -24,8 +21,15 @@ from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.scribe.join import note_joins
 from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.paths_to_root import paths_above
-from scribe_spark.scribe.program import append
-from scribe_spark.scribe.rejoin import DROPPED, REFUSED_JOINS, DirectJoins, note_extra, send_to
+from scribe_spark.scribe.program import GroupRound, PlaysPrograms, append
+from scribe_spark.scribe.rejoin import (
+    DROPPED,
+    REFUSED_JOINS,
+    DirectJoins,
+    note_extra,
+    rejoin,
+    send_to,
+)
 from scribe_spark.scribe.rules import RemoverRules
 from scribe_spark.scribe.scribe import Scribe
 
@@ -35,17 +39,14 @@ __all__ = [
     "MOST_DROPS",
     "Drops",
     "RemoveBottlenecks",
-    "ancestors",
     "choose_drops",
-    "choose_parents",
     "choose_siblings",
     "overloaded",
-    "refusals",
-    "tables_of",
+    "remove_bottlenecks",
 ]
 
 
-#: So often a node drops a child in a round of a world; if it comes back then, it stays.
+#: So often a node drops a child in a round; if it comes back then, it stays.
 MOST_DROPS = 8
 
 #: The tables of edges that were dropped the last time, and in this round before that: ``edge``.
@@ -169,62 +170,15 @@ def choose_siblings(asking: np.ndarray, total_us: np.ndarray) -> np.ndarray:
     return order[np.flatnonzero(np.r_[True, asks[1:] != asks[:-1]][: len(asks)])]
 
 
-def choose_parents(
-    scribe: Scribe,
-    child: np.ndarray,
-    dropped: np.ndarray,
-    asking: np.ndarray,
-    sibling: np.ndarray,
-    delay_us: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the dropped children that have siblings to ask, and the siblings that they join: rows.
-
-    Parameters
-    ----------
-    child, delay_us : ndarray of int64
-        The children in some tables, and their delays to the parents.
-    dropped : ndarray of int64
-        Rows of those that were dropped.
-    asking, sibling : ndarray of int64
-        The siblings that each of `dropped` probes.
-    """
-    # (ii) the total delay to the parent via each of them
-    total_us = scribe.delay(child[dropped[asking]], child[sibling]) + delay_us[sibling]
-    # (iii) a JOIN to the one with the smallest
-    best = choose_siblings(asking, total_us)
-    return dropped[asking[best]], sibling[best]
+# --- in a round
 
 
-def refusals(child: np.ndarray, sibling: np.ndarray) -> np.ndarray:
-    """Return which siblings refuse the JOIN of a child: those on the path to which it is.
-
-    JOINs of one table's children are answered in the order in which they were dropped.  All of them
-    had the same parent, so a path from there to the root holds none of them: a loop can only run
-    among themselves.
-
-    Parameters
-    ----------
-    child, sibling : ndarray of int64
-        Rows of the table, in the order in which the children were dropped.
-    """
-    above: dict[int, int] = {}
-    refused = np.zeros(len(child), dtype=bool)
-    for at, (low, high) in enumerate(zip(child.tolist(), sibling.tolist(), strict=True)):
-        refused[at] = low in ancestors(above, high)
-        if not refused[at]:
-            above[low] = high
-    return refused
-
-
-def ancestors(parents: Mapping[int, int], node: int) -> Iterator[int]:
-    """Yield a node and those above it, as far as `parents` tells."""
-    at: int | None = node
-    while at is not None:
-        yield at
-        at = parents.get(at)
-
-
-# --- in a round of a world
+def remove_bottlenecks(player: PlaysPrograms, round: GroupRound) -> None:
+    """Overloaded nodes drop children until nobody drops any more."""
+    player.play(RemoveBottlenecks(player.given, round))
+    while player.has(DROPS):
+        rejoin(player, round)
+        player.play(RemoveBottlenecks(player.given, round))
 
 
 def overloaded(scribe: Scribe) -> np.ndarray:
@@ -379,6 +333,8 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
 
 def _tops(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
     """Return the ends of the paths that nodes know, by rows of `Entries`; NONE: of none or own."""
+    if scribe.roots is not None:
+        return scribe.roots[scribe.state.entries.key[rows] // scribe.state.size]
     path = paths_above(scribe, rows)
     length = (path >= 0).sum(axis=1)
     top = np.full(len(rows), NONE)

@@ -14,14 +14,21 @@ from scribe_spark.engine.program import AT
 from scribe_spark.scribe.join import note_joins, send_directly
 from scribe_spark.scribe.joining import JoinProgram
 from scribe_spark.scribe.leave import lose_parent, send_leave
+from scribe_spark.scribe.program import GroupRound, PlaysPrograms
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["ASKED", "Collapse"]
+__all__ = ["ASKED", "Collapse", "collapse"]
 
 #: The table of the questions of this round: ``place``, (group, node), and ``parent``.
 ASKED = "scribe collapse asked"
 
 _MAY, _YES, _LEAVES = "collapse: may I", "collapse: yes", "collapse: join my parent"
+
+
+def collapse(player: PlaysPrograms, round: GroupRound) -> None:
+    """Nodes that only pass messages on to one child leave, until nobody asks any more."""
+    while player.play(Collapse(player.given, round)):
+        pass
 
 
 class Collapse(JoinProgram):

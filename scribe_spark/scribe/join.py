@@ -187,11 +187,6 @@ def onward(scribe: Scribe, moving: Requests) -> tuple[Requests, np.ndarray]:
     return Requests(went.joins, to[index], path, went.repairs), delivered
 
 
-def _on_own_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return which sources are on the paths of nodes (rows of `Entries`): indices."""
-    return rows[:0] if scribe.settled else np.flatnonzero(on_path(scribe, rows, source))
-
-
 def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     """All JOINs under way arrive; return those that go on.
 
@@ -202,7 +197,7 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     place = scribe.key(joins.group, at)
     row = scribe.state.entries.find(place)
     # 1. those of nodes on the receiver's own path from the root go on
-    circular = _on_own_path(scribe, row, joins.source)
+    circular = np.flatnonzero(on_path(scribe, row, joins.source))
     parts = [onward(scribe, moving.take(circular))[0]]
     # 2. nodes that are not in the tree yet send JOINs of their own for those that they got, unless
     #    Pastry delivers there

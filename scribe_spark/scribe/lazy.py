@@ -2,7 +2,6 @@
 node in.
 
 For a round of a world: :class:`DrawWaves`, then :class:`AskTree` and :class:`TakeIn` for each wave;
-for the trees of a run see `scribe.variants.lazy`.
 
 References
 ----------
@@ -26,12 +25,12 @@ from scribe_spark.scribe.figures import deliver_join, forward
 from scribe_spark.scribe.join import REPAIRING, note_joins, own_joins, remember
 from scribe_spark.scribe.joining import JoinProgram, SendJoins
 from scribe_spark.scribe.paths_to_root import on_path
-from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.program import GroupRound, PlaysPrograms, RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED
 
-__all__ = ["ASKED", "SENT", "WAVES", "AskTree", "DrawWaves", "TakeIn", "place_in_line"]
+__all__ = ["ASKED", "SENT", "WAVES", "AskTree", "DrawWaves", "TakeIn", "grow_lazily"]
 
 #: The tables of nodes whose waves are to come, ``place``, ``wave``; of nodes that have sent a JOIN
 #: in this wave, ``place``; and of JOINs at the nodes that are to answer them: ``before``, the node
@@ -42,6 +41,17 @@ WAVES, SENT, ASKED = "scribe waves", "scribe sent in wave", "scribe asked"
 # another parent, whose own JOIN follows
 _JOINS, _WAVE = "joins in this round", "wave"
 _JOIN, _ADOPT, _OWN = "lazy JOIN", "adopt", "JOIN of who adopts"
+
+
+def grow_lazily(player: PlaysPrograms, round: GroupRound) -> None:
+    """Who waits or has joined in this round sends a JOIN, in waves."""
+    player.play(DrawWaves(player.given, round))
+    wave = 0
+    while player.has(WAVES):
+        player.play(AskTree(player.given, round, wave))
+        if player.has(ASKED):
+            player.play(TakeIn(player.given, round))
+        wave += 1
 
 
 def place_in_line(at: np.ndarray, *order: np.ndarray) -> np.ndarray:

@@ -40,8 +40,11 @@ def paths_above(scribe: Scribe, rows: np.ndarray) -> np.ndarray:
 def on_path(scribe: Scribe, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Return which sources are on the paths of nodes (rows of `Entries`) as these know them: bool.
 
-    A node is on its own path; a row that is NONE has none.
+    A node is on its own path; a row that is NONE has none.  Where all is settled no JOIN comes to a
+    node below its source, and nobody asks.
     """
+    if scribe.settled:
+        return np.zeros(len(rows), dtype=bool)
     entries = scribe.state.entries
     there = rows >= 0
     found = (paths_above(scribe, rows) == source[:, None]).any(axis=1)

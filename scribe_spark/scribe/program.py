@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.observer import Observer
@@ -35,6 +35,7 @@ __all__ = [
     "Applications",
     "GroupRound",
     "KeptApplications",
+    "PlaysPrograms",
     "RoundProgram",
     "StoredApplications",
     "append",
@@ -133,6 +134,57 @@ class GroupRound:
     timed: bool = False
     lan_us: int = 0
 
+    def state(self, tables: Tables, writes: Sequence[str] = ()) -> BucketState:
+        """Return what the nodes of a bucket know; only the parts `writes` can be written to."""
+        nodes = len(self.incarnation)
+        return BucketState(tables, writes, nodes, self.incarnation, len(self.groups))
+
+    def scribe(self, given: Given, bucket: int, tables: Tables, state: ScribeState) -> Scribe:
+        """Return the Scribe software of the nodes of a bucket, which know `state`."""
+        ring, make = given.facts.ring, None
+        first, last = given.bounds[bucket : bucket + 2].tolist()
+
+        def states() -> States:
+            leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
+            return States(ring, np.arange(first, last), leaves, cells)
+
+        if self.applications is not None:
+            make = partial(self.applications.of, bucket, tables)
+        return Scribe(
+            ring,
+            states,
+            given.is_alive,
+            given.kernel,
+            self.groups,
+            self.rules,
+            state,
+            self.number,
+            make,
+            _Counts(given.observer, tables),
+            bounds=given.bounds,
+            bucket=bucket,
+            seed=given.rules.seed,
+            timed=self.timed,
+            lan_us=self.lan_us,
+        )
+
+
+class PlaysPrograms(Protocol):
+    """Plays the programs of a part of a round: in a world a `Player`, in a run `RunPlayer`."""
+
+    @property
+    def given(self) -> Given:
+        """What a program that is made now is given."""
+        ...
+
+    def play(self, program: Program) -> int:
+        """Play a program until nobody sends; how many messages were sent."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Return whether any bucket has rows in a table."""
+        ...
+
 
 @dataclass(frozen=True)
 class RoundProgram(ABC):
@@ -158,11 +210,8 @@ class RoundProgram(ABC):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
-        own = self.round
-        state = BucketState(
-            tables, self.writes, len(own.incarnation), own.incarnation, len(own.groups)
-        )
-        scribe = self._scribe(bucket, tables, state)
+        state = self.round.state(tables, self.writes)
+        scribe = self.round.scribe(self.given, bucket, tables, state)
         if LEAVE in inbox:
             came = inbox[LEAVE]
             deliver_leave(scribe, came["group"], came[AT], came["source"], came["number"])
@@ -177,34 +226,6 @@ class RoundProgram(ABC):
     @abstractmethod
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """What the nodes of a bucket do in a superstep; LEAVEs have been delivered."""
-
-    def _scribe(self, bucket: int, tables: Tables, state: ScribeState) -> Scribe:
-        given, own = self.given, self.round
-        ring = given.facts.ring
-        first, last = self.bounds[bucket : bucket + 2].tolist()
-
-        def states() -> States:
-            leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
-            return States(ring, np.arange(first, last), leaves, cells)
-
-        make = None if own.applications is None else partial(own.applications.of, bucket, tables)
-        return Scribe(
-            ring,
-            states,
-            given.is_alive,
-            given.kernel,
-            own.groups,
-            own.rules,
-            state,
-            own.number,
-            make,
-            _Counts(given.observer, tables),
-            bounds=self.bounds,
-            bucket=bucket,
-            seed=given.rules.seed,
-            timed=own.timed,
-            lan_us=own.lan_us,
-        )
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe import lazy
-from scribe_spark.scribe.bottleneck import DROPS, DROPS_BEFORE, RemoveBottlenecks
-from scribe_spark.scribe.collapse import ASKED, Collapse
+from scribe_spark.scribe.bottleneck import DROPS, DROPS_BEFORE, remove_bottlenecks
+from scribe_spark.scribe.collapse import ASKED, collapse
 from scribe_spark.scribe.duplicates import AGAIN, SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES, EndRound
 from scribe_spark.scribe.events import FAILURES, GroupEvents, PlayEvents, check_group_events
@@ -47,7 +47,7 @@ from scribe_spark.scribe.outcomes import (
 )
 from scribe_spark.scribe.program import GroupRound, KeptApplications, RoundProgram
 from scribe_spark.scribe.publishing import Disseminate, Settle
-from scribe_spark.scribe.rejoin import DROPPED, EXTRA_JOINS, REFUSED_JOINS, rejoin
+from scribe_spark.scribe.rejoin import DROPPED, EXTRA_JOINS, REFUSED_JOINS
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.repairs import REPAIRED, CountRepairs, FindReached
 from scribe_spark.scribe.root import Failover, HandOver
@@ -213,33 +213,15 @@ class _Steps:
         if self.round.rules.lazy is None:
             self._play(SendJoins)
         else:
-            self._send_lazily()
+            lazy.grow_lazily(self.player, self.round)
         if self.round.rules.remover is not None:
-            self._remove_bottlenecks()
+            remove_bottlenecks(self.player, self.round)
         if self.round.rules.collapse:
-            while self._play(Collapse):
-                pass
+            collapse(self.player, self.round)
         if self.player.has(table_of("unknown_members")):
             self._play(RefuseUnknownMembers)
         close_phase(self.player)
         self._play(Settle)
-
-    def _send_lazily(self) -> None:
-        """JOINs in waves."""
-        self._play(lazy.DrawWaves)
-        wave = 0
-        while self.player.has(lazy.WAVES):
-            self._play(lazy.AskTree, wave)
-            if self.player.has(lazy.ASKED):
-                self._play(lazy.TakeIn)
-            wave += 1
-
-    def _remove_bottlenecks(self) -> None:
-        """Overloaded nodes drop children until nobody drops any more."""
-        self._play(RemoveBottlenecks)
-        while self.player.has(DROPS):
-            rejoin(self.player, self.round)
-            self._play(RemoveBottlenecks)
 
     def publish(self) -> None:
         """(4) Publications go to the roots and down the trees; heartbeats."""

@@ -24,7 +24,16 @@ from scribe_spark.scribe.state import NOTHING, ScribeState
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["REFUSED", "REFUSED_KINDS", "SCRIBE_KINDS", "Counter", "Joins", "Rule", "Scribe"]
+__all__ = [
+    "REFUSED",
+    "REFUSED_KINDS",
+    "SCRIBE_KINDS",
+    "Counter",
+    "CountsNothing",
+    "Joins",
+    "Rule",
+    "Scribe",
+]
 
 #: The table of counts of what was refused, and the kinds: ``kind`` is an index of them.
 REFUSED = "scribe refused"
@@ -182,6 +191,8 @@ class Scribe:
     settled : bool
         Whether nodes neither come nor go and all know their tables to be right, as in a run: then
         no JOIN can come to a node twice or close a cycle, and nobody asks.
+    roots : ndarray of int64, shape (G,), optional
+        The roots of all groups, where all is settled: the ends of the paths that nodes know.
     timed : bool
         Whether payloads carry the delay of their way.
     lan_us : int
@@ -207,6 +218,7 @@ class Scribe:
     seed: int = 0
     rule: Rule | None = None
     settled: bool = False
+    roots: np.ndarray | None = None
     timed: bool = False
     lan_us: int = 0
     sent: dict[str, list[Columns]] = field(default_factory=dict)

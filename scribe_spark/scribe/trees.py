@@ -20,36 +20,30 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import NONE
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.buckets import read_typed, typed
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
-from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, bucket_of
 from scribe_spark.overlay import Application, Overlay, Routed, Step
-from scribe_spark.overlay.next_hop import NextHop
-from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.states import States, is_node
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.create import receive_creates
-from scribe_spark.scribe.figures import ANSWER, take_answers
-from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.join import JOIN, Requests, first_joins, receive_joins, send_on
+from scribe_spark.scribe.join import first_joins, send_on
+from scribe_spark.scribe.joining import JoinProgram
 from scribe_spark.scribe.multicast import Payloads, receive_payloads
-from scribe_spark.scribe.rules import ScribeRules
+from scribe_spark.scribe.program import RoundProgram, append
+from scribe_spark.scribe.run import GIVEN, HELD, Run
 from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import NOTHING, Children, Copies, Entries, ScribeState
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.scribe.state import table_of
 
 __all__ = [
     "Create",
     "Join",
     "Multicast",
-    "Run",
-    "RunProgram",
     "SYSTEM",
     "Trees",
     "build_trees",
@@ -61,134 +55,11 @@ __all__ = [
 SYSTEM = "scribe"
 
 # tables of a bucket
-ENTRIES, CHILDREN, COPIES, CREATED = "entries", "children", "copies", "created"
-DELIVERED = "delivered"
+ENTRIES, CHILDREN = table_of("entries"), table_of("children")
+CREATED, DELIVERED = "created", "delivered"
 # kinds of messages
 MEMBER, PAYLOAD = "member", "payload"
 _ROOT, _PARENT, _CHILD = "root", "parent", "child"
-
-
-@dataclass(frozen=True)
-class Run:
-    """What the steps of a run share; picklable.
-
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (B + 1,)
-    facts : Facts
-    rule : NextHop
-    number, key_hi, key_lo : ndarray, shape (G,)
-        The groups, in the order of their numbers, and the groupIds (uint64).
-    kernel : Kernel
-    lan_us : int
-    """
-
-    bounds: np.ndarray
-    facts: Facts
-    rule: NextHop
-    number: np.ndarray
-    key_hi: np.ndarray
-    key_lo: np.ndarray
-    kernel: Kernel
-    lan_us: int
-
-    @classmethod
-    def of(cls, overlay: Overlay, groups: pa.Table) -> Run:
-        """Return what a run over an overlay shares.
-
-        Parameters
-        ----------
-        groups : pyarrow.Table
-            ``group, key_hi, key_lo``, in the order of the groups' numbers.
-        """
-        names = ("group", "key_hi", "key_lo")
-        number, hi, lo = (groups.column(name).to_numpy() for name in names)
-        ring, underlay = overlay.ring, overlay.underlay
-        return cls(
-            *(ring.bounds, ring.facts, overlay.rule, number),
-            *(hi.view(np.uint64), lo.view(np.uint64), underlay.kernel, underlay.lan_us),
-        )
-
-    def scribe(self, bucket: int, tables: Tables, only_reads: bool = False) -> Scribe:
-        """Return the Scribe software of the nodes of a bucket.
-
-        Where it `only_reads`, the trees stay as they are, and are not copied: a few payloads then
-        cost no more than the rows that they ask for.
-        """
-        ring, first = self.facts.ring, int(self.bounds[bucket])
-        size = len(ring)
-        groups = Groups(self.number, Keys(self.key_hi, self.key_lo), size)
-        state = ScribeState(
-            size,
-            np.broadcast_to(np.int64(NONE), size),
-            np.zeros(len(groups), dtype=bool),
-            np.full(len(groups), NONE, dtype=np.int64),
-        )
-        if ENTRIES in tables:
-            state.entries = _read_entries(tables[ENTRIES], only_reads)
-        if CHILDREN in tables:
-            state.children = _read_children(tables[CHILDREN], only_reads)
-        if COPIES in tables:
-            state.copies = Copies(**tables[COPIES])
-        return Scribe(
-            ring,
-            _no_states,  # the rule knows them
-            is_node,
-            self.kernel,
-            groups,
-            ScribeRules(),
-            state,
-            0,
-            rule=partial(self.rule, first, tables),
-            settled=True,
-            timed=True,
-            lan_us=self.lan_us,
-        )
-
-
-def _no_states() -> States:
-    raise AssertionError("a run has a rule of its own")
-
-
-def _read_entries(columns: Columns, only_reads: bool) -> Entries:
-    n = len(columns["key"])
-    constant = {"entered": 0, "joined": 0, "number": 0, "heard": 0, "tried": True, "extra": NOTHING}
-    constant |= {"path": NONE, "moved": False, "heeded": False}
-    empty = Entries()
-    filled = {
-        name: _filled(np.array(value, getattr(empty, name).dtype), n, only_reads)
-        for name, value in constant.items()
-    }
-    kept = {name: column if only_reads else np.array(column) for name, column in columns.items()}
-    return Entries(**kept, **filled)
-
-
-def _filled(value: np.ndarray, n: int, only_reads: bool) -> np.ndarray:
-    return np.broadcast_to(value, n) if only_reads else np.full(n, value)
-
-
-def _write_entries(entries: Entries) -> Columns:
-    return {name: getattr(entries, name) for name in ("key", "member", "root", "parent", "cause")}
-
-
-def _read_children(columns: Columns, only_reads: bool) -> Children:
-    key = columns["key"] if only_reads else np.array(columns["key"])
-    zeros = (
-        _filled(np.array(0, kind), len(key), only_reads) for kind in (np.int64, np.int64, bool)
-    )
-    return Children(key, *zeros)
-
-
-@dataclass(frozen=True)
-class RunProgram:
-    """What the programs of a run have in common."""
-
-    run: Run
-
-    @property
-    def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
-        return self.run.bounds
 
 
 @dataclass(frozen=True)
@@ -199,47 +70,30 @@ class Create(Application):
 
     def deliver(self, tables: Tables, messages: Columns) -> Step:
         """Receive the CREATEs; their payload is ``group``, its index."""
-        run = self.run
-        creator, at = (run.facts.positions(messages[name]) for name in ("start", "node"))
-        scribe = run.scribe(int(bucket_of(run.bounds, at[:1])[0]), tables)
+        given, round = self.run.given, self.run.round
+        creator, at = (self.run.facts.positions(messages[name]) for name in ("start", "node"))
         way = {name: messages[name] for name in ("hops", "delay_us")}
-        _receive(scribe, {"group": messages["group"], "creator": creator, AT: at, **way}, tables)
+        delivered = {"group": messages["group"], "creator": creator, AT: at, **way}
+        order = np.lexsort((delivered["creator"], delivered["group"]))
+        came = {name: column[order] for name, column in delivered.items()}
+        bucket = int(bucket_of(given.bounds, at[:1])[0])
+        state = round.state(tables, ("entries", "copies", "created"))
+        scribe = round.scribe(given, bucket, tables, state)
+        receive_creates(scribe, came["group"], came["creator"], came[AT])
+        state.put_back()
+        append(tables, CREATED, came)
         return Step()
 
 
-def _receive(scribe: Scribe, delivered: Columns, tables: Tables) -> None:
-    """CREATEs at the roots; writes the tables."""
-    order = np.lexsort((delivered["creator"], delivered["group"]))
-    came = {name: column[order] for name, column in delivered.items()}
-    receive_creates(scribe, came["group"], came["creator"], came[AT])
-    before = [tables[CREATED]] if CREATED in tables else []
-    tables[CREATED] = concatenate([*before, came])
-    copies = scribe.state.copies
-    tables[COPIES] = {"key": copies.key, **{n: getattr(copies, n) for n in copies.columns()}}
-    tables[ENTRIES] = _write_entries(scribe.state.entries)
-
-
-@dataclass(frozen=True)
-class Join(RunProgram):
+class Join(JoinProgram):
     """All members send JOINs, which go up hop by hop."""
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """Figures 3 and 4 for the JOINs that have come, and for those that begin here."""
-        scribe = self.run.scribe(bucket, tables)
-        # 1. answers to JOINs
-        if ANSWER in inbox:
-            take_answers(scribe, inbox[ANSWER])
-        # 2. JOINs on their way
-        if JOIN in inbox:
-            send_on(scribe, receive_joins(scribe, Requests.from_columns(inbox[JOIN])))
-        # 3. members join
+        super().play(scribe, tables, inbox, superstep)
         if MEMBER in inbox:
             _enter(scribe, scribe.key(inbox[MEMBER]["group"], inbox[MEMBER][AT]))
             send_on(scribe, first_joins(scribe))
-        tables[ENTRIES] = _write_entries(scribe.state.entries)
-        if len(scribe.state.children):
-            tables[CHILDREN] = {"key": scribe.state.children.key}
-        return scribe.outbox()
 
 
 def _enter(scribe: Scribe, place: np.ndarray) -> None:
@@ -249,15 +103,18 @@ def _enter(scribe: Scribe, place: np.ndarray) -> None:
     entries.member[entries.find(place)] = True
 
 
-@dataclass(frozen=True)
-class Multicast(RunProgram):
-    """Messages at the roots go down the trees."""
+class Multicast(RoundProgram):
+    """Messages at the roots go down the trees.
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    The trees stay as they are, and are not copied: a few payloads cost no more than the rows that
+    they ask for.
+    """
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """Figure 4, lines 5 to 8."""
         if PAYLOAD not in inbox:
-            return {}
-        scribe, came = self.run.scribe(bucket, tables, only_reads=True), inbox[PAYLOAD]
+            return
+        came = inbox[PAYLOAD]
         names = ("group", "sender", AT, "hops", "delay_us")
         payloads = Payloads(came["group"], *(came[name] for name in names))
         got, sent, _ = receive_payloads(scribe, payloads)
@@ -269,8 +126,8 @@ class Multicast(RunProgram):
                 "hops": got.hops,
                 "delay_us": got.delay_us,
             }
-        columns = (sent.group, sent.sender, sent.node, sent.hops, sent.delay_us)
-        return {PAYLOAD: dict(zip(names, columns, strict=True))}
+        way = {"hops": sent.hops, "delay_us": sent.delay_us}
+        scribe.tell(PAYLOAD, sent.node, group=sent.group, sender=sent.sender, **way)
 
 
 @dataclass
@@ -282,11 +139,28 @@ class Trees:
     overlay : Overlay
     tables : BucketTables
         Entries, children tables, and groups' states at their roots.
+    run : Run
+    given : DataFrame, optional
+        `ROWS`: the tables that these have begun with, another's; see `run.GIVEN`.
     """
 
     overlay: Overlay
     tables: BucketTables
     run: Run
+    given: DataFrame | None = None
+
+    def copy(self, run: Run) -> Trees:
+        """Return the same trees for programs that change them; these stay as they are."""
+        held = self.tables.constant(*map(table_of, HELD))
+        given = held.withColumn("name", F.concat(F.lit(GIVEN), "name"))
+        ring, none = self.overlay.ring, self.tables.rows("")
+        tables = BucketTables(ring.layout, none, [*self.overlay.known, given])
+        return Trees(self.overlay, tables, run, given)
+
+    def constant(self) -> list[DataFrame]:
+        """Return the tables for programs that do not change them: `ROWS`."""
+        own = self.tables.constant()
+        return [own] if self.given is None else [own, self.given]
 
     def created(self) -> DataFrame:
         """Return each group's CREATE where it was delivered.
@@ -395,7 +269,7 @@ def build_trees(
     tables = BucketTables(ring.layout, creates, overlay.known)
     tables.play(overlay.routing(Create(run), ["group"]), "CREATE", progress)
     tables.add(ring.messages(members, MEMBER, "node", partial(group_index, run.number)))
-    tables.play(Join(run), "JOIN", progress)
+    tables.play(run.program(Join), "JOIN", progress)
     return Trees(overlay, tables, run)
 
 
@@ -430,17 +304,17 @@ def plant_trees(overlay: Overlay, groups: DataFrame, members: DataFrame, edges: 
         ),
     ]
     tables = BucketTables(ring.layout, union_tables(first))
-    tables.play(Plant(run), "trees")
+    tables.play(run.program(Plant), "trees")
     return Trees(overlay, tables, run)
 
 
-@dataclass(frozen=True)
-class Plant(RunProgram):
+class Plant(RoundProgram):
     """Nodes are told their parents and children."""
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+    writes = ("entries", "children")
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """Write the tables; nothing is sent."""
-        scribe = self.run.scribe(bucket, tables)
         entries = scribe.state.entries
         if _CHILD in inbox:
             below = inbox[_CHILD]
@@ -456,9 +330,7 @@ class Plant(RunProgram):
         if _PARENT in inbox:
             above = inbox[_PARENT]
             edge = scribe.key(scribe.key(above["group"], above[AT]), above["child"])
-            tables[CHILDREN] = {"key": np.unique(edge)}
-        tables[ENTRIES] = _write_entries(entries)
-        return {}
+            scribe.state.children.insert(np.unique(edge), number=0, refreshed=0, paid=False)
 
 
 def group_index(number: np.ndarray, facts: Facts, batch: pa.RecordBatch) -> Columns:
@@ -498,8 +370,8 @@ def multicast(
         return {"sender": at, **group_index(run.number, facts, batch), **carried}
 
     sent = overlay.ring.messages(at_root, PAYLOAD, "node", payloads)
-    tables = BucketTables(overlay.ring.layout, sent, [trees.tables.constant()])
-    counts = tables.play(Multicast(run), "MULTICAST", progress)
+    tables = BucketTables(overlay.ring.layout, sent, trees.constant())
+    counts = tables.play(run.program(Multicast), "MULTICAST", progress)
     if routed is not None:
         routed.release()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import itertools
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,9 @@ SHED_CHILD = ("farthest", "nearest", "random")
 SHED_TABLE = ("remaining", "whole")
 MAX_ROUNDS = 10_000
 MAX_ATTEMPTS = 1_000
+
+#: So often a node drops a child; if it comes back then, it stays.
+MOST_DROPS = 8
 
 Delay = Callable[[int, int], int]
 Draw = Callable[..., int]
@@ -119,8 +123,10 @@ def remove_bottlenecks(
        their JOINs are answered: refused if the child is on the receiver's path, else accepted.
        (The order of the tables makes no difference.  A loop has all its nodes in one table of the
        round's beginning, as new parents are never deeper in the old tree than the child.)
-    4. The refused children route a JOIN each, answered in order of (group, child) (`rejoins`);
-       those refused again route another, and so on.
+    4. The refused children route a JOIN each, all at once (`rejoin_all`); those refused again route
+       another, and so on.
+
+    A child that a node has dropped eight times stays when it comes back.
 
     Parameters
     ----------
@@ -155,16 +161,17 @@ def remove_bottlenecks(
     parent_of = {(group, child): parent for group, parent, child in edges}
     roots = roots_of(edges)
     removal = Removal()
+    before: Counter[tuple[int, int, int]] = Counter()  # group, parent, child: drops
     while True:
         # 1. Overloaded nodes drop.
         tables = children_tables(parent_of)
-        drops = [
-            drop
-            for node in sorted(tables)
-            for drop in drops_of(
-                node, tables[node], limits[node], delay, shed_group, shed_child, shed_table, draws
-            )
-        ]
+        drops = []
+        for node in sorted(tables):
+            often = [drop for drop, times in before.items() if times == MOST_DROPS]
+            stays = {(group, child) for group, parent, child in often if parent == node}
+            of_node = (node, tables[node], limits[node], delay)
+            drops += drops_of(*of_node, shed_group, shed_child, shed_table, draws, stays)
+        before.update((drop.group, drop.parent, drop.child) for drop in drops)
         if not drops:
             break
         removal.rounds += 1
@@ -196,11 +203,7 @@ def remove_bottlenecks(
                 )
             if attempt == MAX_ATTEMPTS:
                 raise RuntimeError(f"{waiting[0]} was refused {MAX_ATTEMPTS} times")
-            waiting = [
-                (group, child)
-                for group, child in sorted(waiting)
-                if not rejoins(parent_of, roots[group], group, child, attempt, rejoin, removal)
-            ]
+            waiting = rejoin_all(parent_of, roots, waiting, attempt, rejoin, removal)
             attempt += 1
     removal.edges = {(group, parent, child) for (group, child), parent in parent_of.items()}
     loads = {node: load(of_node) for node, of_node in tables.items()}
@@ -269,37 +272,46 @@ def join_of(round_number: int, drop: Drop, delay: Delay) -> Join:
     return Join(round_number, drop.group, drop.parent, drop.child, to, probes=len(drop.table))
 
 
-def rejoins(
+def rejoin_all(
     parent_of: Parents,
-    root: int,
-    group: int,
-    child: int,
+    roots: Mapping[int, int],
+    waiting: list[tuple[int, int]],
     attempt: int,
     rejoin: Reroute,
     removal: Removal,
-) -> bool:
-    """Let a refused child join along a randomised route; whether it was accepted.
+) -> list[tuple[int, int]]:
+    """Let refused children, (group, child), join along randomised routes; return those refused.
 
-    The first node of the tree on the route answers: the root, or whoever has a parent or a child
-    in the group at this time.  Other refused children that still wait have no parent, but have
-    children, so they and what hangs on them are in the tree; a path may begin at one of them.  If
-    the path of the node that answers begins at the child itself, the JOIN is refused.  Otherwise
-    the nodes before it become forwarders.
+    The trees are as they are before any of them is answered.  The first node of the tree on a route
+    answers: the root, or whoever has a parent or a child in the group.  Refused children have no
+    parent, but have children, so they and what hangs on them are in the tree; a path may begin at
+    one of them.  If the path of the node that answers begins at the child itself, or at another
+    refused child with a greater number, the JOIN is refused: of two that wait only the one with the
+    greater number may hang below the other.  Otherwise the nodes before it become forwarders; one
+    that is on several routes goes by that of the smallest child.
     """
-    tree = {root}
-    tree |= {node for (its_group, _), node in parent_of.items() if its_group == group}
-    tree |= {node for its_group, node in parent_of if its_group == group}
-    route = rejoin(child, group, attempt)
-    stop = next(place for place, node in enumerate(route) if node in tree)
-    answering, forwarders = route[stop], route[:stop]
-    if child in climb(parent_of, group, answering):
-        removal.refused.append(Refusal(removal.rounds, group, child, answering, attempt))
-        return False
-    for below, above in zip([child, *forwarders], [*forwarders, answering], strict=True):
-        parent_of[group, below] = above
-    accepted = Rejoin(removal.rounds, group, child, attempt, answering, tuple(forwarders))
-    removal.rejoins.append(accepted)
-    return True
+    below, refused, entered = dict(parent_of), [], set[tuple[int, int]]()
+    for group, child in sorted(waiting):
+        tree = {roots[group]}
+        tree |= {node for (its_group, _), node in below.items() if its_group == group}
+        tree |= {node for its_group, node in below if its_group == group}
+        route = rejoin(child, group, attempt)
+        stop = next(place for place, node in enumerate(route) if node in tree)
+        answering, upwards = route[stop], climb(below, group, route[stop])
+        top = upwards[-1]
+        if child in upwards or (top != roots[group] and top > child):
+            removal.refused.append(Refusal(removal.rounds, group, child, answering, attempt))
+            refused.append((group, child))
+            continue
+        parent_of[group, child] = route[0]
+        forwarders = [node for node in route[:stop] if (group, node) not in entered]
+        for node, above in itertools.pairwise(route[: stop + 1]):
+            if node in forwarders:
+                parent_of[group, node] = above
+        entered |= {(group, node) for node in forwarders}
+        accepted = Rejoin(removal.rounds, group, child, attempt, answering, tuple(forwarders))
+        removal.rejoins.append(accepted)
+    return refused
 
 
 def randomised_route(

@@ -268,11 +268,11 @@ def test_without_whole_tables_they_cannot():
     assert removal.edges == {(1, 0, 3), (1, 3, 1), (1, 1, 2)}
 
 
-def test_a_refused_child_may_join_what_hangs_on_another():
-    # 1 and 2 choose each other, so do 3 and 4.  1 joins 4, which hangs on 3, which waits; so 3 may
-    # not join 2 any more.
+def test_of_two_refused_children_the_greater_may_join_what_hangs_on_the_other():
+    # 1 and 2 choose each other, so do 3 and 4.  3 joins 2, which hangs on 1, which waits; so 1 may
+    # not join 4 at the same time.
     delay = on_a_plane((0, 0), (10, 0), (11, 0), (-10, 0), (-11, 0), (0, 1))
-    routes = {(1, 1, 0): [4, 0], (3, 1, 0): [2, 0], (3, 1, 1): [0]}
+    routes = {(1, 1, 0): [4, 0], (3, 1, 0): [2, 0], (1, 1, 1): [4, 0], (1, 1, 2): [0]}
     removal = remove_bottlenecks(
         star(0, [1, 2, 3, 4, 5]),
         delay,
@@ -282,18 +282,37 @@ def test_a_refused_child_may_join_what_hangs_on_another():
     )
     assert [(join.child, join.to) for join in removal.joins] == [
         *[(2, 1), (4, 3), (1, 2), (3, 4)],
-        (3, 5),  # round 2
+        (1, 5),  # round 2
     ]
     assert removal.refused == [
         Refusal(1, 1, child=1, by=2, attempt=None),
         Refusal(1, 1, child=3, by=4, attempt=None),
-        Refusal(1, 1, child=3, by=2, attempt=0),
+        Refusal(1, 1, child=1, by=4, attempt=0),
+        Refusal(1, 1, child=1, by=4, attempt=1),  # 4 hangs on 3, 3 on 2, 2 on 1
     ]
     assert removal.rejoins == [
-        Rejoin(1, 1, child=1, attempt=0, to=4, forwarders=()),
-        Rejoin(1, 1, child=3, attempt=1, to=0, forwarders=()),
+        Rejoin(1, 1, child=3, attempt=0, to=2, forwarders=()),
+        Rejoin(1, 1, child=1, attempt=2, to=0, forwarders=()),
     ]
-    assert path(removal.edges, root=0, node=2, group=1) == [0, 5, 3, 4, 1, 2]
+    assert path(removal.edges, root=0, node=4, group=1) == [0, 5, 1, 2, 3, 4]
+
+
+def test_a_forwarder_on_two_routes_goes_by_that_of_the_smaller_child():
+    delay = on_a_plane((0, 0), (10, 0), (11, 0), (-10, 0), (-11, 0), (0, 1), (0, 2), (0, 3))
+    routes = {(1, 1, 0): [6, 5, 0], (3, 1, 0): [7, 6, 0]}
+    removal = remove_bottlenecks(
+        star(0, [1, 2, 3, 4, 5]),
+        delay,
+        dict.fromkeys(range(8), 9) | {0: 1},
+        shed_table="whole",
+        rejoin=lambda *key: routes[key],
+    )
+    assert removal.rejoins == [
+        Rejoin(1, 1, child=1, attempt=0, to=5, forwarders=(6,)),
+        Rejoin(1, 1, child=3, attempt=0, to=0, forwarders=(7,)),
+    ]
+    below = [path(removal.edges, root=0, node=node, group=1) for node in (1, 3)]
+    assert below == [[0, 5, 6, 1], [0, 5, 6, 7, 3]]
 
 
 def test_bad_trees_and_options_are_refused():

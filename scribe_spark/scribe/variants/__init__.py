@@ -10,10 +10,8 @@ JSAC 2002, Section IV.E (bottleneck remover), IV.F (collapse; trees grown less e
 
 from __future__ import annotations
 
-from scribe_spark.scribe.variants.bottleneck import remove_bottlenecks
-from scribe_spark.scribe.variants.collapse import collapse
 from scribe_spark.scribe.variants.context import Variant, VariantContext, timed_edges
-from scribe_spark.scribe.variants.lazy import grow_lazily
+from scribe_spark.scribe.variants.played import collapse, grow_lazily, remove_bottlenecks
 
 __all__ = [
     "Variant",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,20 +11,16 @@ from pyspark.sql import functions as F
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.blocks import materialise, release
+from scribe_spark.scribe.trees import Trees
 from scribe_spark.underlay.protocol import Underlay
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import TreesConfig
 
-__all__ = ["EDGE", "VariantContext", "Variant", "bigints", "timed_edges"]
+__all__ = ["EDGE", "VariantContext", "Variant", "timed_edges"]
 
 #: A tree edge and where its ends are.
 EDGE = ["group", "parent", "child", "parent_router", "child_router"]
-
-
-def bigints(columns: Iterable[str]) -> str:
-    """The schema of what a kernel makes of BIGINT columns."""
-    return ", ".join(f"{column} bigint" for column in columns)
 
 
 @dataclass(frozen=True)
@@ -48,6 +43,9 @@ class VariantContext:
         Key of every draw.
     capacities : DataFrame or None
         ``node, limit``, partitioned by node: every node's own limit.
+    trees : Trees, optional
+        Scribe's own trees in the buckets of the ring, which programs begin with; a run that is
+        played in rounds has none.
     """
 
     overlay: Overlay
@@ -58,19 +56,17 @@ class VariantContext:
     seed: int
     progress: Progress
     capacities: DataFrame | None = None
-
-    def with_limit(self, frame: DataFrame, node: str) -> DataFrame:
-        """`frame`, partitioned by `node`, and the ``limit`` (BIGINT) of that node."""
-        if self.capacities is None:
-            return frame.withColumn("limit", F.lit(self.rules.limit).cast("bigint"))
-        limits = self.capacities.withColumnRenamed("node", node)
-        return frame.hint("shuffle_hash").join(limits, node, "inner")
+    trees: Trees | None = None
 
     def overloaded(self, edges: DataFrame) -> DataFrame:
         """``parent, limit`` of nodes with more children than their limit, partitioned by parent."""
         load = edges.groupBy("parent").agg(F.count("*").alias("children"))
-        over = self.with_limit(load, "parent").where(F.col("children") > F.col("limit"))
-        return over.select("parent", "limit")
+        if self.capacities is None:
+            load = load.withColumn("limit", F.lit(self.rules.limit).cast("bigint"))
+        else:
+            limits = self.capacities.withColumnRenamed("node", "parent")
+            load = load.hint("shuffle_hash").join(limits, "parent", "inner")
+        return load.where(F.col("children") > F.col("limit")).select("parent", "limit")
 
 
 @dataclass(frozen=True)
@@ -88,17 +84,23 @@ class Variant:
         Nodes that have more children than their limit; None where the variant has no limits.
     owned : list of DataFrame
         Materialised tables that :meth:`release` frees.
+    trees : Trees, optional
+        The trees in the buckets of the ring, where they are there: MULTICAST begins with them;
+        :meth:`release` frees them.
     """
 
     edges: DataFrame
     joins: DataFrame | None = None
     overloaded: int | None = None
     owned: list[DataFrame] = field(default_factory=list)
+    trees: Trees | None = None
 
     def release(self) -> None:
         """Free what was kept in memory for it."""
         for table in self.owned:
             release(table)
+        if self.trees is not None:
+            self.trees.release()
 
 
 def timed_edges(frame: DataFrame, underlay: Underlay) -> DataFrame:
