@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..bottleneck import Drop, drops_of, load
@@ -90,15 +91,19 @@ class Removal:
         """Children hear that they are dropped, measure, and send JOINs to siblings."""
         scribe, told = self.scribe, []
         for turn, drop in enumerate(drops):
-            entry = scribe.entry(drop.group, drop.child)
-            path = entry.path if entry is not None else ()
+            top = self.top(drop.group, drop.child)
             if (to := tell(scribe, drop)) is not None:
-                told.append((turn, drop, to, path))
-        for turn, drop, to, path in told:
-            top = path[-1] if path and path[-1] != drop.child else None
+                told.append((turn, drop, to, top))
+        for turn, drop, to, top in told:
             join = join_of(scribe, self.joins, drop)
             self.dropped[drop.group, drop.child] = Dropped(join, drop.parent, turn, to, top)
             self.send(Direct(join, to, drop.parent, turn))
+
+    def top(self, group: int, node: int) -> int | None:
+        """The end of the path that a node knows, if it is another node."""
+        entry = self.scribe.entry(group, node)
+        path = entry.path if entry is not None else ()
+        return path[-1] if path and path[-1] != node else None
 
     def send(self, direct: Direct) -> None:
         """A JOIN goes to a node; lost if that is dead."""
@@ -120,7 +125,7 @@ class Removal:
 
     def receive(self, group: int, node: int, directs: list[Direct]) -> None:
         """A node refuses JOINs of those on its path, as it knows it, and takes the others in."""
-        path, accepted = self.scribe.known_path(group, node), []
+        path, accepted = self.known_path(group, node), []
         for one in directs:
             if one.join.source in path or self.crosses(group, node, one):
                 self.refused.append((group, one.join.source))
@@ -129,6 +134,10 @@ class Removal:
                 accepted.append(Routed(one.join, message, repairs=False))
         if accepted:
             self.joins.receive(group, node, accepted)
+
+    def known_path(self, group: int, node: int) -> Collection[int]:
+        """The node and whom it knows above itself."""
+        return self.scribe.known_path(group, node)
 
     def crosses(self, group: int, node: int, one: Direct) -> bool:
         """Whether the node has sent its own JOIN to the source, and was dropped before it."""

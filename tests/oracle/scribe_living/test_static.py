@@ -13,7 +13,7 @@ from ..living.perfect import enter_perfect
 from ..random_cases import Case, random_case
 from ..scribe import Scribe as StaticScribe
 from ..variants import collapse, grow_lazily, in_waves
-from .bottleneck import ATTEMPTS
+from .bottleneck import ATTEMPTS, Removal
 from .groups import Group, Settings
 from .state import Scribe
 from .world import Event, Run
@@ -52,16 +52,24 @@ def test_trees_are_the_static_runs(seed: int) -> None:
 
 
 @pytest.mark.parametrize("table", SHED_TABLE)
-def test_the_bottleneck_remover_makes_the_trees_of_a_run(table: str) -> None:
+def test_the_bottleneck_remover_makes_the_trees_of_a_run(
+    table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where nobody comes or goes, once is enough: later rounds drop nobody.
 
-    Refused children route their JOINs all at once, in a run one after the other (rule S29).
+    In round 0 of a world the paths that answers have brought may be out of date; in a run they are
+    not: they end at the roots, and a JOIN that was accepted on its way up the tree is not refused
+    after that (rule S29).
     """
-    dropped, rejoined, same = 0, 0, 0
+    roots: dict[int, int] = {}
+    monkeypatch.setattr(Removal, "known_path", lambda *_: ())
+    monkeypatch.setattr(Removal, "top", lambda _, group, node: roots[group])
+    dropped, rejoined = 0, 0
     for seed in SEEDS[::3]:
         case = random_case(seed)
         static = StaticScribe(case.overlay(case.routes()), case.keys)
         static.join_all(case.joins())
+        roots |= {group: static.overlay.root(key) for group, key in case.keys.items()}
         limit = 2 + seed % 3
         run = living(case, limit=limit, shed=("largest", "farthest", table))
         removal = remove_bottlenecks(
@@ -76,17 +84,13 @@ def test_the_bottleneck_remover_makes_the_trees_of_a_run(table: str) -> None:
         first, second = run.play(events, 2)
         assert not second.counts.get("shed")
         assert not second.joins
-        assert first.overloaded == second.overloaded
-        same += edges(run) == removal.edges
-        if not removal.rejoins:
-            assert edges(run) == removal.edges
-            assert first.overloaded == sorted(removal.overloaded)
-            assert first.counts.get("shed", 0) == len(removal.joins)
-            assert first.counts.get("delay probe", 0) == sum(join.probes for join in removal.joins)
+        assert edges(run) == removal.edges, seed
+        assert first.overloaded == second.overloaded == sorted(removal.overloaded)
+        assert first.counts.get("shed", 0) == len(removal.joins)
+        assert first.counts.get("delay probe", 0) == sum(join.probes for join in removal.joins)
         dropped += len(removal.joins)
         rejoined += len(removal.rejoins)
     assert dropped > 50
-    assert same > 0.6 * len(SEEDS[::3])
     assert (rejoined > 20) == (table == "whole")
 
 
