@@ -19,9 +19,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.core.arrays import NONE, whole_numbers
+from scribe_spark.core.arrays import NONE, SortedTable, whole_numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Facts, KnowsRing
+from scribe_spark.engine.packing import count_rows, overlay
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.arrivals.closeness import Keys
@@ -71,20 +72,27 @@ class RunState(BucketState):
         names = [one for one in (table_of(name), GIVEN + table_of(name)) if one in self._tables]
         if name not in HELD or not names:
             return super()._read(name)
-        kind = PARTS[name]
+        kind, columns = PARTS[name], self._tables[names[0]]
         assert kind is not None
-        columns = self._lend(name, self._tables[names[0]])
-        for column, empty in vars(kind()).items():
-            if column not in columns:
-                value = np.array(_SAME[column], empty.dtype)
-                filled = np.broadcast_to(value, len(columns["key"]))
-                columns[column] = filled.copy() if name in self._writes else filled
-        return kind(**columns)
+        assert issubclass(kind, SortedTable)
+        rows = count_rows(columns)
+        same = {
+            column: np.broadcast_to(np.array(_SAME[column], empty.dtype), rows)
+            for column, empty in vars(kind()).items()
+            if column not in HELD[name]
+        }
+        return kind().borrow(self._lend(name, overlay(columns, same)))
 
     def _write(self, name: str, part: Any) -> None:
-        if name in HELD:  # empty ones, too: those given are not to come back
-            columns = {column: getattr(part, column) for column in HELD[name]}
-            self._tables[table_of(name)] = columns
+        if name not in HELD:
+            return
+        table = table_of(name)
+        if table in self._tables:
+            read = {column: one for column, one in part.read().items() if column in HELD[name]}
+            if read:
+                self._tables[table] = overlay(self._tables[table], read)
+        else:  # empty ones, too: those given are not to come back
+            self._tables[table] = {column: getattr(part, column) for column in HELD[name]}
 
 
 @dataclass(frozen=True)
