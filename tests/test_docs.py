@@ -42,7 +42,7 @@ FIRST = {
     "RAD": "measures/delay.py",
     "RDP": "measures/delay.py",
     "link stress": "measures/link_stress.py",
-    "bottleneck remover": "scribe/variants/bottleneck.py",
+    "bottleneck remover": "scribe/bottleneck.py",
     "transit-stub": "topology/transit_stub.py",
 }
 

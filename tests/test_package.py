@@ -96,9 +96,9 @@ def test_executors_need_no_library_of_the_config():
 
 
 def test_what_overloaded_nodes_drop_is_known_without_the_config():
-    from scribe_spark.scribe.variants.planted import limited_rules
+    from scribe_spark.scribe.variants.played import Limits
 
-    rules = limited_rules(RunConfig(shed_child="nearest").trees)
+    rules = Limits.of(RunConfig(shed_child="nearest").trees, None)
     assert (rules.group, rules.child, rules.table) == ("largest", "nearest", "remaining")
     assert b"scribe_spark.config" not in pickle.dumps(rules)
 

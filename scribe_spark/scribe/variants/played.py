@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -35,12 +36,23 @@ from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.trees import Trees
 from scribe_spark.scribe.variants.context import EDGE, Variant, VariantContext
 
-__all__ = ["CountOverloaded", "Forget", "collapse", "grow_lazily", "remove_bottlenecks"]
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import TreesConfig
+
+__all__ = [
+    "CountOverloaded",
+    "Forget",
+    "Limits",
+    "RunPlayer",
+    "collapse",
+    "grow_lazily",
+    "remove_bottlenecks",
+]
 
 
 def remove_bottlenecks(context: VariantContext) -> Variant:
     """Overloaded nodes drop children, which join siblings, until none can drop any more."""
-    with _Limits.of(context) as limits:
+    with Limits.of(context.rules, context.capacities) as limits:
         played = RunPlayer.of(context, "bottleneck remover", limits)
         bottleneck.remove_bottlenecks(played, played.round)
         overloaded = played.count_overloaded()
@@ -61,7 +73,7 @@ def collapse(context: VariantContext) -> Variant:
 
 def grow_lazily(context: VariantContext) -> Variant:
     """Members join in waves; a JOIN makes no forwarders on its way."""
-    with _Limits.of(context) as limits:
+    with Limits.of(context.rules, context.capacities) as limits:
         played = RunPlayer.of(context, "lazy growth", limits)
         played.play(played.run.program(Forget))
         lazy.grow_lazily(played, played.round)
@@ -172,7 +184,7 @@ class RunPlayer:
 
 
 @dataclass(frozen=True)
-class _Limits(RemoverRules):
+class Limits(RemoverRules):
     """The rules of nodes that may have limits of their own, which tasks map into memory.
 
     Attributes
@@ -184,18 +196,23 @@ class _Limits(RemoverRules):
     names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, context: VariantContext) -> _Limits:
-        """Return those of a variant; to be used as a context, which frees the arrays."""
-        config, names = context.rules, tuple[str, ...]()
-        if context.capacities is not None:
-            own = context.capacities.select("node", "limit").toArrow().sort_by("node")
-            arrays = {name: own.column(name).to_numpy() for name in own.column_names}
-            names = tuple(distribute_arrays(context.capacities.sparkSession, **arrays))
-        return cls(
-            config.limit, config.shed_group, config.shed_child, config.shed_table, None, names
-        )
+    def of(cls, config: TreesConfig, capacities: DataFrame | None) -> Limits:
+        """Return those of a run; to be used as a context, which frees the arrays.
 
-    def __enter__(self) -> _Limits:
+        Parameters
+        ----------
+        capacities : DataFrame or None
+            ``node, limit``: every node's own limit.
+        """
+        names = tuple[str, ...]()
+        if capacities is not None:
+            own = capacities.select("node", "limit").toArrow().sort_by("node")
+            arrays = {name: own.column(name).to_numpy() for name in own.column_names}
+            names = tuple(distribute_arrays(capacities.sparkSession, **arrays))
+        shed = (config.shed_group, config.shed_child, config.shed_table)
+        return cls(config.limit, *shed, names=names)
+
+    def __enter__(self) -> Limits:
         return self
 
     def __exit__(self, *_: object) -> None:
