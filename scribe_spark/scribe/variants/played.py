@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Program, Tables
 from scribe_spark.engine.buckets import typed
+from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
@@ -28,7 +29,7 @@ from scribe_spark.scribe import bottleneck, lazy
 from scribe_spark.scribe import collapse as paths
 from scribe_spark.scribe.outcomes import OVERLOADED
 from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.rejoin import DIRECT_JOINS
+from scribe_spark.scribe.rejoin import EXTRA_JOINS
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.run import Run, RunRound
 from scribe_spark.scribe.scribe import Scribe
@@ -61,7 +62,7 @@ def remove_bottlenecks(context: VariantContext) -> Variant:
             f"bottleneck remover: the limit cannot be met; {overloaded:,} nodes keep more children "
             "than it, each the only child in its table"
         )
-    return Variant(played.trees.edges(), played.direct_joins(), overloaded, trees=played.trees)
+    return Variant(played.trees.edges(), played.extra_joins(), overloaded, trees=played.trees)
 
 
 def collapse(context: VariantContext) -> Variant:
@@ -168,19 +169,19 @@ class RunPlayer:
         found = self.trees.tables.take(OVERLOADED)
         return sum(len(columns["node"]) for _, _, columns in found)
 
-    def direct_joins(self) -> DataFrame:
-        """Return the JOINs that were sent to nodes: :data:`EDGE` and ``probes``; lazy."""
+    def extra_joins(self) -> DataFrame:
+        """Return the JOINs that the remover adds: :data:`EDGE` and ``probes``; lazy."""
         run = self.run
 
         def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
             ring, ids = run.facts.ring, run.kernel.ids
-            above, below = ring.take(table["to"]), ring.take(table["source"])
+            above, below = ring.take(table[AT]), ring.take(table["child"])
             columns = [run.number[table["group"]], above.node, below.node]
             columns += [ids(above.router), ids(below.router), table["probes"]]
             yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), names=[*EDGE, "probes"])
 
         schema = ", ".join(f"{name} bigint" for name in (*EDGE, "probes"))
-        return typed(self.trees.tables.rows(DIRECT_JOINS), rows, schema)
+        return typed(self.trees.tables.rows(EXTRA_JOINS), rows, schema)
 
 
 @dataclass(frozen=True)
