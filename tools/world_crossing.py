@@ -7,6 +7,7 @@ written there.
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 import subprocess
@@ -22,7 +23,7 @@ MARKS = (
     "<!-- end of crossing -->\n",
 )
 
-SIZES, BUCKETS, ROUNDS = (10_000, 100_000), (1, 2), 5
+SIZES, BUCKETS, ROUNDS = (10_000, 100_000, 300_000, 1_000_000), (1, 4), 5
 
 #: 25 % of the nodes fail in round 2; reliable delivery, a publication of each group in a round.
 FLAGS = {
@@ -63,31 +64,34 @@ def play(out: Path, names: Iterable[str]) -> None:
 
 
 def rounds_of(told: str) -> list[tuple[float, int]]:
-    """Seconds and supersteps of the rounds after the first, in which groups are created.
+    """Seconds and supersteps of the rounds.
 
     Examples
     --------
     >>> rounds_of("round 0: 9 live nodes, 2.0 s\\nround 1: 9 live nodes, 1.5 s, 40 supersteps")
-    [(1.5, 40)]
+    [(2.0, 0), (1.5, 40)]
     """
-    found = {int(number): rest for number, *rest in _ROUND.findall(told)}
-    return [(float(s), int(steps or 0)) for number, (s, steps) in found.items() if number]
+    found = _ROUND.findall(told)
+    return [(float(seconds), int(steps or 0)) for _, seconds, steps in found]
 
 
 def page(out: Path, file: Path) -> str:
     """Return the page with the table of what is in OUT."""
     rows = []
     for nodes in SIZES:
-        cells = [f"{nodes:,}"]
-        for buckets in BUCKETS:
-            log = out / f"{nodes}-{buckets}.log"
-            rounds = rounds_of(log.read_text()) if log.exists() else []
-            seconds = [s for s, _ in rounds]
-            steps = f" ({max(n for _, n in rounds)})" if buckets > 1 and rounds else ""
-            cells.append(f"{statistics.median(seconds):.1f}{steps}" if rounds else "")
-        rows.append(cells)
-    head = ["nodes", *(f"B = {buckets}" for buckets in BUCKETS)]
-    return with_lines(file.read_text("utf-8"), MARKS, table(head, rows))
+        logs = [out / f"{nodes}-{buckets}.log" for buckets in BUCKETS]
+        cells = [_cells(rounds_of(log.read_text())) if log.exists() else ["", ""] for log in logs]
+        rows.append([f"{nodes:,}", *itertools.chain(*cells)])
+    head = [(f"B = {buckets}: a round", "all") for buckets in BUCKETS]
+    lines = table(["nodes", *itertools.chain(*head)], rows)
+    return with_lines(file.read_text("utf-8"), MARKS, lines)
+
+
+def _cells(rounds: list[tuple[float, int]]) -> list[str]:
+    """Return the median of the rounds after the first, with the most supersteps; and the sum."""
+    seconds, most = [s for s, _ in rounds], max(steps for _, steps in rounds)
+    later = f"{statistics.median(seconds[1:]):.1f}" + (f" ({most})" if most else "")
+    return [later, f"{sum(seconds):.0f}"]
 
 
 if __name__ == "__main__":

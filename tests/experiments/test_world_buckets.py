@@ -56,11 +56,11 @@ def test_the_page_of_the_crossing(tmp_path: Path):
     told = (
         "  round 0: 9 live nodes, 9.0 s\n  round 1: 1,000 live nodes, 1.5 s, 40 supersteps, 3 m\n"
     )
-    assert rounds_of(told) == [(1.5, 40)]
-    assert "10000-2" in COMMANDS
-    (tmp_path / "10000-2.log").write_text(told)
+    assert rounds_of(told) == [(9.0, 0), (1.5, 40)]
+    assert "10000-4" in COMMANDS
+    (tmp_path / "10000-4.log").write_text(told)
     (tmp_path / "page.md").write_text("".join(MARKS))
-    assert "| 10,000 | | 1.5 (40) |" in page(tmp_path, tmp_path / "page.md")
+    assert "| 10,000 | | | 1.5 (40) | 10 |" in page(tmp_path, tmp_path / "page.md")
 
 
 def test_a_save_is_not_in_the_slot_of_the_last():
