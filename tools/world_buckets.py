@@ -1,7 +1,8 @@
-"""Memory and seconds of worlds on buckets: the table in docs/living.md.
+"""Seconds and memory of worlds on buckets: the table in docs/performance.md.
 
 Each world is a process of its own, watched from outside: the proportional set size (PSS) of the
-driver, of the largest other Python process, of the JVMs, and of all together.
+driver, of the largest other Python process, of the JVMs, and of all together.  Its seconds stand
+beside a calibration of the same minutes.
 
     python -m tools.world_buckets --nodes 300000 --buckets 1,4 --write
 """
@@ -10,18 +11,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+import statistics
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
+from benchmarks.calibration import calibrate
 from benchmarks.watch import TreeMemory, watch
 
-DOCS = Path(__file__).parents[1] / "docs" / "living.md"
+DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
 BEGIN, END = (f"<!-- world_buckets: {word} -->" for word in ("begin", "end"))
 
-#: Of every world here: 25 % of the nodes fail in round 3, reliable delivery.
+#: Of every world here: 25 % of the nodes fail in round 3; reliable delivery, a publication of each
+#: group in a round.
 FLAGS = {
-    "--groups": "1500",
     "--generator": "mass-failure+publications",
     "--event-round": "3",
     "--share": "0.25",
@@ -29,10 +34,13 @@ FLAGS = {
     "--lookups": "0",
 }
 
-HEAD = (
-    "| nodes | buckets | master | seconds | supersteps "
-    "| messages | their bytes | driver | largest worker | JVMs | all | disk |\n" + "|---" * 12 + "|"
+COLUMNS = (
+    *("nodes", "buckets", "master", "seconds", "calibration, s", "round 0", "a later round"),
+    *("supersteps", "messages", "their bytes", "driver", "largest worker", "JVMs", "all", "disk"),
 )
+HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
+
+_ROUND = re.compile(r"round \d+: [\d,]+ live nodes, ([\d.]+) s")
 
 
 def main() -> None:
@@ -67,6 +75,8 @@ def row_of(nodes: int, buckets: int, rounds: int, master: str) -> str:
         out = Path(folder, "out")
         flags = {"--nodes": str(nodes), "--rounds": str(rounds), "--master": master, **FLAGS}
         flags |= {"--buckets": str(buckets), "--out": str(out)}
+        flags |= {"--groups": str(min(1500, nodes // 60))}
+        calibration = calibrate()
         command = [sys.executable, "-m", "scribe_spark.cli", "world"]
         seen = watch([*command, *(word for flag in flags.items() for word in flag)])
         if seen.code:
@@ -80,10 +90,24 @@ def row_of(nodes: int, buckets: int, rounds: int, master: str) -> str:
     }
     told = [f"{total[name]:,}" for name in ("supersteps", "messages")] if costs else ["", ""]
     told.append(f"{total['bytes'] / 1e9:.2f} GB" if costs else "")
-    cells = [f"{nodes:,}", str(buckets), f"`{master}`", f"{seen.seconds:.0f}", *told, *gib]
+    first, *later = seconds_of_rounds(line for _, line in seen.lines)
+    seconds = [f"{seen.seconds:.0f}", f"{calibration:.1f}", f"{first:.1f}"]
+    seconds.append(f"{statistics.median(later):.1f}")
+    cells = [f"{nodes:,}", str(buckets), f"`{master}`", *seconds, *told, *gib]
     row = "| " + " | ".join([*cells, f"{seen.disk / 2**30:.1f} GiB"]) + " |"
     print(row, flush=True)
     return row
+
+
+def seconds_of_rounds(lines: Iterable[str]) -> list[float]:
+    """Return the seconds of each round that a world has told of.
+
+    Examples
+    --------
+    >>> seconds_of_rounds(["rounds: started", "  round 0: 9 live nodes, 2.5 s, 40 supersteps"])
+    [2.5]
+    """
+    return [float(found[1]) for line in lines if (found := _ROUND.search(line))]
 
 
 if __name__ == "__main__":

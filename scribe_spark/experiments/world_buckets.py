@@ -2,7 +2,7 @@
 
 One bucket has no superstep to wait for, but one core and one process' memory.  Several play at the
 same time, and each round waits for dozens of small Spark jobs.  The figures are those of
-docs/performance.md, "One bucket or several", which `python -m tools.world_crossing` measures.
+docs/performance.md, "One bucket or several", which `python -m tools.world_buckets` measures.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from scribe_spark.config import Execution, WorldConfig
@@ -11,7 +9,6 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments.run_world import names_of_save, other_slot
 from scribe_spark.experiments.world_buckets import WITH_GROUPS, WITHOUT_GROUPS, choose_buckets
 from scribe_spark.experiments.world_setup import _refuse_other_buckets
-from tools.world_crossing import COMMANDS, MARKS, page, rounds_of
 
 GIB = 2**30
 
@@ -50,17 +47,6 @@ def test_what_was_saved_goes_on_with_its_buckets():
     _refuse_other_buckets(saved, WorldConfig(nodes=80), Execution(out="x", buckets=2))
     with pytest.raises(InputError, match="buckets = 2: is not what groups were saved with; give 4"):
         _refuse_other_buckets(saved, config, Execution(out="x", buckets=2))
-
-
-def test_the_page_of_the_crossing(tmp_path: Path):
-    told = (
-        "  round 0: 9 live nodes, 9.0 s\n  round 1: 1,000 live nodes, 1.5 s, 40 supersteps, 3 m\n"
-    )
-    assert rounds_of(told) == [(9.0, 0), (1.5, 40)]
-    assert "10000-4" in COMMANDS
-    (tmp_path / "10000-4.log").write_text(told)
-    (tmp_path / "page.md").write_text("".join(MARKS))
-    assert "| 10,000 | | | 1.5 (40) | 10 |" in page(tmp_path, tmp_path / "page.md")
 
 
 def test_a_save_is_not_in_the_slot_of_the_last():

@@ -403,7 +403,7 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
     assert tables(out) == tables(finished)
     # what was saved is damaged: from the beginning, to the same end
     last = json.loads((out / "manifest.json").read_text())["world"]["saved"]
-    (part,) = (out / "tables" / f"state_{last['place']}").glob("*.parquet")
+    (part,) = (out / "tables" / f"state_{last['slot']}").glob("*.parquet")
     part.write_bytes(part.read_bytes()[:-9])
     told = Stops()
     play(spark, out, told, resume=True)
