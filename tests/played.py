@@ -14,9 +14,12 @@ from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.program import AT
 from scribe_spark.overlay.route import MESSAGE, Route
+from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryNextHop
-from scribe_spark.scribe.trees import Create, Join, Multicast, Run
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.run import Run
+from scribe_spark.scribe.trees import CHILDREN, CREATED, Create, Join, Multicast
 
 __all__ = ["Played", "trees"]
 
@@ -65,7 +68,7 @@ class Played:
     def edges(self) -> list[tuple[int, int, int]]:
         """(group, parent, child), sorted."""
         size, found = len(self.one.ring), []
-        for table in self._rows("children"):
+        for table in self._rows(CHILDREN):
             place, child = np.divmod(table["key"], size)
             group, parent = np.divmod(place, size)
             node = self.one.ring.node - self.one.base
@@ -78,7 +81,7 @@ class Played:
         node = self.one.ring.node - self.one.base
         return {
             int(self.run.number[group]): int(node[at])
-            for table in self._rows("created")
+            for table in self._rows(CREATED)
             for group, at in zip(table["group"], table[AT], strict=True)
         }
 
@@ -96,7 +99,7 @@ class Played:
         root = self.one.ring.positions(numbers)
         zero = np.zeros(len(group), dtype=np.int64)
         first = {"group": group, "sender": root, AT: root, "hops": zero, "delay_us": zero}
-        play(Multicast(self.run), self.tables, {"payload": first})
+        play(self.run.program(Multicast), self.tables, {"payload": first})
         node = self.one.ring.node - self.one.base
         return [
             (int(self.run.number[g]), int(node[at]), int(hops), int(delay))
@@ -117,7 +120,9 @@ def trees(one: worlds.World, buckets: int, poisoned: bool = False) -> Played:
     hi = np.array([key >> 64 for key in keys], dtype=np.uint64)
     lo = np.array([key & (2**64 - 1) for key in keys], dtype=np.uint64)
     facts = RingInMemory(one.ring)
-    run = Run(bounds, facts, PastryNextHop(facts), numbers, hi, lo, one.kernel, worlds.LAN_US)
+    groups = Groups(numbers, Keys(hi, lo), len(one.ring))
+    way = (PastryNextHop(facts), one.kernel, worlds.LAN_US)
+    run = Run.over(facts, bounds, groups, *way)
     # the creator of each group is any node
     creator = np.arange(len(numbers)) % len(one.ring)
     zero = np.zeros(len(numbers), dtype=np.int64)
@@ -125,13 +130,12 @@ def trees(one: worlds.World, buckets: int, poisoned: bool = False) -> Played:
     creates |= {"key_hi": hi.view(np.int64), "key_lo": lo.view(np.int64)}
     creates |= {"hops": zero, "delay_us": zero}
     wrap = OneAtATime if poisoned else (lambda program: program)
-    ways = (run.rule, one.kernel, worlds.LAN_US)
-    routed = Route(bounds, facts, Create(run), ("group",), None, *ways)
+    routed = Route(bounds, facts, Create(run), ("group",), None, *way)
     play(wrap(routed), tables, {MESSAGE: creates})
     joins = sorted(set(one.case.joins()))
     group = np.searchsorted(numbers, np.array([g for g, _ in joins], dtype=np.int64))
     nodes = np.array([n for _, n in joins], dtype=np.int64) + one.base
-    recording = Recording(Join(run))
+    recording = Recording(run.program(Join))
     member = {"group": group, AT: one.ring.positions(nodes)}
     sent = play(wrap(recording), tables, {"member": member})
     return Played(one, run, tables, sent, recording.sent)

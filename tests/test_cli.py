@@ -444,7 +444,7 @@ def experiments(monkeypatch):
     monkeypatch.setattr("scribe_spark.experiments", stand_in, raising=False)
 
     session = types.ModuleType("scribe_spark.runtime.session")
-    session.session = lambda execution, nodes, effort: types.SimpleNamespace(
+    session.session = lambda execution, nodes, effort, worlds: types.SimpleNamespace(
         stop=lambda: calls.append(("stop",))
     )
     monkeypatch.setitem(sys.modules, "scribe_spark.runtime.session", session)

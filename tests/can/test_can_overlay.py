@@ -15,7 +15,10 @@ from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.program import AT, Tables
 from scribe_spark.overlay.route import MESSAGE, Route
-from scribe_spark.scribe.trees import Create, Join, Run
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.scribe.group_keys import Groups
+from scribe_spark.scribe.run import Run
+from scribe_spark.scribe.trees import CHILDREN, Create, Join
 from tests.can.played import LAN_US, Played, draw_of
 from tests.oracle.can.cases import random_can
 from tests.oracle.scribe import Scribe
@@ -60,22 +63,20 @@ def test_routes_and_trees_are_the_oracles(seed, buckets):
         for shift in (64, 0)
     )
     facts = RingInMemory(ring)
-    run = Run(bounds, facts, rule, number, hi, lo, played.kernel, LAN_US)
+    ways = (rule, played.kernel, LAN_US)
+    run = Run.over(facts, bounds, Groups(number, Keys(hi, lo), len(ring)), *ways)
     creator = np.arange(len(number)) % len(ring)
     zero = np.zeros(len(number), dtype=np.int64)
     creates = {"group": np.arange(len(number)), AT: creator, "start": ring.node[creator]}
     creates |= {"key_hi": hi.view(np.int64), "key_lo": lo.view(np.int64)}
     creates |= {"hops": zero, "delay_us": zero}
-    ways = (rule, played.kernel, LAN_US)
     play(Route(bounds, facts, Create(run), ("group",), None, *ways), tables, {MESSAGE: creates})
     joins = np.array(case.joins(), dtype=np.int64).reshape(-1, 2)
     member = {"group": np.searchsorted(number, joins[:, 0]), AT: ring.positions(joins[:, 1])}
-    play(Join(run), tables, {"member": member})
+    play(run.program(Join), tables, {"member": member})
     edges = set()
     for one in tables:
-        place, child = np.divmod(
-            one["children"]["key"] if "children" in one else zero[:0], len(ring)
-        )
+        place, child = np.divmod(one[CHILDREN]["key"] if CHILDREN in one else zero[:0], len(ring))
         group, parent = np.divmod(place, len(ring))
         rows = zip(number[group], ring.node[parent], ring.node[child], strict=True)
         edges |= {tuple(map(int, row)) for row in rows}
