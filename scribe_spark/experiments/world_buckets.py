@@ -46,10 +46,10 @@ class RoundCosts:
 
 
 #: Of the table (only how they compare matters); the bytes are those of a million nodes.
-WITH_GROUPS = RoundCosts(one=64e-6, floor=8.0, each=360e-6, bytes=17_000)
+WITH_GROUPS = RoundCosts(one=10e-6, floor=5.7, each=29e-6, bytes=13_000)
 
 #: Pastry alone: a fiftieth of the kernels' time, a quarter of the supersteps.
-WITHOUT_GROUPS = RoundCosts(one=1.3e-6, floor=2.0, each=7.2e-6, bytes=1_000)
+WITHOUT_GROUPS = RoundCosts(one=0.2e-6, floor=1.4, each=0.6e-6, bytes=1_000)
 
 #: Of the memory, what the nodes that are played at a time may take; the rest is the JVM's.
 _SHARE = 0.75
@@ -81,7 +81,7 @@ def choose_buckets(nodes: int, cores: int, memory: int, costs: RoundCosts) -> in
     >>> choose_buckets(10_000, 2, 24 * 2**30, WITH_GROUPS)
     1
     >>> choose_buckets(3_000_000, 2, 24 * 2**30, WITH_GROUPS)
-    6
+    5
     """
     room = _SHARE * memory
     if nodes * costs.bytes <= room and not costs.is_faster(nodes, cores):
