@@ -20,9 +20,10 @@ from pathlib import Path
 
 from benchmarks.calibration import calibrate
 from benchmarks.watch import TreeMemory, watch
+from tools.pages import table, with_lines
 
 DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
-BEGIN, END = (f"<!-- world_buckets: {word} -->" for word in ("begin", "end"))
+MARKS = ("<!-- world_buckets: begin -->\n", "<!-- world_buckets: end -->\n")
 
 #: Of every world here: 25 % of the nodes fail in round 3; reliable delivery, a publication of each
 #: group in a round.
@@ -38,7 +39,6 @@ COLUMNS = (
     *("nodes", "buckets", "master", "seconds", "calibration, s", "round 0", "a later round"),
     *("supersteps", "messages", "their bytes", "driver", "largest worker", "JVMs", "all", "disk"),
 )
-HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
 
 _ROUND = re.compile(r"round \d+: [\d,]+ live nodes, ([\d.]+) s")
 
@@ -51,12 +51,10 @@ def main() -> None:
         for buckets in options.buckets.split(",")
     ]
     if options.write:
-        before, rest = DOCS.read_text().split(BEGIN)
-        old, after = rest.split(END)
-        kept = [line for line in old.splitlines() if line.startswith("| ") and line[2].isdigit()]
-        mine = {tuple(row.split("|")[1:4]): row for row in (*kept, *rows)}
-        table = "\n".join([HEAD, *mine.values()])
-        DOCS.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
+        text = DOCS.read_text("utf-8")
+        old = text.partition(MARKS[0])[2].partition(MARKS[1])[0].splitlines()[2:]
+        mine = {tuple(row.split("|")[1:4]): row for row in (*old, *rows)}
+        DOCS.write_text(with_lines(text, MARKS, [*table(COLUMNS, []), *mine.values()]), "utf-8")
 
 
 def _options() -> argparse.Namespace:
@@ -94,7 +92,7 @@ def row_of(nodes: int, buckets: int, rounds: int, master: str) -> str:
     seconds = [f"{seen.seconds:.0f}", f"{calibration:.1f}", f"{first:.1f}"]
     seconds.append(f"{statistics.median(later):.1f}")
     cells = [f"{nodes:,}", str(buckets), f"`{master}`", *seconds, *told, *gib]
-    row = "| " + " | ".join([*cells, f"{seen.disk / 2**30:.1f} GiB"]) + " |"
+    row = table(COLUMNS, [[*cells, f"{seen.disk / 2**30:.1f} GiB"]])[-1]
     print(row, flush=True)
     return row
 

@@ -305,7 +305,7 @@ def _play(
             yield pack_row(to, bucket, False, kind, columns)
     for name in tables:
         if name in tables.changed:
-            before = held[name].packed if name in held and folder else None
+            before = held[name].packed if name in held else None
             yield pack_row(bucket, bucket, True, name, tables.changed[name], folder, before)
         elif held[name].sender != CONSTANT:
             yield held[name].as_it_was()

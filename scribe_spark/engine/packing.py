@@ -8,6 +8,7 @@ needs, and a column in which all are equal takes none.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -33,7 +34,7 @@ _ALIGNMENT = 64
 _HEADER = 8  # bytes that say how long the description is
 _SIZES = (np.int8, np.int16, np.int32)
 
-#: Columns of less bytes are written again rather than looked for in another file.
+#: Columns of fewer bytes are written again rather than looked for in another file.
 _WORTH_KEEPING = 2**16
 _AT_ONCE = 2**16  # rows that are compared before the next ones are
 
@@ -52,8 +53,12 @@ class Packed(Columns):
         self._data, self._file = np.frombuffer(data, np.uint8), file
         length = int.from_bytes(self._data[:_HEADER].tobytes(), "little")
         described = json.loads(self._data[_HEADER : _HEADER + length].tobytes())
-        self._begin = -(-(_HEADER + length) // _ALIGNMENT) * _ALIGNMENT
-        self._described: dict[str, dict[str, Any]] = {one["name"]: one for one in described}
+        begin = -(-(_HEADER + length) // _ALIGNMENT) * _ALIGNMENT
+        self._described: dict[str, dict[str, Any]] = {}
+        for one in described:
+            if one.setdefault("file", None) is None:  # its bytes come behind the description
+                one["at"] += begin
+            self._described[one["name"]] = one
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._described)
@@ -77,17 +82,14 @@ class Packed(Columns):
     @property
     def files(self) -> list[str]:
         """The files that columns are in, but for the own one."""
-        return sorted({one["file"] for one in self._described.values() if one.get("file")})
+        return sorted({one["file"] for one in self._described.values()} - {None})
 
     def _stored(self, name: str) -> np.ndarray:
-        one = self._described[name]
-        kind, shape, data, at = np.dtype(one["type"]), tuple(one["shape"]), self._data, one["at"]
-        if one.get("file"):
+        one, data = self._described[name], self._data
+        if one["file"] is not None:
             data = np.frombuffer(np.memmap(one["file"], np.uint8, "r"), np.uint8)
-        else:
-            at += self._begin
-        row = int(np.prod(shape[1:], dtype=np.int64))
-        stored = data[at : at + one["stored"] * row * kind.itemsize].view(kind)
+        shape = tuple(one["shape"])
+        stored = data[one["at"] : one["at"] + _size(one)].view(np.dtype(one["type"]))
         stored = stored.reshape(one["stored"], *shape[1:])
         return np.broadcast_to(stored, shape) if one["stored"] != shape[0] else stored
 
@@ -96,11 +98,9 @@ class Packed(Columns):
         if self._file is None or name not in self._described:
             return None
         one = self._described[name]
-        size = one["stored"] * int(np.prod(one["shape"][1:])) * np.dtype(one["type"]).itemsize
-        if size < _WORTH_KEEPING or not self._is_same(name, columns):
+        if _size(one) < _WORTH_KEEPING or not self._is_same(name, columns):
             return None
-        where = {"file": one.get("file") or self._file}
-        return one | where | {"at": one["at"] + (0 if one.get("file") else self._begin)}
+        return one | {"file": one["file"] or self._file}
 
     def _is_same(self, name: str, columns: Columns) -> bool:
         if isinstance(columns, Overlaid) and columns.base is self and name not in columns.changed:
@@ -114,6 +114,12 @@ class Packed(Columns):
             np.array_equal(stored[first : first + _AT_ONCE], column[first : first + _AT_ONCE])
             for first in range(0, len(column), _AT_ONCE)
         )
+
+
+def _size(described: Mapping[str, Any]) -> int:
+    """Return how many bytes a column takes."""
+    rows = described["stored"] * math.prod(described["shape"][1:])
+    return rows * np.dtype(described["type"]).itemsize
 
 
 class Overlaid(Columns):

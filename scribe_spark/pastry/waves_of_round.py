@@ -77,7 +77,7 @@ class WaveOfRound:
 
     @functools.cached_property
     def contact(self) -> np.ndarray:
-        """Whom each node asks first, or begins to search with; see `Wave`.
+        """The node that each asks first, or begins to search with; see `Wave`.
 
         To be read before anybody of the wave is alive.
         """

@@ -18,9 +18,8 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
-from scribe_spark.runtime.master import on_this_machine
 from scribe_spark.runtime.scratch import SCRATCH
-from scribe_spark.runtime.sessions import abilities, is_connect
+from scribe_spark.runtime.sessions import abilities
 
 __all__ = ["full_disk", "scratch_folders"]
 
@@ -82,8 +81,7 @@ def scratch_folders(spark: SparkSession) -> list[Path]:
 
     Those of executors elsewhere are not known.
     """
-    session = abilities(spark)
-    if not on_this_machine(session.master) or (is_connect(spark) and not session.shares_disk):
+    if not abilities(spark).shares_disk:
         return []
     found = os.environ.get(SCRATCH) or spark.conf.get("spark.local.dir", None)
     folders = [Path(folder) for folder in (found or "").split(",") if folder]

@@ -26,10 +26,10 @@ def heap_mib(nodes: int, limit: int | None = None, *, worlds: bool = False) -> i
 
     Parameters
     ----------
-    worlds : bool
-        Whether it is for worlds alone: what their nodes know stays with the tasks.
     limit : int, optional
         Bytes; :func:`memory_limit` if it is not given.
+    worlds : bool
+        Whether it is for worlds alone: what their nodes know stays with the tasks.
     """
     limit = memory_limit() if limit is None else limit
     wanted = 2 * _GIB + nodes * 1024 if worlds else 3 * _GIB + nodes * 2560

@@ -118,7 +118,7 @@ class Classic:
 
         None where they do not reach it.
         """
-        if self.master.startswith("local"):
+        if self.shares_disk:
             return _HERE, _HERE
         conf = self._context.getConf()
         host = conf.get("spark.driver.host") or socket.gethostname()
@@ -267,7 +267,7 @@ class Connected:
 
     @property
     def scratch(self) -> str | None:
-        """What is ours in the folder that the user has named; None without one."""
+        """The URL of our own part of the folder that the user has named; None without one."""
         return self._scratch
 
     def shared_folder(self) -> Path | None:

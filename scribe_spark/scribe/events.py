@@ -159,7 +159,7 @@ def _remember_repairs(scribe: Scribe, came: Columns) -> None:
 
 
 def _own(scribe: Scribe, pairs: _Pairs) -> _Pairs:
-    """Those (group, node) whose nodes are of the bucket."""
+    """Return the (group, node) whose nodes are of the bucket."""
     group, node = pairs
     mine = scribe.is_own(node)
     return (group, node) if mine.all() else (group[mine], node[mine])

@@ -1,7 +1,7 @@
 """Lazy growth: a JOIN makes no forwarders on its way; the first node of the tree takes the joining
 node in.
 
-For a round of a world: :class:`DrawWaves`, then :class:`AskTree` and :class:`TakeIn` for each wave;
+For a round: :class:`DrawWaves`, then :class:`AskTree` and :class:`TakeIn` for each wave.
 
 References
 ----------
@@ -44,7 +44,7 @@ _JOIN, _ADOPT, _OWN = "lazy JOIN", "adopt", "JOIN of who adopts"
 
 
 def grow_lazily(player: PlaysPrograms, round: GroupRound) -> None:
-    """Who waits or has joined in this round sends a JOIN, in waves."""
+    """Nodes that wait, or have joined in this round, send JOINs, in waves."""
     player.play(DrawWaves(player.given, round))
     wave = 0
     while player.has(WAVES):

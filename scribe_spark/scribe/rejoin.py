@@ -1,4 +1,4 @@
-"""The cycle rule in a round of a world: refused JOINs are routed with randomisation.
+"""The cycle rule: refused JOINs are routed with randomisation.
 
 References
 ----------
@@ -15,15 +15,19 @@ import numpy as np
 
 from scribe_spark.core.arrays import NONE, find_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
+from scribe_spark.engine.buckets import ends
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
+from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.join import Requests, own_joins, receive_joins, remember, send_on
 from scribe_spark.scribe.joining import JoinProgram
 from scribe_spark.scribe.paths_to_root import on_path
 from scribe_spark.scribe.program import GroupRound, PlaysPrograms, RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
+from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [
     "ATTEMPTS",
@@ -31,6 +35,7 @@ __all__ = [
     "EXTRA_JOINS",
     "REFUSED_JOINS",
     "DirectJoins",
+    "extra_joins",
     "note_extra",
     "rejoin",
     "send_to",
@@ -82,6 +87,14 @@ def note_extra(scribe: Scribe, joins: Joins, at: np.ndarray, probes: np.ndarray 
     """Note JOINs that the remover adds: to siblings, and those that a refusal led to."""
     probes = np.broadcast_to(probes, len(at))
     scribe.note(EXTRA_JOINS, group=joins.group, at=at, child=joins.source, probes=probes)
+
+
+def extra_joins(
+    added: Columns, groups: Groups, ring: Ring, kernel: Kernel
+) -> dict[str, np.ndarray]:
+    """Return what the table :data:`EXTRA_JOINS` has as columns of `schemas.EXTRA_JOINS`."""
+    both = ends(ring, kernel, parent=added[AT], child=added["child"])
+    return {"group": groups.number[added["group"]], **both, "probes": added["probes"]}
 
 
 def send_to(

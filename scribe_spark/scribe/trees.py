@@ -10,7 +10,6 @@ JSAC 2002, Section III.A.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,11 +20,12 @@ from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.buckets import read_typed, typed
+from scribe_spark.engine.buckets import ends, read_columns
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, bucket_of
+from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.overlay import Application, Overlay, Routed, Step
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table
@@ -170,24 +170,20 @@ class Trees:
         """
         run = self.run
 
-        def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
-            ring, ids = run.facts.ring, run.kernel.ids
-            creator, root = table["creator"], table[AT]
+        def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
+            ring, creator, root = run.facts.ring, some["creator"], some[AT]
             direct = run.kernel.delays(ring.router[creator], ring.router[root]) + 2 * run.lan_us
-            arrays = [
-                run.number[table["group"]],
-                ring.node[creator],
-                ids(ring.router[creator]),
-                ring.node[root],
-                ids(ring.router[root]),
-                table["hops"].astype(np.int32),
-                table["delay_us"],
-                np.where(creator == root, 0, direct),
-            ]
-            names = [column.split()[0] for column in _CREATED_ROWS.split(", ")]
-            yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
+            return {
+                "group": run.number[some["group"]],
+                **ends(ring, run.kernel, source=creator),
+                "node": ring.node[root],
+                "router": run.kernel.ids(ring.router[root]),
+                "hops": some["hops"],
+                "delay_us": some["delay_us"],
+                "direct_us": np.where(creator == root, 0, direct),
+            }
 
-        return typed(self.tables.rows(CREATED), rows, _CREATED_ROWS)
+        return read_columns(self.tables.rows(CREATED), rows, _CREATED_ROWS).frame
 
     def edges(self) -> DataFrame:
         """Return ``group, parent, child, parent_router, child_router, delay_us``; lazy."""
@@ -197,56 +193,39 @@ class Trees:
         """Return ``group, node, router``, for kernels; lazy."""
         run = self.run
 
-        def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
-            ring, size = run.facts.ring, len(run.facts.ring)
-            places = table["key"][table["member"]]
-            for start in range(0, len(places), _ROWS_AT_ONCE):
-                group, node = np.divmod(places[start : start + _ROWS_AT_ONCE], size)
-                arrays = [run.number[group], ring.node[node], run.kernel.ids(ring.router[node])]
-                yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=_MEMBER)
+        def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
+            ring = run.facts.ring
+            group, node = np.divmod(some["key"][some["member"]], len(ring))
+            router = run.kernel.ids(ring.router[node])
+            return {"group": run.number[group], "node": ring.node[node], "router": router}
 
-        schema = ", ".join(f"{name} bigint" for name in _MEMBER)
-        return read_typed(self.tables.rows(ENTRIES), rows, schema)
+        return read_columns(self.tables.rows(ENTRIES), rows, _MEMBERS)
 
     def read_edges(self) -> Batches:
         """Return the rows of :meth:`edges`, for kernels."""
         run = self.run
 
-        def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
-            ring, ids, size = run.facts.ring, run.kernel.ids, len(run.facts.ring)
-            for start in range(0, len(table["key"]), _ROWS_AT_ONCE):
-                place, child = np.divmod(table["key"][start : start + _ROWS_AT_ONCE], size)
-                group, parent = np.divmod(place, size)
-                above, below = ring.router[parent], ring.router[child]
-                arrays = [
-                    run.number[group],
-                    ring.node[parent],
-                    ring.node[child],
-                    ids(above),
-                    ids(below),
-                    run.kernel.delays(above, below) + 2 * run.lan_us,
-                ]
-                names = [column.split()[0] for column in _EDGES.split(", ")]
-                yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
+        def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
+            ring = run.facts.ring
+            place, child = np.divmod(some["key"], len(ring))
+            group, parent = np.divmod(place, len(ring))
+            delay_us = run.kernel.delays(ring.router[parent], ring.router[child]) + 2 * run.lan_us
+            both = ends(ring, run.kernel, parent=parent, child=child)
+            return {"group": run.number[group], **both, "delay_us": delay_us}
 
-        return read_typed(self.tables.rows(CHILDREN), rows, _EDGES)
+        return read_columns(self.tables.rows(CHILDREN), rows, _EDGES)
 
     def release(self) -> None:
         """Free the tables."""
         self.tables.release()
 
 
-_ROWS_AT_ONCE = 2**17
-_MEMBER = ["group", "node", "router"]
+_MEMBERS = "group bigint, node bigint, router bigint"
 _CREATED_ROWS = (
     "group bigint, source bigint, source_router bigint, node bigint, router bigint, hops int, "
     "delay_us bigint, direct_us bigint"
 )
-_EDGES = (
-    "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint, "
-    "delay_us bigint"
-)
-_DELIVERIES = "group bigint, node bigint, hops int, delay_us bigint"
+_EDGES = f"{EDGES}, delay_us bigint"
 
 
 def build_trees(
@@ -380,18 +359,14 @@ def multicast(
     index = np.searchsorted(run.number, listed.column("group").to_numpy())
     source_of[index] = listed.column("source").to_numpy()
 
-    def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
+    def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
         node = run.facts.ring.node
-        for start in range(0, len(table["node"]), _ROWS_AT_ONCE):
-            some = {name: column[start : start + _ROWS_AT_ONCE] for name, column in table.items()}
-            some = take(some, node[some["node"]] != source_of[some["group"]])
-            arrays = [run.number[some["group"]], node[some["node"]]]
-            arrays += [some["hops"].astype(np.int32), some["delay_us"]]
-            names = [column.split()[0] for column in _DELIVERIES.split(", ")]
-            yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=names)
+        some = take(some, node[some["node"]] != source_of[some["group"]])
+        numbers = {"group": run.number[some["group"]], "node": node[some["node"]]}
+        return {**numbers, "hops": some["hops"], "delay_us": some["delay_us"]}
 
     names = [f"{DELIVERED} {superstep}" for superstep in range(len(counts))]
-    return read_typed(tables.rows(*names), rows, _DELIVERIES), tables
+    return read_columns(tables.rows(*names), rows, DELIVERIES), tables
 
 
 def _reach_root(

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Columns, Program
-from scribe_spark.engine.buckets import ends
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
@@ -34,7 +33,7 @@ from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.outcomes import LEFT, PublicationResults
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
-from scribe_spark.scribe.rejoin import EXTRA_JOINS
+from scribe_spark.scribe.rejoin import EXTRA_JOINS, extra_joins
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import RoundInputs, play_round, publication_results
 from scribe_spark.scribe.rows import from_tables, to_tables
@@ -356,8 +355,6 @@ def _by_group(due: list[PublicationResults], groups: Groups) -> pa.Table:
 
 def _extra_joins(taken: Columns, groups: Groups, known: Ring, kernel: Kernel) -> pa.Table:
     """Return JOINs by numbers of groups, nodes and routers, sorted."""
-    names = ("group", AT, "child", "probes")
-    group, above, child, probes = (taken.get(name, whole_numbers()) for name in names)
-    both = ends(known, kernel, parent=above, child=child)
-    table = pa.table({"group": groups.number[group], **both, "probes": probes})
+    none = dict.fromkeys(("group", AT, "child", "probes"), whole_numbers())
+    table = pa.table(extra_joins(taken or none, groups, known, kernel))
     return table.sort_by([(name, "ascending") for name in ("group", "child", "parent", "probes")])

@@ -10,18 +10,16 @@ JSAC 2002, Sections IV.E and IV.F.  docs/rules.md, S28 to S30 and S32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns, Inbox, Program, Tables
-from scribe_spark.engine.buckets import typed
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.buckets import read_columns
+from scribe_spark.multicast import EDGES
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
@@ -29,13 +27,13 @@ from scribe_spark.scribe import bottleneck, lazy
 from scribe_spark.scribe import collapse as paths
 from scribe_spark.scribe.outcomes import OVERLOADED
 from scribe_spark.scribe.program import RoundProgram
-from scribe_spark.scribe.rejoin import EXTRA_JOINS
+from scribe_spark.scribe.rejoin import EXTRA_JOINS, extra_joins
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.run import Run, RunRound
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import cause
 from scribe_spark.scribe.trees import Trees
-from scribe_spark.scribe.variants.context import EDGE, Variant, VariantContext
+from scribe_spark.scribe.variants.context import Variant, VariantContext
 
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import TreesConfig
@@ -170,18 +168,14 @@ class RunPlayer:
         return sum(len(columns["node"]) for _, _, columns in found)
 
     def extra_joins(self) -> DataFrame:
-        """Return the JOINs that the remover adds: :data:`EDGE` and ``probes``; lazy."""
+        """Return the JOINs that the remover adds: `multicast.EDGES` and ``probes``; lazy."""
         run = self.run
 
-        def rows(bucket: int, table: Columns) -> Iterator[pa.RecordBatch]:
-            ring, ids = run.facts.ring, run.kernel.ids
-            above, below = ring.take(table[AT]), ring.take(table["child"])
-            columns = [run.number[table["group"]], above.node, below.node]
-            columns += [ids(above.router), ids(below.router), table["probes"]]
-            yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), names=[*EDGE, "probes"])
+        def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
+            return extra_joins(some, run.round.groups, run.facts.ring, run.kernel)
 
-        schema = ", ".join(f"{name} bigint" for name in (*EDGE, "probes"))
-        return typed(self.trees.tables.rows(EXTRA_JOINS), rows, schema)
+        schema = f"{EDGES}, probes bigint"
+        return read_columns(self.trees.tables.rows(EXTRA_JOINS), rows, schema).frame
 
 
 @dataclass(frozen=True)
