@@ -35,6 +35,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from scribe_spark.engine.in_turn import IfRows, InTurn, Steps, stopped_at
 from scribe_spark.engine.packing import Columns, Packed, count_rows, pack
 from scribe_spark.engine.program import Program, Tables, deliver, merge_inbox
 from scribe_spark.progress import Progress, Silent
@@ -160,6 +161,7 @@ class BucketTables:
         name: str,
         progress: Progress | None = None,
         first: DataFrame | None = None,
+        superstep: int = 0,
     ) -> list[int]:
         """Play a program until nobody sends; the messages of each superstep.
 
@@ -167,39 +169,72 @@ class BucketTables:
         ----------
         first : DataFrame, optional
             :data:`ROWS`: messages that are there in superstep 0; lazy.
+        superstep : int
+            The first that is played.
 
         Raises
         ------
         RuntimeError
             Messages never end.
         """
-        progress, counts = progress or Silent(), list[int]()
-        for superstep in range(_MOST):
-            started = time.perf_counter()
-            rows = self._kept()
-            more = [] if first is None or superstep else [first]
-            for others in (*self._constant, *more):
-                rows = rows.unionByName(others)
-            step = _superstep(program, superstep, self.layout.folder)
-            with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
-                listed = self._replace(self.layout.partition(rows).mapInArrow(step, ROWS))
-            is_table = listed.column("table").to_numpy(zero_copy_only=False)
-            counts.append(int(listed.column("rows").to_numpy()[~is_table].sum()))
-            sent = int(pc.fill_null(listed.column("bytes"), 0).to_numpy()[~is_table].sum())
-            self.costs += Costs(1, counts[-1], sent)
-            progress.round(name, superstep, counts[-1], time.perf_counter() - started)
-            if not counts[-1]:
+        counts = list[int]()
+        for number in range(superstep, _MOST):
+            made = self._compute(program, number, name, progress, None if number else first)
+            self._accept(made)
+            counts.append(made.messages)
+            if not made.messages:
                 return counts
         raise RuntimeError(f"{name}: messages still on their way after {_MOST} supersteps")
 
+    def play_in_turn(
+        self,
+        programs: Steps,
+        name: str,
+        progress: Progress | None = None,
+        first: DataFrame | None = None,
+    ) -> tuple[int, int]:
+        """Play programs up to the first that sends, and that one until nobody sends.
+
+        Parameters
+        ----------
+        programs : sequence of Program or IfRows
+            The first and the last are programs.
+        first : DataFrame, optional
+            As of :meth:`play`, for the first program.
+
+        Returns
+        -------
+        int
+            The index of the program at which it has stopped: one that has sent, the last, or
+            programs of which a table has rows, which have not been played.
+        int
+            The messages that have been sent.
+        """
+        turn = tuple(programs)
+        while True:
+            made = self._compute(InTurn(turn), 0, name, progress, first)
+            stopped = stopped_at(made.held)
+            at = min(stopped, default=len(turn) - 1)
+            if len(stopped) <= 1:
+                break
+            self._discard(made)  # some buckets have gone on where others have sent
+            turn = turn[: at + 1]
+        self._accept(made)
+        self._forget(stopped.values())
+        if not made.messages:
+            return at, 0
+        program = turn[at]
+        assert not isinstance(program, IfRows)
+        return at, made.messages + sum(self.play(program, name, progress, superstep=1))
+
     def add(self, frame: DataFrame) -> None:
         """Add tables, or messages of the next program's superstep 0: :data:`ROWS`, lazy."""
-        self._replace(self._kept().unionByName(frame))
+        self._accept(_Made.of(self._kept().unionByName(frame)))
 
     def settle(self) -> None:
         """Compute the rows now, if nothing has been played."""
         if not self._owned:
-            self._replace(self._kept())
+            self._accept(_Made.of(self._kept()))
 
     def has(self, name: str) -> bool:
         """Return whether a table has rows in any bucket, as of the last superstep."""
@@ -217,11 +252,15 @@ class BucketTables:
         if not found:
             return []
         taken = self._kept().where(F.col("table") & F.col("name").isin(found)).toArrow()
-        self._taken.update(found)
-        for name in found:
-            del self._held[name]
+        self._forget(found)
         rows = sorted(read_rows(taken.to_batches()), key=lambda row: (row.bucket, row.name))
         return [(row.bucket, row.name, row.read()) for row in rows]
+
+    def _forget(self, names: Iterable[str]) -> None:
+        """Leave tables out of the next superstep."""
+        for name in names:
+            self._taken.add(name)
+            del self._held[name]
 
     def _kept(self) -> DataFrame:
         """The rows without tables that have been taken since they were made."""
@@ -247,21 +286,85 @@ class BucketTables:
         if self._owned:
             release(self._rows)
 
-    def _replace(self, frame: DataFrame) -> pa.Table:
-        """Compute rows that take the place of those before; what they are."""
+    def _compute(
+        self,
+        program: Program,
+        superstep: int,
+        name: str,
+        progress: Progress | None,
+        first: DataFrame | None,
+    ) -> _Made:
+        """Compute the rows after a superstep; those before stay what they are."""
+        started, rows = time.perf_counter(), self._kept()
+        for others in (*self._constant, *([] if first is None else [first])):
+            rows = rows.unionByName(others)
+        step = _superstep(program, superstep, self.layout.folder)
+        with describe_jobs(self.layout.spark, f"{name} superstep {superstep}"):
+            made = _Made.of(self.layout.partition(rows).mapInArrow(step, ROWS))
+        self.costs += Costs(1, made.messages, made.bytes)
+        seconds = time.perf_counter() - started
+        (progress or Silent()).round(name, superstep, made.messages, seconds)
+        return made
+
+    def _accept(self, made: _Made) -> None:
+        """Let rows take the place of those before."""
         before = self._rows if self._owned else None
-        size = F.length("data").alias("bytes")
-        rows, listed = materialise_and_read(frame, ["table", "name", "rows", "file", size])
-        self._rows, self._owned, self._taken = rows, True, set()
-        self._held = _count_rows(listed)
-        named = filter(None, listed.column("file").to_pylist())
-        files = frozenset(file for lines in named for file in lines.splitlines())
-        for file in self._files - files:
-            Path(file).unlink(missing_ok=True)
-        self._files = files
+        self._rows, self._owned, self._taken = made.rows, True, set()
+        self._held = made.held
+        _delete(self._files - made.files)
+        self._files = made.files
         if before is not None:
             release(before)
-        return listed
+
+    def _discard(self, made: _Made) -> None:
+        """Free rows that take no other ones' place."""
+        _delete(made.files - self._files)
+        release(made.rows)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """Rows that have been computed.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        :data:`ROWS`.
+    held : Counter of str
+        How many rows the tables of each name have in all buckets.
+    messages, bytes : int
+        How many messages there are, and the bytes of these, packed.
+    files : frozenset of str
+        Files that tables are in.
+    """
+
+    rows: DataFrame
+    held: Counter[str]
+    messages: int
+    bytes: int
+    files: frozenset[str]
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> _Made:
+        """Compute rows, and see what they are."""
+        size = F.length("data").alias("bytes")
+        rows, listed = materialise_and_read(frame, ["table", "name", "rows", "file", size])
+        is_table = listed.column("table").to_numpy(zero_copy_only=False)
+        count = listed.column("rows").to_numpy()
+        sent = pc.fill_null(listed.column("bytes"), 0).to_numpy()
+        named = filter(None, listed.column("file").to_pylist())
+        return cls(
+            rows,
+            _count_rows(listed),
+            int(count[~is_table].sum()),
+            int(sent[~is_table].sum()),
+            frozenset(file for lines in named for file in lines.splitlines()),
+        )
+
+
+def _delete(files: Iterable[str]) -> None:
+    for file in files:
+        Path(file).unlink(missing_ok=True)
 
 
 def _count_rows(listed: pa.Table) -> Counter[str]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine import Inbox, Outbox, Tables
+from scribe_spark.engine import Inbox, Outbox, Program, Tables
+from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.pastry.arrivals.arrival import asking, entering
 from scribe_spark.pastry.arrivals.wave import WaveProgram, forget
-from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.player import Player, play_in_turn
 from scribe_spark.pastry.table_maintenance import maintain_tables
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.pastry.waves_of_round import WaveOfRound
@@ -44,14 +45,14 @@ def arrive(player: Player, ordered: np.ndarray, number: int, wave: int) -> None:
     """
     arriving = WaveOfRound.of(player.given, ordered, number)
     if player.lives.alive.any():
-        for program in asking(player.given, arriving):
-            player.play(program)
-        close_phase(player)
+        play_in_turn(player, [*asking(player.given, arriving), close_phase(player.given)])
         player.lives.enter(ordered)  # from now on others hear of the new nodes
-        for program in entering(player.given, arriving):
-            player.play(program)
+        programs = list[Program | IfRows](entering(player.given, arriving))
     else:
         player.play(_Forget(player.given, arriving))
         player.lives.enter(ordered)
+        programs = []
     for time in range(player.given.rules.maintenance):
-        maintain_tables(player, f"wave maintenance {time} of wave {wave}", number)
+        purpose = f"wave maintenance {time} of wave {wave}"
+        programs += maintain_tables(player.given, purpose, number)
+    play_in_turn(player, programs)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
+from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.leaf_offers import SIDES, side_columns
 from scribe_spark.pastry.arrivals.states import NONE, States
-from scribe_spark.pastry.arrivals.wave import LEAVES, NodeProgram
-from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.arrivals.wave import LEAVES, Given, NodeProgram
 from scribe_spark.pastry.traffic import both_ways
 
 __all__ = ["repair_leaf_sets"]
@@ -30,19 +30,24 @@ _LOST, _LONE, _OFFERED = "sides that lost leaves", "sides without leaves", "offe
 _QUESTION, _ANSWER = "question", "answer"
 
 
-def repair_leaf_sets(player: Player, number: int) -> None:
+def repair_leaf_sets(given: Given, number: int) -> list[Program | IfRows]:
     """Keep-alives; live nodes drop the leaves whose death they now know, and repair their sides.
 
     In a round of questions every side that lost leaves asks the live leaf farthest out on it, or if
     there is none the nearest node that can be found on it; all answers are leaf sets from before
     the round, and a side whose question changed nothing asks no more.  Sides without a live leaf
     have a round before all others, which would ask their nodes in vain (rule P21).
+
+    Returns
+    -------
+    list of Program or IfRows
+        To be played one after the other.
     """
-    player.play(_Detect(player.given, number))
-    if player.has(_LONE):
-        player.play(_Search(player.given))
-    if player.has(_LOST) or player.has(_OFFERED):
-        player.play(_Repair(player.given))
+    return [
+        _Detect(given, number),
+        IfRows((_LONE,), (_Search(given),)),
+        IfRows((_LOST, _OFFERED), (_Repair(given),)),
+    ]
 
 
 @dataclass(frozen=True)

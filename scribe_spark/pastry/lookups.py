@@ -7,15 +7,17 @@ JSAC 2002, Section II.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.engine import Columns
-from scribe_spark.engine.program import AT
+from scribe_spark.engine import Columns, Program
+from scribe_spark.engine.in_turn import IfRows
+from scribe_spark.engine.program import AT, Together
 from scribe_spark.pastry.arrivals.closeness import Keys, roots
+from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.live_route import LiveRoute
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.player import Player
@@ -85,14 +87,27 @@ def drawn_lookups(lives: KnowsLives, count: int, number: int, seed: int) -> Look
     return Lookups(source, Keys(halves[:, 0].copy(), halves[:, 1].copy()))
 
 
-def look_up(player: Player, lookups: Lookups) -> None:
+def look_up(
+    given: Given, lookups: Lookups, besides: Sequence[Program] = ()
+) -> list[Program | IfRows]:
     """Make the lookups of a round; the dead entries that they found are dropped after all of them.
 
     What became of them is in the tables :data:`ENDED`, see :func:`lookup_results`.
+
+    Parameters
+    ----------
+    besides : sequence of Program
+        Played in the same supersteps; they write nothing that lookups read.
+
+    Returns
+    -------
+    list of Program or IfRows
+        To be played one after the other.
     """
-    if len(lookups.source):
-        player.play(LiveRoute(player.given, "lookup", ENDED, _messages(lookups)))
-        close_phase(player)
+    if not len(lookups.source):
+        return [*besides]
+    route = LiveRoute(given, "lookup", ENDED, _messages(lookups))
+    return [Together((*besides, route)) if besides else route, close_phase(given)]
 
 
 def _messages(lookups: Lookups) -> Columns:

@@ -17,6 +17,7 @@ import numpy as np
 from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.facts import KnowsRing, RingInMemory
 from scribe_spark.engine.in_process import play
+from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.wave import Given, states_in_buckets
@@ -26,7 +27,7 @@ from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["InProcess", "Player", "join_tables", "tables_called"]
+__all__ = ["InProcess", "Player", "join_tables", "play_in_turn", "tables_called"]
 
 
 class Player(Protocol):
@@ -53,6 +54,14 @@ class Player(Protocol):
         """Play a program until nobody sends; how many messages were sent."""
         ...
 
+    def play_some(self, programs: Steps) -> int:
+        """Play the first of some programs, and as many of the next ones as it pays; how many.
+
+        The first is a program; programs that are played if a table has rows are passed over where
+        it has none, else the caller goes on with them.
+        """
+        ...
+
     def has(self, name: str) -> bool:
         """Return whether any bucket has rows in a table."""
         ...
@@ -64,6 +73,19 @@ class Player(Protocol):
         the result.
         """
         ...
+
+
+def play_in_turn(player: Player, programs: Steps) -> None:
+    """Play programs one after the other, each until nobody sends."""
+    waiting = list(programs)
+    while waiting:
+        first = waiting[0]
+        if not isinstance(first, IfRows):
+            del waiting[: player.play_some(waiting)]
+        elif any(player.has(name) for name in first.tables):
+            waiting[:1] = first.programs
+        else:
+            del waiting[0]
 
 
 class InProcess:
@@ -108,6 +130,13 @@ class InProcess:
     def play(self, program: Program) -> int:
         """See `Player.play`."""
         return sum(play(program, self.tables, threads=len(self.tables)))
+
+    def play_some(self, programs: Steps) -> int:
+        """See `Player.play_some`."""
+        first = programs[0]
+        assert not isinstance(first, IfRows)
+        self.play(first)
+        return 1
 
     def has(self, name: str) -> bool:
         """See `Player.has`."""

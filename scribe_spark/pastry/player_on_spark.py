@@ -8,6 +8,7 @@ JSAC 2002, Sections II and III.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.engine import Program
 from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.engine.in_turn import IfRows, Steps, name_of, trimmed
 from scribe_spark.engine.on_spark import BucketTables, Costs
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.wave import Given
@@ -101,6 +103,8 @@ class OnSpark:
         self._changes = -1
         self._round = ""
         self._first: dict[type, DataFrame] = {}
+        # which programs have sent nothing, and how often each was played in this round
+        self._idle, self._turns = set[tuple[str, int]](), Counter[str]()
 
     @property
     def given(self) -> Given:
@@ -121,6 +125,7 @@ class OnSpark:
     def begin_round(self, number: int) -> None:
         """Begin a round: what only the one before needed is freed, and nothing has cost yet."""
         self._first.clear()
+        self._turns.clear()
         self._round = f"round {number}, "
         for old in self._shared[:-1]:
             discard_arrays(*old.names)
@@ -137,9 +142,57 @@ class OnSpark:
 
     def play(self, program: Program) -> int:
         """See `Player.play`."""
-        kind = type(program)
-        name, first = self._round + kind.__name__.strip("_"), self._first.pop(kind, None)
-        return sum(self.tables.play(program, name, first=first))
+        first = self._first.pop(type(program), None)
+        return sum(self.tables.play(program, self._round + name_of(program), first=first))
+
+    def play_some(self, programs: Steps) -> int:
+        """See `Player.play_some`.
+
+        Programs that sent nothing in the round before are played in one superstep with those that
+        follow: whether they send now is found out by playing them.
+        """
+        some = trimmed(programs[: self._expected(programs)])
+        first = programs[0]
+        assert not isinstance(first, IfRows)
+        names = [name_of(one) for one in some if not isinstance(one, IfRows)]
+        if len(names) == 1:
+            self._note(first, self.play(first))
+            return 1
+        called = f"{self._round}{names[0]} to {names[-1]}"
+        messages = self._first.pop(type(first), None)
+        at, sent = self.tables.play_in_turn(some, called, first=messages)
+        for program in some[:at]:
+            self._note(program, 0)
+        if isinstance(some[at], IfRows):
+            return at
+        self._note(some[at], sent)
+        return at + 1
+
+    def _expected(self, programs: Steps) -> int:
+        """Return how many of some programs are expected to be played in one superstep."""
+        turns = self._turns.copy()
+        for count, program in enumerate(programs, 1):
+            if isinstance(program, IfRows):
+                continue
+            key = name_of(program)
+            if count > 1 and type(program) in self._first:
+                return count - 1
+            if (key, turns[key]) not in self._idle:
+                return count
+            turns[key] += 1
+        return len(programs)
+
+    def _note(self, program: Program | IfRows, sent: int) -> None:
+        """Remember whether a program has sent nothing, each time in a round that it is played."""
+        if isinstance(program, IfRows):
+            return
+        key = name_of(program)
+        turn = key, self._turns[key]
+        self._turns[key] += 1
+        if sent:
+            self._idle.discard(turn)
+        else:
+            self._idle.add(turn)
 
     def has(self, name: str) -> bool:
         """See `Player.has`."""

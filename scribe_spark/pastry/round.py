@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine import Inbox, Outbox, Program, Tables
+from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.program import Together
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
 from scribe_spark.pastry.arrivals.wave import LEAVES, LEAVES_BEFORE, NodeProgram
@@ -27,7 +28,7 @@ from scribe_spark.pastry.lookups import (
     look_up,
     lookup_results,
 )
-from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.player import Player, play_in_turn
 from scribe_spark.pastry.table_maintenance import maintain_tables
 from scribe_spark.pastry.table_repair import FindDead, close_phase
 from scribe_spark.pastry.tally import Tally
@@ -84,23 +85,22 @@ def play_round(player: Player, number: int, events: Events, lookups: Lookups | i
     """
     check_events(player.lives, player.given.facts.ring, number, events)
     play_events(player, number, events)
-    repair(player, number)
     if isinstance(lookups, int):
         lookups = drawn_lookups(player.lives, lookups, number, player.given.rules.seed)
-    look_up(player, lookups)
+    play_in_turn(player, [*repair(player, number), *look_up(player.given, lookups)])
     return lookups
 
 
-def repair(player: Player, number: int) -> None:
-    """Keep-alives, detection, and repair of leaf sets and tables."""
-    repair_leaf_sets(player, number)
-    rules = player.given.world_rules
+def repair(player: Player, number: int) -> list[Program | IfRows]:
+    """Return keep-alives, detection, and repair of leaf sets and tables, one after the other."""
+    given = player.given
+    steps, rules = repair_leaf_sets(given, number), given.world_rules
     if rules.repair == "eager" and player.lives.known_dead(number - 1).any():
-        player.play(FindDead(player.given, number))
-        close_phase(player)
+        steps += [FindDead(given, number), close_phase(given)]
     period = rules.maintenance_period
     if period and number and number % period == 0:
-        maintain_tables(player, "round maintenance", number)
+        steps += maintain_tables(given, "round maintenance", number)
+    return steps
 
 
 @dataclass(frozen=True)

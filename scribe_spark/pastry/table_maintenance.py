@@ -7,15 +7,17 @@ NGC 2001, Section 2.2; JSAC 2002, Section II.B.
 
 from __future__ import annotations
 
+from scribe_spark.engine import Program
+from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.pastry.arrivals.arrival import maintenance
-from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.table_repair import close_phase
 from scribe_spark.pastry.waves_of_round import WaveOfRound
 
 __all__ = ["maintain_tables"]
 
 
-def maintain_tables(player: Player, purpose: str, number: int) -> None:
+def maintain_tables(given: Given, purpose: str, number: int) -> list[Program | IfRows]:
     """Each live node asks one drawn entry of each row for its row.
 
     All answers are rows from before it.  An entry that is dead is dropped, and repaired by the rule
@@ -25,9 +27,11 @@ def maintain_tables(player: Player, purpose: str, number: int) -> None:
     ----------
     purpose, number : str, int
         Key of the draws.
+
+    Returns
+    -------
+    list of Program or IfRows
+        To be played one after the other.
     """
-    given = player.given
     ask, take = maintenance(given, WaveOfRound.of_nobody(given), purpose, number)
-    player.play(ask)
-    close_phase(player)
-    player.play(take)
+    return [ask, close_phase(given), take]

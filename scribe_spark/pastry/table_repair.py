@@ -14,13 +14,13 @@ import numpy as np
 
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.cell_offers import cells_of, take_cells
 from scribe_spark.pastry.arrivals.observer import FOUND
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.arrivals.wave import CELLS, NodeProgram
-from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.arrivals.wave import CELLS, Given, NodeProgram
 from scribe_spark.pastry.traffic import both_ways
 
 __all__ = ["FindDead", "RepairTables", "close_phase"]
@@ -31,10 +31,9 @@ _ROWS = 2**14  # nodes whose tables are searched together
 _QUESTION, _ANSWER, _HOLES = "question", "answer", "holes"
 
 
-def close_phase(player: Player) -> None:
-    """Drop entries that the messages of a phase have found dead, and repair their cells."""
-    if player.has(FOUND):
-        player.play(RepairTables(player.given))
+def close_phase(given: Given) -> IfRows:
+    """Return what drops entries that messages have found dead, and repairs their cells."""
+    return IfRows((FOUND,), (RepairTables(given),))
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
+from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.player import InProcess, Player
+from scribe_spark.pastry.player import InProcess, Player, play_in_turn
 from scribe_spark.pastry.round import NEW_LEAFS, RoundResult, repair, see_round
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.table_repair import close_phase
@@ -184,7 +185,7 @@ def application_of(rules: ScribeRules, nodes: int) -> Application | None:
 
 @dataclass(frozen=True)
 class _Steps:
-    """The steps of a round of groups, each some programs, one after the other.
+    """The programs of a round of groups.
 
     Attributes
     ----------
@@ -197,45 +198,53 @@ class _Steps:
     round: GroupRound
     events: GroupEvents
 
-    def _play(self, program: type[RoundProgram], *more: Any) -> int:
-        return self.player.play(program(self.player.given, self.round, *more))
+    def _make(self, program: type[RoundProgram], *more: Any) -> RoundProgram:
+        return program(self.player.given, self.round, *more)
 
-    def play_events(self, events: Events) -> None:
-        """(1) When Pastry's events have been played."""
-        self._play(PlayEvents, events, self.events)
-
-    def maintain(self) -> None:
-        """(3) Roots, soft state, suspicion, LEAVE, CREATE, JOIN."""
-        self._play(HandOver)
-        self._play(Failover)
-        self._play(Refresh)
-        self._play(LeaveTrees, *self.events.create)
-        if self.round.rules.lazy is None:
-            self._play(SendJoins)
+    def play(self, events: Events, lookups: Lookups) -> None:
+        """Play what follows Pastry's events, the lookups included."""
+        given, rules = self.player.given, self.round.rules
+        # 1. events; 2. Pastry's detection and repair; 3. maintenance of trees
+        steps = [
+            self._make(PlayEvents, events, self.events),
+            *repair(self.player, self.round.number),
+            *(self._make(program) for program in (HandOver, Failover, Refresh)),
+            self._make(LeaveTrees, *self.events.create),
+        ]
+        if rules.lazy is None:
+            steps += [self._make(SendJoins)]
         else:
+            steps = self._play(steps)
             lazy.grow_lazily(self.player, self.round)
-        if self.round.rules.remover is not None:
+        if rules.remover is not None:
+            steps = self._play(steps)
             remove_bottlenecks(self.player, self.round)
-        if self.round.rules.collapse:
+        if rules.collapse:
+            steps = self._play(steps)
             collapse(self.player, self.round)
-        if self.player.has(table_of("unknown_members")):
-            self._play(RefuseUnknownMembers)
-        close_phase(self.player)
-        self._play(Settle)
+        unknown = self._make(RefuseUnknownMembers)
+        steps += [
+            IfRows((table_of("unknown_members"),), (unknown,)),
+            close_phase(given),
+            self._make(Settle),
+            # 4. publications go to the roots and down the trees; heartbeats, lookups
+            self._make(FindRoots, *self.events.publish),
+            close_phase(given),
+            *(self._make(program) for program in (Settle, Disseminate)),
+            *look_up(given, lookups, [self._make(EndRound)]),
+            # 5. whether roots reach the children of nodes that died
+            self._repaired(),
+        ]
+        self._play(steps)
 
-    def publish(self) -> None:
-        """(4) Publications go to the roots and down the trees; heartbeats."""
-        self._play(FindRoots, *self.events.publish)
-        close_phase(self.player)
-        self._play(Settle)
-        self._play(Disseminate)
-        self._play(EndRound)
+    def _play(self, steps: Steps) -> list[Program | IfRows]:
+        """Play some; those that are left to be played."""
+        play_in_turn(self.player, steps)
+        return []
 
-    def find_repaired(self) -> None:
-        """(5) Whether roots reach the children of nodes that died."""
-        if self.player.has(table_of("repairs")):
-            self._play(FindReached)
-            self._play(CountRepairs)
+    def _repaired(self) -> IfRows:
+        found = tuple(self._make(program) for program in (FindReached, CountRepairs))
+        return IfRows((table_of("repairs"),), found)
 
 
 #: Tables of a round that have no row of a node: all that is taken where nodes are many.
@@ -372,24 +381,15 @@ def play_groups(
         For an event that cannot be, or if no node is left.
     """
     number, was_alive = round.number, player.lives.alive.copy()
-    steps = _Steps(player, round, group_events)
-    # 1. events; those that cannot be are refused before anything is played
+    # events; those that cannot be are refused before anything is played
     check_events(player.lives, player.given.facts.ring, number, events)
     check_group_events(player, round, events, group_events)
     play_events(player, number, events)
     round.incarnation[np.concatenate([events.arrive, events.recover])] = number
-    steps.play_events(events)
-    # 2. Pastry's detection and repair
-    repair(player, number)
-    # 3. maintenance of trees
-    steps.maintain()
-    # 4. publications, heartbeats, lookups
-    steps.publish()
     if isinstance(lookups, int):
         lookups = drawn_lookups(player.lives, lookups, number, player.given.rules.seed)
-    look_up(player, lookups)
-    # 5. what is seen
-    steps.find_repaired()
+    _Steps(player, round, group_events).play(events, lookups)
+    # what is seen
     entered = np.flatnonzero(player.lives.alive & ~was_alive)
     given = player.given
     left = tuple(name for name in ROWS if name not in (*tables, *_READ_LATER))

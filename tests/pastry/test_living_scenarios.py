@@ -18,7 +18,7 @@ from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.lookups import Lookups
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.player import InProcess, play_in_turn
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
@@ -169,7 +169,7 @@ def test_a_side_without_a_live_leaf_is_found_in_few_questions(failing: int) -> N
     state.exit(np.arange(100, 100 + failing), 0, 1)
     tally = Tally()
     player = InProcess.of(state, RULES, kernel)
-    repair_leaf_sets(player, 1)
+    play_in_turn(player, repair_leaf_sets(player.given, 1))
     tally.take(player.take(MESSAGES))
     there = perfect_start(ring, state.live(), 16, 4, kernel)
     wrong = (there.states.leaves != state.states.leaves)[state.live()].any(axis=1)
