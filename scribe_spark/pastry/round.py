@@ -147,7 +147,8 @@ def see_round(
     entered : ndarray of int64
         Positions of nodes that were not alive before the round.
     tally : Tally
-        Counts the messages.
+        Counts the messages; has their senders and receivers where it remembers them, which stay in
+        the buckets otherwise.
     programs : iterable of Program
         Measures that are played at the end of the round, all in the same supersteps.
     tables : iterable of str
@@ -155,7 +156,8 @@ def see_round(
         next round is seen.
     """
     player.play(Together((_CompareLeafSets(player.given, entered), *programs)))
-    taken = player.take(MESSAGES, TRAFFIC, ENDED, *tables)
+    ends = () if tally.traffic is None else (TRAFFIC,)
+    taken = player.take(MESSAGES, *ends, ENDED, *tables)
     tally.take(taken)
     new = taken[NEW_LEAFS]["node"] if NEW_LEAFS in taken else np.empty(0, dtype=np.int64)
     result = RoundResult(number, tally.by_kind(), new, lookup_results(player, lookups, taken))

@@ -35,6 +35,13 @@ class Traffic:
         sender, to = (np.concatenate(part) for part in zip(*ends, strict=True))
         return sender, to
 
+    def named(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return kind, sender and receiver of all messages; `number` has nodes' by position."""
+        ends = {kind: self.between([kind]) for kind in self.kinds()}
+        kinds = np.repeat(np.array(list(ends), dtype=str), [len(one[0]) for one in ends.values()])
+        sender, to = self.between(ends)
+        return kinds, number[sender], number[to]
+
 
 def both_ways(asker: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Senders and receivers of questions and their answers."""

@@ -417,6 +417,8 @@ class RoundInputs:
         As of Pastry's round; after the publications.
     traffic : Traffic, optional
         Where senders and receivers of all messages are remembered.
+    observed : bool
+        Whether measures want senders and receivers, in the buckets.
     lan_us : int, optional
         Delay of a node's LAN link, each way; where it is given, payloads are timed.
     is_last : bool
@@ -436,6 +438,7 @@ class RoundInputs:
     kernel: Kernel
     lookups: Lookups | int = 0
     traffic: Traffic | None = None
+    observed: bool = False
     lan_us: int | None = None
     is_last: bool = False
     measures: Measures = _no_measures
@@ -468,7 +471,7 @@ class Buckets:
         """Play one round, as :func:`play_round`; writes into `incarnation`, too."""
         kinds = MESSAGE_KINDS + SCRIBE_KINDS
         player = self.player.of(overlay, given.world, given.kernel, len(self.tables), kinds)
-        player.observe(traffic=given.traffic is not None)
+        player.observe(traffic=given.observed or given.traffic is not None)
         for there, mine in zip(player.tables, self.tables, strict=True):
             there.update(mine)
         kept = None if self.applications is None else KeptApplications(self.applications)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,6 @@ from scribe_spark.errors import InputError
 from scribe_spark.pastry.lives import NEVER
 from scribe_spark.pastry.player_on_spark import OnSpark
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
-from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.end_of_round import OUTCOMES
@@ -181,13 +181,15 @@ class GroupsOnBuckets:
         number: int,
         events: Mapping[str, np.ndarray],
         lookups: int,
-        traffic: Traffic | None,
+        keeps_messages: bool,
         memberships: DataFrame | None = None,
     ) -> GroupRound:
         """Play a round of Pastry and Scribe.
 
         Parameters
         ----------
+        keeps_messages : bool
+            Whether senders and receivers of all messages stay in the buckets until the next round.
         memberships : DataFrame, optional
             ``node, event, group``: joins and quits that are not among the events; checked.
 
@@ -199,22 +201,22 @@ class GroupsOnBuckets:
         live, groups, known = self._live, self._groups, self._ring.facts.ring
         refuse_unknown(number, events, known, groups)
         of_nodes, of_groups = split_events(events, known, groups)
-        traffic = live.traffic(number, traffic)
         self._incarnations.release(kept=1)
         round = self._round(number)
         before = self._trees(player, round)
-        player.observe(traffic=traffic is not None)
-        tally = Tally(MESSAGE_KINDS + SCRIBE_KINDS, traffic)
+        player.observe(traffic=keeps_messages or live.link_stress.is_measured(number))
+        tally = Tally(MESSAGE_KINDS + SCRIBE_KINDS)
         if memberships is not None:
             player.send_first(PlayEvents, self._messages(memberships))
         of_overlay, taken = play_groups(
             *(player, round, of_nodes, of_groups, lookups, tally, number == live.rounds - 1),
-            *(live.programs, (*COUNTS, EXTRA_JOINS, *MEASURE_TABLES)),
+            measures=partial(live.programs, keeps_messages=keeps_messages),
+            tables=(*COUNTS, EXTRA_JOINS, *MEASURE_TABLES),
         )
         self._outcomes = taken.get(OUTCOMES, {})
         seen = live.see(
             *(number, of_overlay, taken, groups, known, player.lives, player.given.kernel),
-            *(traffic, before, dict),
+            *(before, dict),
         )
         self._before = seen.trees
         return seen

@@ -12,24 +12,28 @@ docs/rules.md, "Measures, by round"; JSAC 2002, Section IV.D.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.engine import Inbox, Tables
+from scribe_spark.measures.formulas import PACKET_NUMBERS
+from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.pastry.tally import MESSAGE_KINDS
-from scribe_spark.pastry.traffic import Traffic
-from scribe_spark.scribe.scribe import SCRIBE_KINDS
-from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.scribe.program import RoundProgram
+from scribe_spark.scribe.scribe import SCRIBE_KINDS, Scribe
 from scribe_spark.underlay.size import Size
+from scribe_spark.worlds.counts import Counted, Counts
+from scribe_spark.worlds.packets_on_links import PacketsOnLinks, packets_of
 
 __all__ = [
     "KINDS",
+    "LINKS_MEASURED",
     "LINK_STRESS_MEASURES",
     "LinkStress",
-    "packets_between",
-    "packets_on_every_link",
-    "traffic_measures",
+    "MeasureLinks",
+    "packet_measures",
 ]
 
 _PAYLOAD = ("MULTICAST", "payload", "retransmission")
@@ -46,12 +50,20 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 _PREFIX = "link_stress."
 
+#: The numbers of `PACKET_NUMBERS` that are told.
+_NUMBERS = ("mean", "mean_existing", "max")
+
+
+def packet_measures(names: Iterable[str]) -> dict[str, str]:
+    """Return every measure of packets of some names -> its unit."""
+    return {f"{_PREFIX}{of}.{name}": PACKET_NUMBERS[name].unit for of in names for name in _NUMBERS}
+
+
 #: Every measure -> its unit; see :meth:`LinkStress.measures`.
-LINK_STRESS_MEASURES: dict[str, str] = {
-    f"{_PREFIX}{of}.{name}": unit
-    for of in KINDS
-    for name, unit in (("mean", "per slot"), ("mean_existing", "per link"), ("max", "per link"))
-}
+LINK_STRESS_MEASURES: dict[str, str] = packet_measures(KINDS)
+
+#: The table of counts of links that :class:`MeasureLinks` leaves; see `Counts`.
+LINKS_MEASURED = "measured links"
 
 
 @dataclass(frozen=True)
@@ -75,83 +87,68 @@ class LinkStress:
         """Whether it is measured in a round."""
         return self.period > 0 and (number + 1) % self.period == 0
 
-    def measures(
-        self, traffic: Traffic, router: np.ndarray, nodes: int, kernel: Kernel
-    ) -> dict[str, float]:
+    def measures(self, counted: Counted, names: Iterable[str], nodes: int) -> dict[str, float]:
         """Measure -> value, after a round.
 
         ``mean`` over the paper's link slots (left out where there are fewer slots than links),
         ``mean_existing`` over all directed links, with the LAN links of all nodes that are alive or
-        have died, and ``max``; each of ``link_stress.payload`` and ``link_stress.maintenance``.
+        have died, and ``max``; each of ``link_stress.NAME``.
 
         Parameters
         ----------
-        router : ndarray of int64, shape (K,)
-            Index of each node's router.
+        counted : Counted
+            How many links carry how many packets, see :mod:`.packets_on_links`.
+        names : iterable of str
+            What is counted apart.
         nodes : int
             How many are alive or have died.
         """
-        found = traffic_measures(self, KINDS, traffic, router, nodes, kernel)
-        return {f"{_PREFIX}{name}": value for name, value in found.items()}
+        size = Size(nodes, self.routers, self.core_links)
+        found: dict[str, float] = {}
+        for of in names:
+            on_links = counted.histogram(packets_of(of))
+            for name in _NUMBERS:
+                if name != "mean" or size.has_slot_for_each_link:
+                    found[f"{_PREFIX}{of}.{name}"] = PACKET_NUMBERS[name].of(on_links, size) or 0.0
+        return found
 
 
-def traffic_measures(
-    network: LinkStress,
-    kinds_of: Mapping[str, Iterable[str]],
-    traffic: Traffic,
-    router: np.ndarray,
-    nodes: int,
-    kernel: Kernel,
-) -> dict[str, float]:
-    """Return ``NAME.mean, NAME.mean_existing, NAME.max`` of the messages of some kinds.
+@dataclass(frozen=True)
+class MeasureLinks(RoundProgram):
+    """Counts of the links that a round's messages cross: the table :data:`LINKS_MEASURED`.
 
-    Parameters
+    Attributes
     ----------
-    kinds_of : mapping of str to iterable of str
-        The kinds of messages that each name stands for.
-    router, nodes
-        As of `LinkStress.measures`.
+    keeps_messages : bool
+        Whether senders and receivers stay in the bucket; else they are forgotten.
     """
-    size = Size(nodes, network.routers, network.core_links)
-    found: dict[str, float] = {}
-    for name, kinds in kinds_of.items():
-        packets = packets_on_every_link(traffic, kinds, router, kernel)
-        total = sum(int(part.sum()) for part in packets)
-        if size.has_slot_for_each_link:
-            found[f"{name}.mean"] = total / size.paper_slots
-        found[f"{name}.mean_existing"] = total / size.existing_links
-        found[f"{name}.max"] = float(max(part.max(initial=0) for part in packets))
-    return found
 
+    keeps_messages: bool
 
-def packets_on_every_link(
-    traffic: Traffic, kinds: Iterable[str], router: np.ndarray, kernel: Kernel
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Packets on the links that carry messages of some kinds.
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        counts = Counts()
+        packets = PacketsOnLinks(list(KINDS), scribe.ring.router, scribe.kernel, scribe.bounds)
+        if not superstep:
+            for name, sender, to in self._messages(tables):
+                packets.carry(name, sender, to)
+        packets.receive(scribe.bucket, inbox, counts)
+        for kind, columns in packets.outbox().items():
+            scribe.tell(kind, **columns)
+        scribe.note(LINKS_MEASURED, **counts.columns())
 
-    Parameters
-    ----------
-    router : ndarray of int64, shape (K,)
-        Index of each node's router.
-
-    Returns
-    -------
-    up, down : ndarray of int64, shape (K,)
-        On the nodes' LAN links.
-    core : ndarray of int64, shape (L,)
-        On the links between routers that carry some.
-    """
-    return packets_between(*traffic.between(kinds), router, kernel)
-
-
-def packets_between(
-    sender: np.ndarray, to: np.ndarray, router: np.ndarray, kernel: Kernel
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Packets on up-links, down-links and core links, as :func:`packets_on_every_link` has them."""
-    away = sender != to
-    sender, to = sender[away], to[away]
-    up, down = (np.bincount(node, minlength=len(router)) for node in (sender, to))
-    routers = int(router.max(initial=0)) + 1
-    routes, packets = np.unique(router[sender] * routers + router[to], return_counts=True)
-    _, _, core = kernel.link_packets(*np.divmod(routes, routers), packets)
-    return up, down, core
+    def _messages(self, tables: Tables) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+        """Yield what the bucket has sent, by names of :data:`KINDS`: senders and receivers."""
+        kinds = self.given.observer.kinds
+        ends: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in KINDS}
+        for table in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:
+            columns = tables[table]
+            kind = kinds[columns["kind"][0]]  # each table is of one kind
+            for name in [name for name, some in KINDS.items() if kind in some]:
+                ends[name].append((columns["sender"], columns["to"]))
+            if not self.keeps_messages:
+                del tables[table]
+        for name in KINDS:
+            if ends[name]:
+                sender, to = (np.concatenate(part) for part in zip(*ends[name], strict=True))
+                yield name, sender, to

@@ -41,8 +41,9 @@ from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.state import ScribeState
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
+from scribe_spark.worlds.counts import Counted
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
-from scribe_spark.worlds.link_stress import LinkStress
+from scribe_spark.worlds.link_stress import KINDS, LINKS_MEASURED, LinkStress, MeasureLinks
 from scribe_spark.worlds.multicast_measures import (
     MULTICASTS_MEASURED,
     MeasureMulticasts,
@@ -214,8 +215,7 @@ class LiveGroups:
         events : mapping of str to ndarray
             ``node, event, group``: all events of the round; `group` is of events of groups.
         traffic : Traffic, optional
-            Where senders and receivers of all messages are remembered; without it they are in
-            rounds in which link stress is measured.
+            Where senders and receivers of all messages are remembered.
 
         Raises
         ------
@@ -225,14 +225,14 @@ class LiveGroups:
         known, groups, state = overlay.states.known, held.groups, held.state
         refuse_unknown(number, events, known, groups)
         of_nodes, of_groups = split_events(events, known, groups)
-        traffic = self.traffic(number, traffic)
         watched = self.watched_indices(groups)
         before = trees_of(watched_rows(state, watched), watched, state.size)
         given = RoundInputs(
             *(number, of_nodes, of_groups, groups, rules, self.rules, kernel, lookups, traffic),
+            observed=self.link_stress.is_measured(number),
             lan_us=self.multicasts.lan_us if self.multicasts.of_ways else None,
             is_last=number == self.rounds - 1,
-            measures=self.programs,
+            measures=partial(self.programs, keeps_messages=traffic is not None),
             tables=MEASURE_TABLES,
         )
         of_overlay, result = play_round(overlay, state, given, held.application)
@@ -245,19 +245,23 @@ class LiveGroups:
             came = state.entries, taken.get(DELIVERIES, {}), taken.get(PAYLOADS, {})
             return self.multicasts.tables(of, *came, known, groups, kernel)
 
-        seen = of_overlay, taken, groups, known, overlay, kernel, traffic, before
+        seen = of_overlay, taken, groups, known, overlay, kernel, before
         return self.see(number, *seen, multicasts)
-
-    def traffic(self, number: int, traffic: Traffic | None) -> Traffic | None:
-        """Return where senders and receivers of a round are remembered, if somebody wants them."""
-        return Traffic() if self.link_stress.is_measured(number) and traffic is None else traffic
 
     def watched_indices(self, groups: Groups) -> np.ndarray:
         """Return the groups whose trees are watched, by index."""
         return np.searchsorted(groups.number, self.watched)
 
-    def programs(self, given: Given, round: RoundOfGroups) -> list[Program]:
-        """Return the programs of a round's measures: they leave the tables of `MEASURE_TABLES`."""
+    def programs(
+        self, given: Given, round: RoundOfGroups, *, keeps_messages: bool
+    ) -> list[Program]:
+        """Return the programs of a round's measures: they leave the tables of `MEASURE_TABLES`.
+
+        Parameters
+        ----------
+        keeps_messages : bool
+            Whether somebody wants senders and receivers of messages after the measures.
+        """
         programs: list[Program] = [
             MeasureNodes(given, round.number),
             MeasureGroups(given, round),
@@ -265,6 +269,8 @@ class LiveGroups:
         ]
         if self.multicasts.names:
             programs.append(MeasureMulticasts(given, round, self.multicasts))
+        if self.link_stress.is_measured(round.number):
+            programs.append(MeasureLinks(given, round, keeps_messages))
         return programs
 
     def see(
@@ -276,7 +282,6 @@ class LiveGroups:
         known: Ring,
         lives: KnowsLives,
         kernel: Kernel,
-        traffic: Traffic | None,
         before: Mapping[int, Tree],
         multicasts: Callable[[], dict[str, pa.Table]],
     ) -> GroupRound:
@@ -294,8 +299,10 @@ class LiveGroups:
         live, there = int(np.count_nonzero(lives.alive)), lives.count_entered()
         measures = round_measures(live, of_overlay, taken[MEASURED])
         measures |= group_measures(taken, len(groups), self.rules.remover is not None)
-        if traffic is not None and self.link_stress.is_measured(number):
-            measures |= self.link_stress.measures(traffic, known.router, there, kernel)
+        if self.link_stress.is_measured(number):
+            measures |= self.link_stress.measures(
+                Counted(taken.get(LINKS_MEASURED, {})), KINDS, there
+            )
         measures |= self.multicasts.measures(taken, there)
         due = [publication_results(taken), publication_results(taken, LEFT)]
         after = trees_of(taken, self.watched_indices(groups), len(known))
@@ -307,7 +314,7 @@ class LiveGroups:
 
 
 #: The tables of measures, which every round leaves.
-MEASURE_TABLES = (MEASURED, GROUPS_MEASURED, *TREES_SEEN, *MULTICASTS_MEASURED)
+MEASURE_TABLES = (MEASURED, GROUPS_MEASURED, *TREES_SEEN, *MULTICASTS_MEASURED, LINKS_MEASURED)
 
 
 def refuse_unknown(

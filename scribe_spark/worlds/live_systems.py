@@ -28,7 +28,8 @@ from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.systems import System
 from scribe_spark.underlay.protocol import Kernel
-from scribe_spark.worlds.link_stress import LinkStress, traffic_measures
+from scribe_spark.worlds.link_stress import LinkStress, packet_measures
+from scribe_spark.worlds.packets_on_links import count_packets
 
 __all__ = ["LiveSystems", "system_measures"]
 
@@ -38,11 +39,7 @@ _OF = "/"
 #: Of every system, by round -> its unit.
 _COMMON = {
     "control": "messages per live node",
-    **{
-        f"link_stress.{of}.{name}": unit
-        for of in ("payload", "control")
-        for name, unit in (("mean", "per slot"), ("mean_existing", "per link"), ("max", "per link"))
-    },
+    **packet_measures(("payload", "control")),
     **{
         f"publications.{count}": "deliveries"
         for count in ("expected", "in_time", "late", "lost", "duplicates")
@@ -151,11 +148,9 @@ class LiveSystems:
             mine |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
             if traffic is not None:
                 of = {"payload": system.payload, "control": system.control}
-                router = overlay.states.known.router
-                found = traffic_measures(
-                    self.link_stress, of, traffic, router, overlay.count_entered(), kernel
-                )
-                mine |= {f"link_stress.{measure}": value for measure, value in found.items()}
+                between = {what: traffic.between(kinds) for what, kinds in of.items()}
+                counted = count_packets(between, overlay.states.known.router, kernel)
+                mine |= self.link_stress.measures(counted, of, overlay.count_entered())
             measures |= {f"{name}.{measure}": float(value) for measure, value in mine.items()}
             due.append(_publications(name, done.publications.columns(), groups))
         return measures, pa.concat_tables(due)

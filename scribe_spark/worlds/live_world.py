@@ -174,6 +174,7 @@ def play_overlay(
     lookups: int,
     traffic: Traffic | None,
     tables: tuple[str, ...] = (NEW_LEAFS,),
+    keeps_messages: bool = False,
 ) -> tuple[RoundResult, dict[str, float]]:
     """Play a round of an overlay without groups; what is seen of it, and its measures.
 
@@ -185,8 +186,10 @@ def play_overlay(
         Where senders and receivers of all messages are remembered.
     tables : tuple of str
         As of `see_round`.
+    keeps_messages : bool
+        Whether senders and receivers stay in the buckets, if nobody remembers them.
     """
-    player.observe(traffic=traffic is not None)
+    player.observe(traffic=keeps_messages or traffic is not None)
     made = play_round(player, number, events, lookups)
     measure = MeasureNodes(player.given, number)
     result, taken = see_round(

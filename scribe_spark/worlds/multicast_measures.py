@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 
 from scribe_spark.core.arrays import NONE, distinct, find_sorted
 from scribe_spark.engine import Columns, Inbox, Tables
-from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.measures.formulas import (
@@ -33,7 +32,6 @@ from scribe_spark.measures.formulas import (
     rdp_ratios,
     rmd,
 )
-from scribe_spark.measures.histogram import Histogram
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.group_keys import Groups
@@ -45,6 +43,7 @@ from scribe_spark.scribe.state import Entries
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.underlay.size import Size
 from scribe_spark.worlds.counts import Counted, Counts
+from scribe_spark.worlds.packets_on_links import DOWN, UP, PacketsOnLinks, packets_of
 
 __all__ = [
     "MULTICASTS_MEASURED",
@@ -253,7 +252,7 @@ class MulticastMeasures:
         if "link_stress" in self.names and multicasts is not None and len(multicasts.group):
             size = Size(nodes, self.routers, self.core_links)
             for system in _SYSTEMS:
-                found |= _packet_numbers(system, counted, taken.get(_CORE, {}), size)
+                found |= _packet_numbers(system, counted, size)
         return {name: float(value) for name, value in found.items() if value is not None}
 
     def tables(
@@ -323,23 +322,20 @@ def _numbered(table: pa.Table, groups: Groups, ring: Ring, kernel: Kernel) -> pa
 # --- what the buckets count
 
 #: The tables that :class:`MeasureMulticasts` leaves: counts (`Counts`); deliveries and delays of
-#: each multicast; ratios of the delays in the largest group; packets on core links.
-MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS, _CORE = (
+#: each multicast; ratios of the delays in the largest group.
+MULTICASTS_MEASURED = _COUNTED, _DELAYS, _RATIOS = (
     "scribe measured multicasts",
     "scribe delays of multicasts",
     "scribe ratios of delays",
-    "scribe packets on core links",
 )
 
 _TABLES = ("children_tables", "children_entries")
 
-#: The systems, and the directions of LAN links, by their codes in messages.
 _SYSTEMS = (_SCRIBE, _IP, _UNICAST)
-_UP, _DOWN = 0, 1
 
-#: Messages: members of groups in a bucket; packets on the LAN link of a node; a router with
-#: members of the multicast that begins at a node.
-_MEMBERS, _PACKETS_AT, _ROUTER = "members of groups", "packets on a LAN link", "router of members"
+#: Messages: members of groups in a bucket; a router with members of the multicast that begins at a
+#: node.
+_MEMBERS, _ROUTER = "members of groups", "router of members"
 
 
 @dataclass(frozen=True)
@@ -356,6 +352,7 @@ class MeasureMulticasts(RoundProgram):
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """See `RoundProgram`."""
         counts, names = Counts(), self.measured.names
+        packets = PacketsOnLinks(_SYSTEMS, scribe.ring.router, scribe.kernel, scribe.bounds)
         multicasts = self.measured.multicasts(tables.get(OUTCOMES, {}))
         if not superstep and "node_stress" in names:
             _count_children(scribe, counts)
@@ -363,11 +360,14 @@ class MeasureMulticasts(RoundProgram):
             if "delay" in names:
                 self._count_delays(scribe, tables, multicasts, counts)
             if "link_stress" in names:
-                self._count_packets(scribe, tables, multicasts)
+                self._put_on_links(scribe, tables, multicasts, packets)
         if _MEMBERS in inbox:
             self._note_ratios(scribe, tables, multicasts, inbox[_MEMBERS])
-        if superstep and (_PACKETS_AT in inbox or _ROUTER in inbox):
-            _add_packets(scribe, inbox, counts)
+        if superstep and "link_stress" in names:
+            packets.receive(scribe.bucket, inbox, counts)
+            _merge_routes(scribe, inbox, packets)
+        for kind, columns in packets.outbox().items():
+            scribe.tell(kind, **columns)
         scribe.note(_COUNTED, **counts.columns())
 
     def _delays(
@@ -405,17 +405,38 @@ class MeasureMulticasts(RoundProgram):
         mine = multicasts.group[of] == largest
         scribe.note(_RATIOS, ratio=rdp_ratios(delay_us[mine], base_us[mine]))
 
-    def _count_packets(self, scribe: Scribe, tables: Tables, multicasts: _Multicasts) -> None:
-        entries, router = scribe.state.entries, scribe.ring.router
-        of, member = multicasts.members(entries, scribe.state.size)
+    def _put_on_links(
+        self, scribe: Scribe, tables: Tables, multicasts: _Multicasts, packets: PacketsOnLinks
+    ) -> None:
+        """Packets of the bucket's payloads, and of those that its members would get."""
+        router = scribe.ring.router
+        of, member = multicasts.members(scribe.state.entries, scribe.state.size)
         start = multicasts.start[of]
         _, sender, to = multicasts.carried(tables.get(PAYLOADS, {}))
-        _send_packets(scribe, _SCRIBE, sender, to)
-        _send_packets(scribe, _UNICAST, start, member)
-        _tell_packets(scribe, _IP, _DOWN, member)
+        packets.carry(_SCRIBE, sender, to)
+        packets.carry(_UNICAST, start, member)
+        packets.put_on_lan(_IP, DOWN, member)
         routers = int(router.max(initial=0)) + 1
         of, at = np.divmod(distinct(of * routers + router[member]), routers)
         scribe.tell(_ROUTER, multicasts.start[of], multicast=of, router=at)
+
+
+def _merge_routes(scribe: Scribe, inbox: Inbox, packets: PacketsOnLinks) -> None:
+    """Packets by IP multicast, of multicasts that begin at nodes of the bucket.
+
+    Routers merge the routes of such a multicast, so that its up-link carries one packet.
+    """
+    if _ROUTER not in inbox:
+        return
+    came, router = inbox[_ROUTER], scribe.ring.router
+    routers = int(router.max(initial=0)) + 1
+    tree, first = np.unique(came["multicast"], return_index=True)
+    start = came[AT][first]
+    packets.put_on_lan(_IP, UP, start)
+    of, b = np.divmod(distinct(came["multicast"] * routers + came["router"]), routers)
+    a = router[start][np.searchsorted(tree, of)]
+    away = a != b
+    packets.put_on_core(_IP, *scribe.kernel.merged_packets(of[away], a[away], b[away]))
 
 
 def _count_children(scribe: Scribe, counts: Counts) -> None:
@@ -425,59 +446,6 @@ def _count_children(scribe: Scribe, counts: Counts) -> None:
     for name, places in zip(_TABLES, (distinct(place), place), strict=True):
         node = places % scribe.state.size - scribe.first
         counts.add(name, np.bincount(node, minlength=len(live))[live])
-
-
-def _send_packets(scribe: Scribe, system: str, sender: np.ndarray, to: np.ndarray) -> None:
-    """Packets of messages: on LAN links, of which their nodes hear, and between routers."""
-    away = sender != to
-    sender, to = sender[away], to[away]
-    _tell_packets(scribe, system, _UP, sender)
-    _tell_packets(scribe, system, _DOWN, to)
-    router = scribe.ring.router
-    routers = int(router.max(initial=0)) + 1
-    routes, packets = np.unique(router[sender] * routers + router[to], return_counts=True)
-    _note_core(scribe, system, scribe.kernel.link_packets(*np.divmod(routes, routers), packets))
-
-
-def _tell_packets(scribe: Scribe, system: str, direction: int, node: np.ndarray) -> None:
-    node, packets = np.unique(node, return_counts=True)
-    link = np.full(len(node), 2 * _SYSTEMS.index(system) + direction)
-    scribe.tell(_PACKETS_AT, node, link=link, packets=packets)
-
-
-def _note_core(scribe: Scribe, system: str, links: tuple[np.ndarray, ...]) -> None:
-    a, b, packets = links
-    scribe.note(_CORE, system=np.full(len(a), _SYSTEMS.index(system)), a=a, b=b, packets=packets)
-
-
-def _add_packets(scribe: Scribe, inbox: Inbox, counts: Counts) -> None:
-    """Packets on the LAN links of the bucket's nodes, and of multicasts that begin at them.
-
-    Routers merge the routes of such a multicast, so that its up-link carries one packet.
-    """
-    links = [inbox[_PACKETS_AT]] if _PACKETS_AT in inbox else []
-    if _ROUTER in inbox:
-        came, router = inbox[_ROUTER], scribe.ring.router
-        routers = int(router.max(initial=0)) + 1
-        tree, first = np.unique(came["multicast"], return_index=True)
-        start = came[AT][first]
-        key = distinct(came["multicast"] * routers + came["router"])
-        of, b = np.divmod(key, routers)
-        a = router[start][np.searchsorted(tree, of)]
-        away = a != b
-        _note_core(scribe, _IP, scribe.kernel.merged_packets(of[away], a[away], b[away]))
-        link = np.full(len(start), 2 * _SYSTEMS.index(_IP) + _UP)
-        links.append({AT: start, "link": link, "packets": np.ones(len(start), dtype=np.int64)})
-    columns = concatenate([{name: one[name] for name in (AT, "link", "packets")} for one in links])
-    key, which = np.unique(columns["link"] * scribe.state.size + columns[AT], return_inverse=True)
-    packets = np.bincount(which, columns["packets"]).astype(np.int64)
-    for system, name in enumerate(_SYSTEMS):
-        counts.add(_on_lan(name), packets[key // scribe.state.size // 2 == system])
-
-
-def _on_lan(system: str) -> str:
-    """Return the name of the counts of packets on LAN links."""
-    return f"packets of {system}"
 
 
 def _sums(of: np.ndarray, delay_us: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -516,20 +484,9 @@ def _delay_numbers(counted: Counted, taken: Mapping[str, Columns]) -> dict[str, 
     return found
 
 
-def _packet_numbers(
-    system: str, counted: Counted, core: Columns, size: Size
-) -> dict[str, float | None]:
+def _packet_numbers(system: str, counted: Counted, size: Size) -> dict[str, float | None]:
     """Numbers of the packets on all links that have some."""
-    on_lan, on_core = counted.histogram(_on_lan(system)), np.empty(0, dtype=np.int64)
-    if core:
-        mine = core["system"] == _SYSTEMS.index(system)
-        ends = np.column_stack([core["a"][mine], core["b"][mine]])
-        _, which = np.unique(ends, axis=0, return_inverse=True)
-        on_core = np.bincount(which.reshape(-1), core["packets"][mine]).astype(np.int64)
-    values = np.r_[on_lan.values, on_core]
-    values, which = np.unique(values, return_inverse=True)
-    counts = np.bincount(which, np.r_[on_lan.counts, np.ones(len(on_core))], len(values))
-    on_links = Histogram(values, counts.astype(np.int64))
+    on_links = counted.histogram(packets_of(system))
     found: dict[str, float | None] = {
         f"{system}.link_stress.{name}": number.of(on_links, size)
         for name, number in PACKET_NUMBERS.items()

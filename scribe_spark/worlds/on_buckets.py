@@ -26,10 +26,10 @@ from scribe_spark.engine.facts import bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Costs, Layout, pack_row
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.arrivals.observer import MESSAGES
+from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
 from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.pastry.arrivals.states import NONE, States, table_rows
-from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given
+from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given, NodeProgram
 from scribe_spark.pastry.arrivals.waves import arrival_ranks
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import NEVER, Lives
@@ -40,7 +40,6 @@ from scribe_spark.pastry.player_on_spark import OnSpark
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS
-from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.runtime.sessions import parallelism
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay.protocol import Kernel, Underlay
@@ -54,7 +53,7 @@ from scribe_spark.worlds.groups_on_buckets import (
 from scribe_spark.worlds.live_tree import live_tree_measures
 from scribe_spark.worlds.live_world import PlayedRound, Protocols, play_overlay
 from scribe_spark.worlds.packed import unpack, unpacked
-from scribe_spark.worlds.round_job import lookup_columns
+from scribe_spark.worlds.round_job import lookup_columns, message_table
 from scribe_spark.worlds.state_table import NODES, read_state, state_table
 
 __all__ = ["OnBuckets"]
@@ -166,7 +165,7 @@ class OnBuckets:
         self,
         number: int,
         events: Mapping[str, np.ndarray],
-        traffic: Traffic | None,
+        keeps_messages: bool,
         memberships: DataFrame | None = None,
     ) -> PlayedRound:
         """Play a round.
@@ -175,8 +174,8 @@ class OnBuckets:
         ----------
         events : mapping of str to ndarray
             ``node, event, group``: all events of the round, but `memberships`.
-        traffic : Traffic, optional
-            Where senders and receivers of all messages are remembered.
+        keeps_messages : bool
+            Whether senders and receivers of all messages stay in the buckets, for :meth:`messages`.
         memberships : DataFrame, optional
             ``node, event, group``: joins and quits, checked, that the driver does not see.
 
@@ -187,16 +186,19 @@ class OnBuckets:
         """
         player, protocols = self._player, self._protocols
         player.begin_round(number)
+        if player.has(f"{TRAFFIC} 0"):
+            player.play(_ForgetMessages(player.given))
         was_alive = player.lives.alive.copy() if protocols.live_tree else None
         of_groups = None
         if self._groups is None:
             of_nodes = Events.of(self._ring.facts.ring, events["node"], events["event"])
             result, measures = play_overlay(
-                player, number, of_nodes, protocols.lookups, traffic, tables=()
+                *(player, number, of_nodes, protocols.lookups, None, ()),
+                keeps_messages=keeps_messages,
             )
         else:
             of_groups = self._groups.play(
-                player, number, events, protocols.lookups, traffic, memberships
+                player, number, events, protocols.lookups, keeps_messages, memberships
             )
             result, measures = of_groups.overlay, of_groups.measures
         if protocols.live_tree is not None and was_alive is not None:
@@ -215,6 +217,19 @@ class OnBuckets:
             yield pa.RecordBatch.from_pydict({"node": pa.array(node, pa.int64())})
 
         return typed(self._player.tables.rows(NEW_LEAFS), numbers, "node bigint")
+
+    def messages(self) -> DataFrame:
+        """`schemas.MESSAGES` of the last round, if it was to keep them; lazy."""
+        facts, kinds = self._ring.facts, self._player.given.observer.kinds
+
+        def numbers(bucket: int, columns: dict[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
+            node, kind = facts.ring.node, np.array(kinds)[columns["kind"]]
+            yield from message_table(
+                kind, node[columns["sender"]], node[columns["to"]]
+            ).to_batches()
+
+        rows = self._player.tables.rows_called(f"{TRAFFIC} ")
+        return typed(rows, numbers, schemas.MESSAGES)
 
     def multicasts(self, name: str, schema: StructType) -> DataFrame:
         """Return ``tree_edges`` or ``deliveries`` of the last round's multicasts; lazy."""
@@ -322,6 +337,17 @@ class _Assemble:
             states.leaves[index] = came["leaves"]
             states.cells.reshape(len(own), -1)[index] = came["cells"]
         tables[LEAVES], tables[CELLS] = {"leaves": states.leaves}, {"cells": states.cells}
+        return {}
+
+
+@dataclass(frozen=True)
+class _ForgetMessages(NodeProgram):
+    """Forgets the messages that were kept in the round before."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        for name in [name for name in tables if name.startswith(f"{TRAFFIC} ")]:
+            del tables[name]
         return {}
 
 

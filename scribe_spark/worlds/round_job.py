@@ -148,7 +148,7 @@ def _play(
     if multicasts := done.multicasts():
         yield as_table(MULTICASTS, pack(multicasts))
     if traffic is not None:
-        table = message_table(traffic, world.overlay.states.known.node)
+        table = message_table(*traffic.named(world.overlay.states.known.node))
         yield as_table(MESSAGES, pack({"messages": table}))
     for name, table in protocols.pack(world):
         yield as_table(STATE, pack({name: table}))
@@ -181,21 +181,17 @@ class LastRound:
     ----------
     tables : dict of int to pyarrow.Table
         `LOOKUPS`.
-    messages : pyarrow.Table, optional
-        `schemas.MESSAGES`, if they were kept.
     """
 
     tables: dict[int, pa.Table]
-    messages: pa.Table | None
 
     @classmethod
-    def of(cls, played: PlayedRound, number: np.ndarray, traffic: Traffic | None) -> LastRound:
+    def of(cls, played: PlayedRound, number: np.ndarray) -> LastRound:
         """Return what a round has left; `number` has the nodes' numbers by position."""
         lookups = pa.Table.from_pydict(
             lookup_columns(played.result.lookups, number), schema=to_arrow_schema(schemas.LOOKUPS)
         )
-        messages = None if traffic is None else message_table(traffic, number)
-        return cls({LOOKUPS: lookups}, messages)
+        return cls({LOOKUPS: lookups})
 
 
 def routed(state: DataFrame, messages: DataFrame, rules: WorldRules, kernel: Kernel) -> DataFrame:
@@ -277,15 +273,9 @@ def _results(
     yield as_table(NEW_LEAFS, {"node": pa.array(node[result.new_leafs])}, number)
 
 
-def message_table(traffic: Traffic, number: np.ndarray) -> pa.Table:
-    """`schemas.MESSAGES`; `number` has the nodes' numbers by position."""
-    none = np.empty(0, dtype=np.int64)
-    columns: list[tuple[np.ndarray, ...]] = [(none.astype(str), none, none)]
-    for kind in traffic.kinds():
-        sender, to = traffic.between([kind])
-        columns.append((np.full(len(sender), kind), number[sender], number[to]))
-    arrays = [pa.array(np.concatenate(parts)) for parts in zip(*columns, strict=True)]
-    return pa.Table.from_arrays(arrays, names=schemas.MESSAGES.names)
+def message_table(kind: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> pa.Table:
+    """`schemas.MESSAGES`, of kinds and numbers of nodes."""
+    return pa.table([kind, sender, receiver], names=schemas.MESSAGES.names)
 
 
 def lookup_columns(found: LookupResults, number: np.ndarray) -> dict[str, pa.Array]:

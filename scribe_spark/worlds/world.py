@@ -22,7 +22,6 @@ from scribe_spark.errors import InputError
 from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.pastry.rules import WorldRules
-from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
 from scribe_spark.runtime.task_reports import Address, receive_reports
@@ -350,9 +349,9 @@ class World:
         done: dict[int, Played] = {}
         left: list[dict[str, pa.Table]] = []
         for number in rounds:
-            before, traffic = time.monotonic(), Traffic() if messages else None
+            before, self._keeps_messages = time.monotonic(), False
             try:
-                played = world.play(number, events.of(number), traffic, many.get(number))
+                played = world.play(number, events.of(number), messages, many.get(number))
             except ImpossibleRound as impossible:
                 if done:  # it is refused when it is the next one
                     break
@@ -362,7 +361,7 @@ class World:
             took = time.monotonic() - before
             measures = {name: float(value) for name, value in played.measures.items()}
             done[number] = Played(measures, took, world.costs)
-            self._last_round = LastRound.of(played, world.known, traffic)
+            self._last_round, self._keeps_messages = LastRound.of(played, world.known), messages
             left.append(played.of_groups)
             self.number += 1
             if tell is not None:
@@ -406,8 +405,8 @@ class World:
     @property
     def messages(self) -> DataFrame:
         """`schemas.MESSAGES` of the last round, if :meth:`step` was to keep them."""
-        if self._last_round is not None and self._last_round.messages is not None:
-            return local_frame(self._events.sparkSession, self._last_round.messages)
+        if self._on_buckets is not None and self._keeps_messages:
+            return self._on_buckets.messages()
         if self._rows is None or not self._keeps_messages:
             raise ValueError("the last round has not kept its messages: step(messages=True)")
         return unpacked(

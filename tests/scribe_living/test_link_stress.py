@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import replace
 
 import arriving
+import living_groups
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,15 +19,29 @@ from living_groups import World, world_of
 from oracle.random_cases import random_case
 from oracle.routes import Routes
 from oracle.scribe_living.cases import random_world
+from poisoned import PoisonedPlayer
 
+from scribe_spark.engine.program import bucket_of
+from scribe_spark.pastry.arrivals.observer import TRAFFIC
+from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.traffic import Traffic
+from scribe_spark.scribe.program import GroupRound
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
 from scribe_spark.underlay import matrices
 from scribe_spark.underlay.matrices import MatrixKernel
-from scribe_spark.worlds.link_stress import KINDS, LINK_STRESS_MEASURES, LinkStress
-from scribe_spark.worlds.live_groups import GroupRound, LiveGroups
+from scribe_spark.worlds.counts import Counted
+from scribe_spark.worlds.link_stress import (
+    KINDS,
+    LINK_STRESS_MEASURES,
+    LINKS_MEASURED,
+    LinkStress,
+    MeasureLinks,
+)
+from scribe_spark.worlds.live_groups import GroupRound as Left
+from scribe_spark.worlds.live_groups import LiveGroups
+from scribe_spark.worlds.packets_on_links import count_packets
 
 Message = tuple[str, int, int]
 
@@ -112,6 +127,44 @@ def counted(sent: list[Message], router: dict[int, int], routes: Routes) -> dict
     return packets
 
 
+def measured(
+    stress: LinkStress, world: World, traffic: Traffic, placed: OverlayState, kernel: MatrixKernel
+) -> dict[str, float]:
+    """The measures of a round, the same on some buckets, which cannot see each other."""
+    one, *others = [_measured(stress, world, traffic, placed, kernel, count) for count in (1, 2, 7)]
+    assert all(other == one for other in others)
+    return one
+
+
+def _measured(
+    stress: LinkStress,
+    world: World,
+    traffic: Traffic,
+    placed: OverlayState,
+    kernel: MatrixKernel,
+    buckets: int,
+) -> dict[str, float]:
+    kinds = MESSAGE_KINDS + SCRIBE_KINDS
+    player = PoisonedPlayer.of(placed, world.pastry.rules, kernel, buckets, kinds)
+    player.observe(traffic=True)
+    player.open_all()
+    for kind in traffic.kinds():
+        sender, to = traffic.between([kind])
+        counted_by = sender if kind != "repair" else to  # who asks counts answers, too
+        of = bucket_of(player.given.bounds, counted_by)
+        for bucket, tables in enumerate(player.tables):
+            mine = of == bucket
+            ends = sender[mine], to[mine]
+            count = functools.partial(player.given.observer.count, tables, kind)
+            count(len(ends[0]), between=lambda ends=ends: ends)
+    round = GroupRound(0, world.groups, world.rules, world.state.incarnation)
+    player.play(MeasureLinks(player.given, round, keeps_messages=False))
+    player.open_all()
+    taken = player.take(LINKS_MEASURED, TRAFFIC)
+    assert TRAFFIC not in taken
+    return stress.measures(Counted(taken.get(LINKS_MEASURED, {})), KINDS, placed.count_entered())
+
+
 @pytest.mark.parametrize(("seed", "reliable"), [(0, True), (8, True), (2, False), (3, False)])
 def test_measures_are_those_of_a_count_link_by_link(seed, reliable, monkeypatch) -> None:
     routes, kernel, links = network(seed + 20, monkeypatch)
@@ -134,7 +187,7 @@ def test_measures_are_those_of_a_count_link_by_link(seed, reliable, monkeypatch)
                 f"link_stress.{name}.max": most,
             }
             both += total > 0
-        found = stress.measures(traffic, placed.states.known.router, placed.count_entered(), kernel)
+        found = measured(stress, world, traffic, placed, kernel)
         assert found == expected
         assert found.keys() == LINK_STRESS_MEASURES.keys()
     assert both > len(rounds)  # rounds with both
@@ -150,8 +203,7 @@ def test_there_is_no_mean_per_slot_where_links_would_share_slots(monkeypatch) ->
     _, kernel, _ = network(20, monkeypatch)
     world, rounds = played(1, False)
     placed = on_routers(world.overlay, np.zeros(len(world.overlay.alive), dtype=np.int64))
-    of = placed.states.known.router, placed.count_entered()
-    found = LinkStress(1, 0, 0).measures(rounds[0][0], *of, kernel)
+    found = measured(LinkStress(1, 0, 0), world, rounds[0][0], placed, kernel)
     assert found.keys() == {name for name in LINK_STRESS_MEASURES if not name.endswith(".mean")}
     assert found["link_stress.maintenance.max"] > 0
 
@@ -183,8 +235,42 @@ class Linked(arriving.Kernel):
         return a, b, packets
 
 
+def lived_in_buckets(seed: int, reliable: bool, count: int, monkeypatch) -> list[tuple]:
+    """The measures of the rounds of a world on some buckets, and their messages."""
+    case = random_world(seed)
+    world = world_of(case if reliable else replace(case, buffer=None)).in_buckets(count)
+    kernel = Linked(world.pastry.kernel.delay_us, np.arange(case.count))
+    world.pastry = replace(world.pastry, kernel=kernel)
+    stress = LinkStress(1, case.count * (case.count - 1), case.count)
+
+    def measures(given: Given, round: GroupRound) -> list[MeasureLinks]:
+        return [MeasureLinks(given, round, keeps_messages=True)]
+
+    monkeypatch.setattr(living_groups, "measures", measures)
+    monkeypatch.setattr(living_groups, "MEASURED", (LINKS_MEASURED,))
+    node, rounds = world.overlay.states.known.node, []
+    for number in range(case.rounds):
+        world.traffic = Traffic()
+        now = [event for event in case.events if event[0] == number]
+        _, result = world.play_kernels(number, now)
+        counts = Counted(result.tables.get(LINKS_MEASURED, {}))
+        found = stress.measures(counts, KINDS, world.overlay.count_entered())
+        of = {name: world.traffic.between(kinds) for name, kinds in KINDS.items()}
+        again = count_packets(of, world.overlay.states.known.router, kernel)
+        assert found == stress.measures(again, KINDS, world.overlay.count_entered())
+        rounds.append((found, remembered(world.traffic, node)))
+    return rounds
+
+
+@pytest.mark.parametrize(("seed", "reliable"), [(0, True), (3, False)])
+def test_rounds_on_buckets_have_the_measures_of_one(seed, reliable, monkeypatch) -> None:
+    one, *others = [lived_in_buckets(seed, reliable, b, monkeypatch) for b in (1, 2, 7)]
+    assert all(other == one for other in others)
+    assert sum(found["link_stress.payload.max"] > 0 for found, _ in one) > 1
+
+
 @functools.cache
-def lived(period: int) -> list[tuple[GroupRound, dict[str, pa.Table]]]:
+def lived(period: int) -> list[tuple[Left, dict[str, pa.Table]]]:
     """The rounds of a world whose groups are open to all, and the groups after each."""
     case = replace(random_world(OPEN), buffer=None)
     world = world_of(case)

@@ -104,9 +104,13 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
         one = make_world(simulation, config)
         many = make_world(simulation, config, one._events, buckets=2)
         dropped = 0.0
-        for _ in range(3):
-            measured = one.step()
-            assert many.step() == measured
+        for number in range(3):
+            keeps = number == 1  # link stress is measured, and messages stay until the next round
+            measured = one.step(messages=keeps)
+            assert many.step(messages=keeps) == measured
+            assert ("link_stress.maintenance.max" in measured) == keeps
+            if keeps:
+                assert rows_of(many.messages.toArrow()) == rows_of(one.messages.toArrow())
             dropped += measured.get("messages.shed", 0)
             assert many.publications.equals(one.publications)
             assert many.watched_trees.equals(one.watched_trees)
@@ -126,6 +130,10 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
         measured = one.step()
         assert measured["scribe.deliveries.late"] >= 0
         assert again.step() == many.step() == measured
+        assert measured["link_stress.maintenance.max"] > 0
+        assert not many._on_buckets._player.has("traffic 0")  # nor did it come to the driver
+        with pytest.raises(ValueError, match="has not kept its messages"):
+            many.messages  # noqa: B018
         assert len(one.publications)
         assert many.publications.equals(one.publications)
         assert rows_of(again.memberships.toArrow()) == rows_of(one.memberships.toArrow())

@@ -90,7 +90,7 @@ class Observer:
                 raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")
             before = sum(name.startswith(f"{TRAFFIC} ") for name in tables)
             tables[f"{TRAFFIC} {before}"] = {
-                "kind": np.full(len(sender), self._index[kind]),
+                "kind": np.full(len(sender), self._index[kind], dtype=np.int8),
                 "sender": sender.astype(np.int32),
                 "to": to.astype(np.int32),
             }
