@@ -162,7 +162,7 @@ class Case:
 
 def gathered(tables: list[Tables], name: str) -> dict[str, np.ndarray]:
     """A table of all buckets together, as they come back from their bytes."""
-    parts = [unpack(b"".join(pack(one[name]))) for one in tables if name in one]
+    parts = [unpack(b"".join(pack(one[name])[0])) for one in tables if name in one]
     return concatenate(parts) if parts else {}
 
 

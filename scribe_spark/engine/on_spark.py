@@ -437,7 +437,7 @@ class _Row:
 
     def to_bytes(self) -> bytes:
         """Return the bytes of the columns, with all that they are made of."""
-        return b"".join(pack(self.packed))
+        return b"".join(pack(self.packed)[0])
 
     def as_it_was(self) -> pa.RecordBatch:
         """Return the row itself; it may come from a file, of which every column is nullable."""
@@ -469,13 +469,13 @@ def pack_row(
     before : Packed, optional
         What the table was: columns that are the same stay in the files where they are.
     """
-    parts, file, data = pack(columns, before), None, None
+    (parts, files), file, data = pack(columns, before), None, None
     if folder is not None and table:
         own = str(Path(folder, f"{name}-{bucket}-{uuid.uuid4().hex}"))
         with open(own, "wb") as out:
             for part in parts:
                 out.write(part)
-        file = "\n".join([own, *Packed(parts[0]).files])
+        file = "\n".join([own, *files])
     else:
         data = b"".join(parts)
     values: list[Any] = [bucket, sender, table, name, count_rows(columns), file, data]

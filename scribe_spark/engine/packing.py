@@ -79,11 +79,6 @@ class Packed(Columns):
         """How many rows the columns have."""
         return next(iter(self._described.values()))["shape"][0] if self._described else 0
 
-    @property
-    def files(self) -> list[str]:
-        """The files that columns are in, but for the own one."""
-        return sorted({one["file"] for one in self._described.values()} - {None})
-
     def _stored(self, name: str) -> np.ndarray:
         one, data = self._described[name], self._data
         if one["file"] is not None:
@@ -179,8 +174,10 @@ def overlay(base: Columns, changed: Columns) -> Columns:
     return {**base, **changed}
 
 
-def pack(columns: Columns, before: Packed | None = None) -> list[memoryview]:
-    """Return the bytes of some columns, in parts to be written one after the other.
+def pack(columns: Columns, before: Packed | None = None) -> tuple[list[memoryview], list[str]]:
+    """Return the bytes of some columns, and the files that all others stay in.
+
+    The bytes are in parts to be written one after the other.
 
     Whole numbers come back as int64, whatever size they had; other types as they are.
 
@@ -219,7 +216,7 @@ def pack(columns: Columns, before: Packed | None = None) -> list[memoryview]:
         out.append(data)
         if len(data) % _ALIGNMENT:
             out.append(memoryview(bytes(_ALIGNMENT - len(data) % _ALIGNMENT)))
-    return out
+    return out, sorted({one["file"] for one in described if "file" in one})
 
 
 def unpack(data: Any) -> dict[str, np.ndarray]:

@@ -43,6 +43,7 @@ from scribe_spark.worlds import (
     world_groups,
 )
 from scribe_spark.worlds.access import RIGHTS
+from scribe_spark.worlds.groups_on_buckets import refuse_other_buckets
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.multicast_measures import MulticastMeasures
@@ -272,13 +273,11 @@ def previous_world(
 def _refuse_other_buckets(
     saved: Mapping[str, Any] | None, config: WorldConfig, execution: Execution
 ) -> None:
-    """Refuse to go on with groups in other buckets: their tables are saved bucket by bucket."""
+    """Refuse to go on with groups in other buckets."""
     if saved is None or execution.buckets is None or not config.scribe.has_groups:
         return
-    before = saved.get("buckets", 1)
-    if before != execution.buckets and saved["number"] < config.world.rounds:
-        remedy = f"is not what groups were saved with; give {before}, or --overwrite"
-        raise InputError("buckets", execution.buckets, remedy)
+    if saved["number"] < config.world.rounds:
+        refuse_other_buckets(execution.buckets, saved.get("buckets", 1), ", or --overwrite")
 
 
 def _check_shape(manifest: Mapping[str, Any]) -> None:

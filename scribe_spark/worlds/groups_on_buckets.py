@@ -58,6 +58,7 @@ __all__ = [
     "pack_part",
     "read_incarnations",
     "refuse_other_buckets",
+    "saved_buckets",
     "spread_groups",
     "tables_by_bucket",
 ]
@@ -92,22 +93,26 @@ def spread_groups(state: DataFrame) -> DataFrame:
     return state.where(F.col("name").startswith(_OF_BUCKET)).mapInArrow(run, ROWS)
 
 
-def refuse_other_buckets(state: DataFrame, buckets: int) -> None:
-    """Refuse a packed state whose groups were in another number of buckets.
+def saved_buckets(state: DataFrame) -> int:
+    """Return how many buckets the groups of a packed state (`schemas.PACKED`) were in."""
+    told = unpacked(state, _BUCKETS, _COUNT).first()
+    return 1 if told is None else told[0]
+
+
+def refuse_other_buckets(buckets: int, before: int, otherwise: str = "") -> None:
+    """Refuse another number of buckets than groups were saved in: each has tables of its own.
 
     Parameters
     ----------
-    state : DataFrame
-        `schemas.PACKED`, after a round.
+    otherwise : str
+        What else would do.
 
     Raises
     ------
     InputError
     """
-    told = unpacked(state, _BUCKETS, _COUNT).first()
-    before = 1 if told is None else told[0]
     if buckets != before:
-        remedy = f"is not what groups were saved with; give {before}"
+        remedy = f"is not what groups were saved with; give {before}{otherwise}"
         raise InputError("buckets", buckets, remedy)
 
 

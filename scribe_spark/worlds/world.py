@@ -27,7 +27,7 @@ from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelis
 from scribe_spark.runtime.task_reports import Address, receive_reports
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds.group_tables import children, memberships
-from scribe_spark.worlds.groups_on_buckets import refuse_other_buckets
+from scribe_spark.worlds.groups_on_buckets import refuse_other_buckets, saved_buckets
 from scribe_spark.worlds.live_groups import LEFT_BY_ROUNDS, LiveGroups
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.live_tree import LiveTree
@@ -170,7 +170,7 @@ class World:
         self._protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups, beside)
         self._on_buckets = on_buckets
         if groups is not None and number and on_buckets is None:
-            refuse_other_buckets(state, buckets)
+            refuse_other_buckets(buckets, saved_buckets(state))
         if buckets > 1 and on_buckets is None:
             self._on_buckets = self._spread(buckets)
 
