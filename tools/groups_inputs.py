@@ -68,7 +68,7 @@ def _refused(folder: Path, config: Mapping[str, Any], tries: int) -> list[str]:
     made = WorldConfig(**config)
     groups = world_groups(made, extent_of(made))
     assert groups is not None
-    members = pd.DataFrame({"group": groups.member_groups, "node": groups.member_nodes})
+    members = pd.DataFrame(dict(zip(("group", "node"), groups.members.pairs, strict=True)))
     listed = members[members["group"] > 1]
     lists = [listed.assign(right=right) for right in ("join", "multicast")]
     pd.concat(lists).to_csv(folder / "access.csv", index=False)

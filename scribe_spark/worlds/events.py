@@ -27,6 +27,7 @@ __all__ = [
     "check_events",
     "check_rows",
     "events_frame",
+    "events_of_frame",
     "events_table",
     "read_rows",
     "refuse_empty",
@@ -149,6 +150,11 @@ def events_frame(rows: EventRows) -> pd.DataFrame:
 
 def events_table(spark: SparkSession, events: pd.DataFrame) -> DataFrame:
     """Checked events as `schemas.EVENTS`."""
+    return spark.createDataFrame(events_of_frame(events), schemas.EVENTS)
+
+
+def events_of_frame(events: pd.DataFrame) -> pa.Table:
+    """Return checked events with the columns of `schemas.EVENTS`."""
     names = pa.DictionaryArray.from_arrays(
         pa.array(events["event"].cat.codes.to_numpy()), pa.array(EVENT_NAMES)
     )
@@ -158,4 +164,4 @@ def events_table(spark: SparkSession, events: pd.DataFrame) -> DataFrame:
         "event": names.cast(pa.string()),
         "group": pa.array(events["group"], type=pa.int64()),
     }
-    return spark.createDataFrame(pa.table(columns), schemas.EVENTS)
+    return pa.table(columns)

@@ -68,7 +68,8 @@ def joined_again(setting: Setting) -> EventRows:
         More events than memory takes.
     """
     rows, groups, extent = setting.rows, setting.known_groups, setting.extent
-    at_start = EventRows.of_groups(0, groups.member_nodes, JOIN, groups.member_groups)
+    of_start, nodes = groups.members.pairs
+    at_start = EventRows.of_groups(0, nodes, JOIN, of_start)
     later = rows.take((rows.events == JOIN) & (rows.rounds > 0))
     joins = EventRows.join(at_start, later)
     joins = joins.take(~_have_quit(joins, rows))

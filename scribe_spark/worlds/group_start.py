@@ -56,8 +56,9 @@ class GroupStart:
 
 def _joins(groups: WorldGroups, lives: Lives) -> EventRows:
     """The members at the start join in round 0, if they are alive after its events."""
-    alive, _ = lives.at(groups.member_nodes, 0)
-    return EventRows.of_groups(0, groups.member_nodes[alive], JOIN, groups.member_groups[alive])
+    of_start, nodes = groups.members.pairs
+    alive, _ = lives.at(nodes, 0)
+    return EventRows.of_groups(0, nodes[alive], JOIN, of_start[alive])
 
 
 def _creates(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,76 @@ from scribe_spark.worlds.rows import Extent
 if TYPE_CHECKING:  # not on executors
     from scribe_spark.config import WorldConfig
 
-__all__ = ["WorldGroups", "group_keys", "rejoins", "world_groups"]
+__all__ = ["GivenMembers", "WorldGroups", "group_keys", "rejoins", "world_groups"]
+
+
+class Members(Protocol):
+    """The members at the start, M of them."""
+
+    @property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Groups and nodes: int64, shape (M,) each.
+
+        Each pair once, in the order of groups and nodes; nodes that are not alive at the start are
+        members as soon as they arrive.
+        """
+        ...
+
+    def sizes(self, numbers: np.ndarray, initial: int) -> np.ndarray:
+        """Return the members of each group that are alive at the start: int64, shape (G,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class GivenMembers:
+    """Members of a table.
+
+    Attributes
+    ----------
+    pairs : (ndarray of int64, ndarray of int64)
+        As of `Members`.
+    """
+
+    pairs: tuple[np.ndarray, np.ndarray]
+
+    def sizes(self, numbers: np.ndarray, initial: int) -> np.ndarray:
+        """See `Members`."""
+        groups, nodes = self.pairs
+        there = np.searchsorted(numbers, groups[nodes < initial])
+        return np.bincount(there, minlength=len(numbers))
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnMembers:
+    """Members as a run has them of the nodes that are alive at the start; drawn when asked for.
+
+    Attributes
+    ----------
+    drawn_sizes : ndarray of int64, shape (G,)
+        Of the groups 1 to G.
+    initial : int
+        How many nodes are alive at the start.
+    seed : int
+        Key of the draws.
+    """
+
+    drawn_sizes: np.ndarray
+    initial: int
+    seed: int
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `Members`."""
+        drawn = [
+            draws.distinct_below(self.initial, size, self.seed, "members", group)
+            for group, size in enumerate(self.drawn_sizes.tolist(), start=1)
+        ]
+        nodes = np.concatenate([np.empty(0, dtype=np.int64), *drawn])
+        return np.repeat(np.arange(1, len(drawn) + 1), self.drawn_sizes), nodes
+
+    def sizes(self, numbers: np.ndarray, initial: int) -> np.ndarray:
+        """See `Members`."""
+        return self.drawn_sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,21 +101,17 @@ class WorldGroups:
     ----------
     numbers : ndarray of int64, shape (G,)
         Ascending.
-    member_groups, member_nodes : ndarray of int64, shape (M,)
-        Each pair once, in the order of groups and nodes; nodes that are not alive at the start
-        are members as soon as they arrive.
+    members : Members
     access : AccessLists
     """
 
     numbers: np.ndarray
-    member_groups: np.ndarray
-    member_nodes: np.ndarray
+    members: Members
     access: AccessLists
 
     def sizes(self, initial: int) -> np.ndarray:
         """Members of each group that are alive at the start: int64, shape (G,)."""
-        there = self.member_groups[self.member_nodes < initial]
-        return np.bincount(np.searchsorted(self.numbers, there), minlength=len(self.numbers))
+        return self.members.sizes(self.numbers, initial)
 
     def largest(self, initial: int) -> np.ndarray:
         """The groups by their size at the start, the largest first; of equals the smaller number.
@@ -85,16 +151,17 @@ def world_groups(
     tables = [path for path in (scribe.members, scribe.access) if path is not None]
     if not scribe.has_groups or (spark is None and not all(map(is_local, tables))):
         return None
+    members: Members
     if scribe.members is not None:
-        groups, nodes = _read(scribe.members, config, extent, spark)
-        numbers = np.unique(groups)
+        members = _read(scribe.members, config, extent, spark)
+        numbers = np.unique(members.pairs[0])
     else:
-        groups, nodes = _drawn(config, extent)
+        members = _drawn(config, extent)
         numbers = np.arange(1, (scribe.count or 0) + 1)
     access = AccessLists.open()
     if scribe.access is not None:
         access = read_access(scribe.access, numbers, extent.nodes, spark)
-    return WorldGroups(numbers, groups, nodes, access)
+    return WorldGroups(numbers, members, access)
 
 
 def rejoins(config: WorldConfig) -> bool:
@@ -105,7 +172,7 @@ def rejoins(config: WorldConfig) -> bool:
 
 def _read(
     path: str, config: WorldConfig, extent: Extent, spark: SparkSession | None
-) -> tuple[np.ndarray, np.ndarray]:
+) -> GivenMembers:
     if spark is None or is_local(path):
         frame = check_members(path, extent.nodes)
     else:
@@ -120,11 +187,10 @@ def _read(
             f"alive at the start (nodes 0 to {extent.initial - 1} are); let it join by an event"
         )
         raise InputError("members", path, remedy)
-    return groups, nodes
+    return GivenMembers((groups, nodes))
 
 
-def _drawn(config: WorldConfig, extent: Extent) -> tuple[np.ndarray, np.ndarray]:
-    """Members as a run of the nodes that are alive at the start has them."""
+def _drawn(config: WorldConfig, extent: Extent) -> DrawnMembers:
     scribe, count = config.scribe, config.scribe.count or 0
     if scribe.size is not None:
         if scribe.size > extent.initial:
@@ -134,12 +200,7 @@ def _drawn(config: WorldConfig, extent: Extent) -> tuple[np.ndarray, np.ndarray]
     else:
         exponent = scribe.zipf_exponent
         sizes = group_sizes(RunConfig(nodes=extent.initial, groups=count, zipf_exponent=exponent))
-    drawn = [
-        draws.distinct_below(extent.initial, size, config.seed, "members", group)
-        for group, size in enumerate(sizes.tolist(), start=1)
-    ]
-    nodes = np.concatenate([np.empty(0, dtype=np.int64), *drawn])
-    return np.repeat(np.arange(1, count + 1), sizes), nodes
+    return DrawnMembers(sizes, extent.initial, config.seed)
 
 
 def group_keys(

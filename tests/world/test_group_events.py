@@ -27,7 +27,7 @@ from scribe_spark.worlds.access import RIGHTS, AccessLists
 from scribe_spark.worlds.combined import start_of
 from scribe_spark.worlds.events import check_rows
 from scribe_spark.worlds.group_legality import first_impossible_in_groups
-from scribe_spark.worlds.groups import WorldGroups
+from scribe_spark.worlds.groups import GivenMembers, WorldGroups
 from scribe_spark.worlds.rows import JOIN, NO_GROUP
 
 #: Nodes 0 to 3 of five are alive at the start; group 1 has members 0 and 1, group 2 has none yet.
@@ -291,7 +291,7 @@ def test_worlds_of_the_oracle_are_possible(seed):
     columns = np.array(lists, dtype=np.int64).reshape(-1, 3).T
     access = AccessLists(columns[0], columns[1], columns[2].astype(np.int8))
     none = np.empty(0, dtype=np.int64)
-    groups = WorldGroups(np.array(sorted(world.groups)), none, none, access)
+    groups = WorldGroups(np.array(sorted(world.groups)), GivenMembers((none, none)), access)
     rows = as_rows([(*event, None) if len(event) == 3 else event for event in world.events])
     check_rows(rows, extent, "events", "oracle", groups=groups)
     joins = rows.take(rows.events == JOIN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig, read_toml
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import check_world_run, network_of
 from scribe_spark.pastry.nodes import draw_nodes
+from scribe_spark.runtime.blocks import release
 from scribe_spark.scribe.groups import draw_members, make_groups
 from scribe_spark.worlds import check_world, extent_of, group_keys, world_events, world_groups
 from scribe_spark.worlds.combined import generated
@@ -100,7 +102,7 @@ def test_a_node_that_comes_back_joins_its_groups_again(replacement):
                 returns += joins[node] > 0
         if at == 0:
             start = world_groups(config, extent_of(config))
-            had = Counter(start.member_nodes.tolist())
+            had = Counter(start.members.pairs[1].tolist())
     assert returns > 10
     assert not rejoins(config.replace(rejoin=False))
     assert all(not of(now, JOIN) for at, now in Walk(config.replace(rejoin=False)) if at)
@@ -295,7 +297,7 @@ def test_members_creators_and_groupids_are_those_of_a_run(spark, nodes):
     members = draw_members(spark, run).frame
     groups = world_groups(config, extent_of(config))
     expected = sorted(map(tuple, members.collect()))
-    pairs = (groups.member_groups.tolist(), groups.member_nodes.tolist())
+    pairs = [column.tolist() for column in groups.members.pairs]
     assert list(zip(*pairs, strict=True)) == expected
     names = ["group", "key_hi", "key_lo", "creator"]
     rows = make_groups(members, nodes, run).select(names).collect()
@@ -303,6 +305,26 @@ def test_members_creators_and_groupids_are_those_of_a_run(spark, nodes):
     assert sorted(found) == sorted(rows)
     created = world_events(nodes, config).where("event = 'create'").collect()
     assert {(r["group"], r["node"]) for r in created} == {(r["group"], r["creator"]) for r in rows}
+
+
+def test_events_of_many_members_are_made_and_checked_apart_from_the_driver(nodes, monkeypatch):
+    config = WorldConfig(**BASE, generator="mass-failure+publications", event_round=3)
+    here = world_events(nodes, config)
+    too_many = WorldConfig(**BASE, generator="group-crowd", crowd=50)
+    with pytest.raises(InputError, match="crowd = 50: of the nodes that are alive") as refused:
+        check_world(too_many)
+    module = sys.modules["scribe_spark.worlds.world_events"]
+    monkeypatch.setattr(module, "MANY", 0)
+    monkeypatch.setattr(module, "events_table", None)  # the driver's way
+    check_world(config)
+    made = world_events(nodes, config)
+    assert made.schema == here.schema
+    assert sorted(map(str, made.collect())) == sorted(map(str, here.collect()))
+    for check in (check_world, functools.partial(world_events, nodes=nodes)):
+        with pytest.raises(InputError) as again:
+            check(config=too_many)
+        assert str(again.value) == str(refused.value)
+    release(made)
 
 
 def test_no_more_roots_fail_than_a_table_has_groups(nodes, tmp_path):
