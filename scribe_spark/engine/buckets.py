@@ -62,7 +62,8 @@ class BucketRing:
             ``bits(n)``: of n nodes those that share so many first bits are in one bucket.
         """
         spark = nodes.sparkSession
-        facts, ring = distribute_facts(nodes, underlay.kernel)
+        facts = distribute_facts(nodes, underlay.kernel)
+        ring = facts.ring
         buckets = bucket_count(spark, len(ring))
         bounds = bucket_bounds(ring, buckets, bits(len(ring)) if bits else 0)
         return cls(facts, bounds, Layout(spark, buckets, buckets))

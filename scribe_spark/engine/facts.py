@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.core.arrays import find_sorted
 from scribe_spark.engine.ring import Ring, ring_of
-from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
+from scribe_spark.runtime.distribute import arrays_of_rows, discard_arrays, open_array
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["Facts", "KnowsRing", "RingInMemory", "bucket_bounds", "distribute_facts"]
@@ -98,31 +99,25 @@ def _open_ring(names: tuple[str, ...]) -> Ring:
     return Ring(hi, lo, node, router)
 
 
-def distribute_facts(nodes: DataFrame, kernel: Kernel) -> tuple[Facts, Ring]:
-    """Give every executor the facts of some nodes, once.
+def distribute_facts(nodes: DataFrame, kernel: Kernel) -> Facts:
+    """Give every executor the facts of some nodes, once; to be freed by its ``release``.
 
     Parameters
     ----------
     nodes : DataFrame
         `schemas.NODES`.
-
-    Returns
-    -------
-    Facts
-        To be freed by its ``release``.
-    Ring
-        The nodes, on the driver.
     """
-    rows = nodes.select("node", "id_hi", "id_lo", "router").toArrow()
-    ring, _ = ring_of(rows, kernel)
-    dense = bool(len(ring)) and int(ring.node.min()) == 0 and int(ring.node.max()) == len(ring) - 1
-    by_number = np.argsort(ring.node).astype(np.int32)
-    names = distribute_arrays(
-        nodes.sparkSession,
-        **{"hi": ring.hi, "lo": ring.lo, "node": ring.node, "router": ring.router},
-        by_number=by_number,
-    )
-    return Facts(tuple(names), dense), ring
+
+    def sort(rows: pa.Table) -> dict[str, np.ndarray]:
+        ring, _ = ring_of(rows, kernel)
+        by_number = np.argsort(ring.node).astype(np.int32)
+        known = {"hi": ring.hi, "lo": ring.lo, "node": ring.node, "router": ring.router}
+        return known | {"by_number": by_number}
+
+    names = arrays_of_rows(nodes.select("node", "id_hi", "id_lo", "router"), sort)
+    number = open_array(names[2])
+    dense = bool(len(number)) and int(number.min()) == 0 and int(number.max()) == len(number) - 1
+    return Facts(tuple(names), dense)
 
 
 def bucket_bounds(ring: Ring, buckets: int, bits: int) -> np.ndarray:

@@ -12,18 +12,28 @@ import functools
 import os
 import pickle
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from pyspark import SparkFiles
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import Classic, Connected, abilities, is_connect
+from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["Shared", "discard_arrays", "distribute_arrays", "open_array", "share"]
+__all__ = [
+    "Shared",
+    "arrays_of_rows",
+    "discard_arrays",
+    "distribute_arrays",
+    "open_array",
+    "share",
+]
 
 #: Files on the driver's machine that tasks may still ask for, by name: ours, and Spark's copy.
 _sources: dict[str, list[Path]] = {}
@@ -49,6 +59,37 @@ def distribute_arrays(spark: SparkSession, **arrays: np.ndarray) -> list[str]:
             _sources[name].append(Path(SparkFiles.get(name)))
         elif seen is None:
             spark.addArtifacts(str(path), file=True)
+    return names
+
+
+def arrays_of_rows(
+    frame: DataFrame, make: Callable[[pa.Table], Mapping[str, np.ndarray]]
+) -> list[str]:
+    """Let one task make arrays of all rows, and give them to every executor; the names, in order.
+
+    Where tasks share no disk with this process it makes them of the rows itself.
+
+    Parameters
+    ----------
+    make : callable
+        Arrays by name, of the rows.
+    """
+    server = abilities(frame.sparkSession)
+    if not (enabled("mapped_tables") and server.shares_disk):
+        return distribute_arrays(frame.sparkSession, **make(frame.toArrow()))
+    folder = str(scratch_folder())
+
+    def save(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arrays = make(pa.Table.from_batches(batches))
+        unique = uuid.uuid4().hex  # a task may be tried again
+        paths = [Path(folder, f"{name}-{unique}.npy") for name in arrays]
+        for path, array in zip(paths, arrays.values(), strict=True):
+            _save(path, array)
+        yield pa.RecordBatch.from_pydict({"path": [str(path) for path in paths]})
+
+    saved = frame.coalesce(1).mapInArrow(save, "path string").toArrow()
+    names = saved.column("path").to_pylist()
+    _sources.update({name: [Path(name)] for name in names})
     return names
 
 

@@ -276,11 +276,11 @@ class OnBuckets:
 
 def _ring(nodes: DataFrame, buckets: int, kernel: Kernel) -> BucketRing:
     """Return the ring of all nodes, cut into buckets."""
-    facts, known = distribute_facts(nodes, kernel)
+    facts = distribute_facts(nodes, kernel)
     spark = nodes.sparkSession
     # a superstep costs as much as there are partitions, and no more for several buckets in one
     layout = Layout(spark, buckets, parallelism(spark))
-    return BucketRing(facts, bucket_bounds(known, buckets, 64), layout)
+    return BucketRing(facts, bucket_bounds(facts.ring, buckets, 64), layout)
 
 
 def _lives(state: DataFrame, ring: BucketRing) -> Lives:
