@@ -29,6 +29,7 @@ __all__ = [
     "Program",
     "Tables",
     "Together",
+    "append",
     "bucket_of",
     "deliver",
     "merge_inbox",
@@ -88,6 +89,12 @@ class Tables(MutableMapping[str, Columns]):
 
 def _given(columns: Columns) -> Columns:
     return columns
+
+
+def append(tables: Tables, name: str, *parts: Columns) -> None:
+    """Add rows to a table, which need not be there."""
+    before = [tables[name]] if name in tables else []
+    tables[name] = concatenate([*before, *parts])
 
 
 class Program(Protocol):

@@ -13,8 +13,8 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
-from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.leaf_offers import SIDES, side_columns
 from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.arrivals.wave import LEAVES, Given, NodeProgram
@@ -92,12 +92,7 @@ class _Detect(NodeProgram):
             for name, some in ((_LOST, lost[~lone]), (_LONE, lost[lone])):
                 if len(some):
                     node = live[hit[some]]
-                    _add(tables, name, {"node": node, "side": np.full(len(node), side)})
-
-
-def _add(tables: Tables, name: str, columns: Columns) -> None:
-    before = [tables[name]] if name in tables else []
-    tables[name] = concatenate([*before, columns])
+                    append(tables, name, {"node": node, "side": np.full(len(node), side)})
 
 
 def _to_leaves(nodes: np.ndarray, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -179,7 +174,7 @@ class _Search(NodeProgram):
         over = np.flatnonzero(~found & (sides["asked"] != node))
         if len(over):
             kept = {name: sides[name] for name in ("asked", "side", "offers")}
-            _add(tables, _OFFERED, {"node": node[over], **take(kept, over)})
+            append(tables, _OFFERED, {"node": node[over], **take(kept, over)})
         silent = np.concatenate([silent, np.where(lost, in_turn, NONE).astype(np.int32)], axis=1)
         silent = np.sort(silent, axis=1)[:, ::-1]
         silent = silent[:, : max(1, int((silent >= 0).sum(axis=1).max(initial=0)))]

@@ -7,27 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import Numbers, halves_of
-from scribe_spark.engine import Columns
+from scribe_spark.engine import Columns, Inbox
 from scribe_spark.engine.program import AT
-from scribe_spark.reference_tree.buckets import Buckets, bucket_of_key
-from scribe_spark.reference_tree.climb import climb
-from scribe_spark.reference_tree.explore import explore
-from scribe_spark.reference_tree.packing import to_columns
+from scribe_spark.reference_tree.buckets import Buckets
+from scribe_spark.reference_tree.climb import climb, climbs_from
+from scribe_spark.reference_tree.explore import branches_from, explore
+from scribe_spark.reference_tree.packing import from_columns, to_columns
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.searches import (
-    Asked,
-    Branches,
-    Climbs,
-    first_branches,
-)
-from scribe_spark.reference_tree.topmost import topmost_keys
+from scribe_spark.reference_tree.searches import Asked, Branches, Climbs
+from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = ["ANSWER", "CHILDREN", "LOOKUP", "PARENTS", "PLACE", "answer_searches", "first_answers"]
+__all__ = [
+    "ANSWER",
+    "CHILDREN",
+    "LOOKUP",
+    "PARENTS",
+    "PLACE",
+    "CutRing",
+    "answer_searches",
+    "arrived",
+    "first_answers",
+    "in_pieces",
+    "onward",
+]
 
 #: Tables of what was found: hosts' places, parts of searches that went on elsewhere, look-ups.
 PLACE, ANSWER, LOOKUP = "place", "answer", "look-up"
@@ -45,6 +53,17 @@ PARENT, CHILDREN_OF = "parent", "children"
 _AT_ONCE = 2**13
 
 
+class CutRing(Protocol):
+    """A ring that is cut into buckets, each of which answers for its keys."""
+
+    @property
+    def tree(self) -> ReferenceTree: ...
+
+    def at(self, key: Numbers) -> np.ndarray:
+        """Return the position that a message about each key goes to: int64."""
+        ...
+
+
 def first_answers(buckets: Buckets, rings: Rings, node: np.ndarray) -> Iterator[Found]:
     """Places of the hosts whose id is in a bucket, and searches that go on.
 
@@ -56,9 +75,8 @@ def first_answers(buckets: Buckets, rings: Rings, node: np.ndarray) -> Iterator[
     node : ndarray of int64
         Numbers of the hosts in it.
     """
-    rows = _rows_of(rings, node)
-    for start in range(0, len(rows), _AT_ONCE):
-        yield from _places(buckets, rings, rows[start : start + _AT_ONCE])
+    for rows in in_pieces(_rows_of(rings, node)):
+        yield from _places(buckets, rings, rows)
 
 
 def _rows_of(rings: Rings, node: np.ndarray) -> np.ndarray:
@@ -80,13 +98,10 @@ def _topmost(rings: Rings, rows: np.ndarray) -> dict[str, np.ndarray]:
 def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[Found]:
     """The places of some hosts of a bucket, as far as their searches go there; those that go on."""
     tree, n = buckets.tree, len(rows)
-    asker, ring = np.arange(n), np.zeros(n, dtype=np.int64)
-    first, last, topmost = rings.first[rows], rings.last[rows], rings.topmost[rows]
-    node, depth = rings.node[rows], rings.depth[rows]
+    asker, node = np.arange(n), rings.node[rows]
     up, down = _asked(buckets), _asked(buckets)
-    parents, climbing = climb(tree, rings, Climbs.of(asker, ring, topmost, depth), up)
-    branches = first_branches(asker, ring, first, last, topmost_keys(tree, first, last).subtree)
-    found, exploring = explore(tree, rings, branches, down)
+    parents, climbing = climb(tree, rings, climbs_from(rings, rows, asker), up)
+    found, exploring = explore(tree, rings, branches_from(tree, rings, rows, asker), down)
     parent, lookups = np.full(n, NONE), np.zeros(n, dtype=np.int64)
     parent[parents.asker], lookups[parents.asker] = parents.parent, parents.lookups
     ended = np.ones(n, dtype=bool)
@@ -102,7 +117,7 @@ def _places(buckets: Buckets, rings: Rings, rows: np.ndarray) -> Iterator[Found]
         yield from _lookups(asked, purpose, node)
     climbing = replace(climbing, asker=node[climbing.asker])
     exploring = replace(exploring, asker=node[exploring.asker])
-    yield from _onward(buckets, climbing, exploring)
+    yield from onward(buckets, climbing, exploring)
 
 
 def answer_searches(
@@ -122,7 +137,7 @@ def answer_searches(
         yield ANSWER, _answer(node, none + NONE, none, asked)
     for asked_keys, purpose in ((up, PARENT), (down, CHILDREN_OF)):
         yield from _lookups(asked_keys, purpose)
-    yield from _onward(buckets, climbing, exploring)
+    yield from onward(buckets, climbing, exploring)
 
 
 def _answer(node: np.ndarray, parent: np.ndarray, up: np.ndarray, down: np.ndarray) -> Columns:
@@ -152,18 +167,28 @@ def _lookups(
         )
 
 
-def _onward(
-    buckets: Buckets, climbing: Climbs | None, exploring: Branches | None
-) -> Iterator[Found]:
-    """Searches that go on in other buckets."""
+def onward(
+    cut: CutRing, climbing: Climbs | None, exploring: Branches | None
+) -> Iterator[tuple[str, Columns]]:
+    """Searches that go on in other buckets: messages, and their kinds."""
     if climbing is not None and len(climbing):
-        paths, _ = buckets.tree.paths(climbing.topmost)
+        paths, _ = cut.tree.paths(climbing.topmost)
         n = len(climbing)
         key = paths[climbing.level * n + np.arange(n)]
-        yield PARENTS, _sent(buckets, climbing, key)
+        yield PARENTS, {AT: cut.at(key), **to_columns(climbing)}
     if exploring is not None and len(exploring):
-        yield CHILDREN, _sent(buckets, exploring, buckets.tree.node(exploring.subtree))
+        key = cut.tree.node(exploring.subtree)
+        yield CHILDREN, {AT: cut.at(key), **to_columns(exploring)}
 
 
-def _sent(buckets: Buckets, searches: Climbs | Branches, key: Numbers) -> Columns:
-    return {AT: bucket_of_key(buckets.tree, buckets.bits, key), **to_columns(searches)}
+def arrived(inbox: Inbox, bits: int) -> tuple[Climbs | None, Branches | None]:
+    """Return the searches for parents and for children that have come to a bucket."""
+    climbs = from_columns(Climbs, inbox[PARENTS], bits) if PARENTS in inbox else None
+    branches = from_columns(Branches, inbox[CHILDREN], bits) if CHILDREN in inbox else None
+    return climbs, branches
+
+
+def in_pieces(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield rows in pieces whose searches' columns stay in the processor's cache."""
+    for start in range(0, len(rows), _AT_ONCE):
+        yield rows[start : start + _AT_ONCE]

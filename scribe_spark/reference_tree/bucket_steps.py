@@ -20,15 +20,13 @@ from scribe_spark.engine.program import AT, deliver
 from scribe_spark.errors import InputError
 from scribe_spark.progress import Progress
 from scribe_spark.reference_tree.bucket_searches import (
-    CHILDREN,
-    PARENTS,
     answer_searches,
+    arrived,
     first_answers,
 )
 from scribe_spark.reference_tree.buckets import Buckets, bucket_bits, find_ends, in_buckets
-from scribe_spark.reference_tree.packing import from_columns, keysets_of_columns, to_keysets
+from scribe_spark.reference_tree.packing import keysets_of_columns, to_keysets
 from scribe_spark.reference_tree.rings import Rings, check_assignment
-from scribe_spark.reference_tree.searches import Branches, Climbs
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.sessions import parallelism
 
@@ -89,12 +87,8 @@ class Search:
             rings = self.cut.rings(bucket, hi, lo, hosts["node"])
             tables[_KEYSETS] = to_keysets(rings)
             found += list(first_answers(self.cut, rings, hosts["node"]))
-        if PARENTS in inbox or CHILDREN in inbox:
-            bits, climbs, branches = self.cut.tree.bits, None, None
-            if PARENTS in inbox:
-                climbs = from_columns(Climbs, inbox[PARENTS], bits)
-            if CHILDREN in inbox:
-                branches = from_columns(Branches, inbox[CHILDREN], bits)
+        climbs, branches = arrived(inbox, self.cut.tree.bits)
+        if climbs is not None or branches is not None:
             rings = self._keysets(bucket, tables)
             found += list(answer_searches(self.cut, rings, climbs, branches))
         by_name: dict[str, list[Columns]] = {}

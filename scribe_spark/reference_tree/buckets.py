@@ -124,6 +124,10 @@ class Buckets:
         size = 2 ** (self.tree.bits - self.bits)
         return self.tree.number(bucket * size), self.tree.number((bucket + 1) * size - 1)
 
+    def at(self, key: Numbers) -> np.ndarray:
+        """Where a message about each key goes: its bucket, int64."""
+        return bucket_of_key(self.tree, self.bits, key)
+
     def rings(self, bucket: int, hi: np.ndarray, lo: np.ndarray, node: np.ndarray) -> Rings:
         """The keysets that have keys of a bucket, given its hosts (halves uint64) in any order."""
         # 1. the hosts, with those before and after
@@ -137,21 +141,8 @@ class Buckets:
         full = Rings.of(
             self.tree, self.assignment, ids, np.zeros(len(node) + others.sum(), int), numbers, 1
         )
-        # 2. those whose keysets meet the bucket; the last one also has the keys after all others
-        first, last = self.range(bucket)
-        inside = np.flatnonzero((full.last >= first) & (full.last <= last))
-        rows = np.append(inside, full.owner(np.zeros(1, int), last + self.tree.rows(0, 1)))
-        beyond = len(rows) - 1
-        return Rings(
-            np.array([0, beyond]),
-            np.array([beyond]),
-            full.first[rows],
-            full.last[rows],
-            full.topmost[rows],
-            full.depth[rows],
-            full.node[rows],
-            (first, last),
-        )
+        # 2. those whose keysets meet the bucket
+        return full.within(*self.range(bucket))
 
 
 def find_ends(hosts: DataFrame, tree: ReferenceTree) -> Ends:

@@ -14,7 +14,18 @@ from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Asked, Climbs, Parents
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = ["climb"]
+__all__ = ["climb", "climbs_from"]
+
+
+def climbs_from(rings: Rings, rows: np.ndarray, asker: np.ndarray) -> Climbs:
+    """Return searches that begin, for the parents of the hosts in some rows.
+
+    Parameters
+    ----------
+    asker : ndarray of int64
+        What the searches call them.
+    """
+    return Climbs.of(asker, rings.ring_of(rows), rings.topmost[rows], rings.depth[rows])
 
 
 def climb(

@@ -16,10 +16,11 @@ import numpy as np
 from scribe_spark.core.arrays import expand
 from scribe_spark.core.u128 import Numbers, maximum, minimum, where
 from scribe_spark.reference_tree.rings import Rings, contains
-from scribe_spark.reference_tree.searches import Asked, Branches
+from scribe_spark.reference_tree.searches import Asked, Branches, first_branches
+from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = ["Found", "explore"]
+__all__ = ["Found", "branches_from", "explore"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,21 @@ class Found:
     ring: np.ndarray
     child: np.ndarray
     lookups: np.ndarray
+
+
+def branches_from(
+    tree: ReferenceTree, rings: Rings, rows: np.ndarray, asker: np.ndarray
+) -> Branches:
+    """Return searches that begin, for the children of the hosts in some rows.
+
+    Parameters
+    ----------
+    asker : ndarray of int64
+        What the searches call them.
+    """
+    first, last = rings.first[rows], rings.last[rows]
+    subtree = topmost_keys(tree, first, last).subtree
+    return first_branches(asker, rings.ring_of(rows), first, last, subtree)
 
 
 def explore(

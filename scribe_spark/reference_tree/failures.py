@@ -19,22 +19,15 @@ from scribe_spark.core.arrays import index_in_run
 from scribe_spark.core.u128 import Numbers, from_halves, number
 from scribe_spark.multicast import FAILURES, failure_sums
 from scribe_spark.reference_tree.area import depths
-from scribe_spark.reference_tree.reconfiguration import (
-    Links,
-    all_parents,
-    first_to_compute,
-    reconfigure,
-)
+from scribe_spark.reference_tree.in_memory import all_parents, costs_by_ring, reconfigure
+from scribe_spark.reference_tree.links import Links
+from scribe_spark.reference_tree.reconfiguration import first_to_compute
 from scribe_spark.reference_tree.rings import CHORD, Rings, last_keys
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.runtime.blocks import read_partition
 
 __all__ = ["costs_of_reconfiguring", "failures_by_depth"]
-
-#: A reconfiguration seldom goes farther than this many links from the host and its neighbours on
-#: the ring.
-_NEAR = 4
 
 #: Hosts of each depth that fail, and how many places in all are computed for them.
 _SAMPLE, _PLACED = 4, 400_000
@@ -107,37 +100,15 @@ def failures_by_depth(
     for host in order[place_in_depth < sample].tolist():
         if n == 1:
             continue
-        gone = np.array([host])
         after = _without(rings, tree, assignment, ids, host)
-        first = first_to_compute(rings, after, links, gone[:0], gone)
-        # who takes over keys may take over the place, too
-        ring = (np.flatnonzero(rings.node == host) + np.array([-1, 0, 1])) % n
-        near = _near(links, rings.node[ring], _NEAR)
-        done = reconfigure(tree, after, Links(links.pairs[near[links.host]], n), first, ring_of)
-        if not near[done.computed].all():  # the reconfiguration has left what was looked at
-            near[:] = True
-            done = reconfigure(tree, after, links, first, ring_of)
-        before = Links(links.pairs[near[links.host]], n)
-        changed = np.setxor1d(_undirected(before), _undirected(done.links), assume_unique=True)
-        messages = done.notices[0] + done.lookups[0, :2].sum()
-        rows.append((depth[host], len(changed), done.computed.sum(), messages))
+        here = everybody != host
+        first = first_to_compute(rings, after, links, here.__getitem__)
+        done = reconfigure(tree, after, links, first, here)
+        changed = sum(map(len, done.changed())) // 2  # each end knows of it
+        costs = costs_by_ring(done, ring_of, 1)
+        messages = costs.notices.sum() + costs.lookups.sum()
+        rows.append((depth[host], changed, costs.hosts.sum(), messages))
     return np.array(rows, dtype=np.int64).reshape(-1, 4)
-
-
-def _near(links: Links, some: np.ndarray, steps: int) -> np.ndarray:
-    """Mark the hosts that are at most `steps` links away from some: bool, shape (n,)."""
-    near = np.zeros(links.hosts, dtype=bool)
-    for _ in range(steps):
-        near[some] = True
-        some = links.around(some)
-        some = some[~near[some]]
-    near[some] = True
-    return near
-
-
-def _undirected(links: Links) -> np.ndarray:
-    """Each link once."""
-    return links.pairs[links.host < links.neighbour]
 
 
 def _without(rings: Rings, tree: ReferenceTree, assignment: str, ids: Numbers, host: int) -> Rings:

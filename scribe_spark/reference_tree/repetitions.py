@@ -19,12 +19,9 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import Numbers, from_halves, halves_of
 from scribe_spark.reference_tree.area import areas, depths, links_changed
-from scribe_spark.reference_tree.reconfiguration import (
-    Links,
-    all_parents,
-    first_to_compute,
-    reconfigure,
-)
+from scribe_spark.reference_tree.in_memory import all_parents, costs_by_ring, reconfigure
+from scribe_spark.reference_tree.links import Links
+from scribe_spark.reference_tree.reconfiguration import first_to_compute
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.tree import ReferenceTree
 
@@ -149,7 +146,7 @@ class _World:
         self.ids[free] = _free_key(self.tree, self._matrix(), self.raw[:, pair, :2])
         self.here[free] = True
         before = self.parent
-        self._settle(CONNECTION, free, free[:0], found)
+        self._settle(CONNECTION, found)
         self._areas(CONNECTION, before, self.parent, self.parent, found)
 
     def disconnect(self, pair: int, found: Histograms) -> None:
@@ -159,7 +156,7 @@ class _World:
         gone = np.arange(n) * self.slots + slot
         self.here[gone] = False
         before = self.parent
-        self._settle(DISCONNECTION, gone[:0], gone, found)
+        self._settle(DISCONNECTION, found)
         self._areas(DISCONNECTION, before, self.parent, before, found)
 
     def _matrix(self) -> tuple[np.ndarray, np.ndarray]:
@@ -169,32 +166,30 @@ class _World:
         order = np.lexsort((lo, hi), axis=1)
         return np.take_along_axis(hi, order, 1), np.take_along_axis(lo, order, 1)
 
-    def _settle(self, event: str, joined: np.ndarray, gone: np.ndarray, found: Histograms) -> None:
+    def _settle(self, event: str, found: Histograms) -> None:
         """The rounds after an event: check the new tree, and count what it took."""
-        rings = self.keysets()
-        first = first_to_compute(self.rings, rings, self.links, joined, gone)
-        done = reconfigure(self.tree, rings, self.links, first, self.ring_of)
-        self.rings = rings
+        rings, n, there = self.keysets(), len(self.raw), self.here
+        first = first_to_compute(self.rings, rings, self.links, there.__getitem__)
+        done = reconfigure(self.tree, rings, self.links, first, there)
+        costs = costs_by_ring(done, self.ring_of, n)
+        self.rings, self.links = rings, done.links
         links, self.parent = self.from_nothing()
-        depth = depths(self.parent, self.here)
-        n, there = len(self.raw), self.here
+        depth = depths(self.parent, there)
         roots = np.bincount(self.ring_of[there & (self.parent == NONE)], minlength=n)
-        same = np.setxor1d(links.pairs, done.links.pairs, assume_unique=True) // len(there)
+        same = np.setxor1d(links.pairs, self.links.pairs, assume_unique=True) // len(there)
         wrong = roots != 1
         wrong[self.ring_of[there & (depth < 0)]] = wrong[self.ring_of[same]] = True
-        self.links = done.links
-        degree = np.bincount(done.links.host, minlength=len(there))
-        hosts = np.bincount(self.ring_of[done.computed], minlength=n)
+        degree = np.bincount(self.links.host, minlength=len(there))
         values = {
             "faults": wrong.astype(np.int64),
             "degree": degree[there],
             "depth": depth[there],
-            "hosts": hosts,
-            "computations": done.computations,
-            "notices": done.notices,
-            "rounds": done.rounds,
-            "parent_lookups": done.lookups[:, 0],
-            "child_lookups": done.lookups[:, 1],
+            "hosts": costs.hosts,
+            "computations": costs.computations,
+            "notices": costs.notices,
+            "rounds": costs.rounds,
+            "parent_lookups": costs.lookups[:, 0],
+            "child_lookups": costs.lookups[:, 1],
         }
         for measure, numbers in values.items():
             _count(found, event, measure, numbers)

@@ -10,10 +10,12 @@ Costa and Frey, Section 3 (the three properties of the hash table) and Definitio
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import Numbers, Wide, divide, lexsort, number, where
 from scribe_spark.errors import InputError
 from scribe_spark.reference_tree.topmost import topmost_keys
@@ -133,10 +135,55 @@ class Rings:
     def __len__(self) -> int:
         return len(self.node)
 
-    @property
-    def ring(self) -> np.ndarray:
-        """The ring of each host: int64, shape (n,)."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+    def within(self, first: Numbers, last: Numbers) -> Rings:
+        """The hosts of one ring that own keys of an interval, which are all that is known then.
+
+        Parameters
+        ----------
+        first, last : Numbers
+            One number each; the interval does not wrap.
+        """
+        inside = np.flatnonzero((self.last >= first) & (self.last <= last))
+        # the owner of the last key also has the keys after all others
+        end = number(np.zeros(1, dtype=np.uint64), self.last) + last
+        rows = np.append(inside, self.owner(np.zeros(1, int), end))
+        beyond = len(rows) - 1
+        return Rings(
+            np.array([0, beyond]),
+            np.array([beyond]),
+            self.first[rows],
+            self.last[rows],
+            self.topmost[rows],
+            self.depth[rows],
+            self.node[rows],
+            (first, last),
+        )
+
+    def ring_of(self, rows: np.ndarray) -> np.ndarray:
+        """The ring of the host in each row: int64."""
+        return np.searchsorted(self.starts[1:-1], rows, side="right")
+
+    def rows_of(self, node: np.ndarray) -> np.ndarray:
+        """The first row of each host that is given by its number, which is there: int64.
+
+        Numbers are close together, as places of hosts on the ring are.
+        """
+        least, row = self._row_by_number
+        return row[node - least].astype(np.int64)
+
+    def have(self, node: np.ndarray) -> np.ndarray:
+        """Whether each host, given by its number, is there: bool."""
+        least, row = self._row_by_number
+        inside = (node >= least) & (node < least + len(row))
+        return inside & (row[np.where(inside, node - least, 0)] != NONE)
+
+    @functools.cached_property
+    def _row_by_number(self) -> tuple[int, np.ndarray]:
+        """The least number of a host, and the first row of each number from there on."""
+        least = int(self.node.min())
+        row = np.full(int(self.node.max()) - least + 1, NONE, dtype=np.int32)
+        row[self.node[::-1] - least] = np.arange(len(self.node) - 1, -1, -1)
+        return least, row
 
     def is_known(self, key: Numbers) -> np.ndarray:
         """Whether the owner of each key is known here."""

@@ -17,11 +17,11 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import NONE, expand, offsets_of, row_numbers, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.program import AT, bucket_of
+from scribe_spark.engine.program import AT, append, bucket_of
 from scribe_spark.scribe.join import note_joins
 from scribe_spark.scribe.leave import lose_parent
 from scribe_spark.scribe.paths_to_root import paths_above
-from scribe_spark.scribe.program import GroupRound, PlaysPrograms, append
+from scribe_spark.scribe.program import GroupRound, PlaysPrograms
 from scribe_spark.scribe.rejoin import (
     DROPPED,
     REFUSED_JOINS,

@@ -15,9 +15,9 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
-from scribe_spark.engine.packing import concatenate, count_rows
-from scribe_spark.engine.program import AT
+from scribe_spark.engine import Inbox, Outbox, Program, Tables
+from scribe_spark.engine.packing import count_rows
+from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given
@@ -38,7 +38,6 @@ __all__ = [
     "PlaysPrograms",
     "RoundProgram",
     "StoredApplications",
-    "append",
 ]
 
 
@@ -249,9 +248,3 @@ class _Counts:
     def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
         """See `scribe.Counter`."""
         self.observer.meet(self.tables, node, dead)
-
-
-def append(tables: Tables, name: str, *parts: Columns) -> None:
-    """Add rows to a table."""
-    before = [tables[name]] if name in tables else []
-    tables[name] = concatenate([*before, *parts])

@@ -24,7 +24,7 @@ from scribe_spark.engine.buckets import ends, read_columns
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import take
-from scribe_spark.engine.program import AT, bucket_of
+from scribe_spark.engine.program import AT, append, bucket_of
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.overlay import Application, Overlay, Routed, Step
 from scribe_spark.progress import Progress
@@ -35,7 +35,7 @@ from scribe_spark.scribe.create import receive_creates
 from scribe_spark.scribe.join import first_joins, send_on
 from scribe_spark.scribe.joining import JoinProgram
 from scribe_spark.scribe.multicast import Payloads, receive_payloads
-from scribe_spark.scribe.program import RoundProgram, append
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.run import GIVEN, HELD, Run
 from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import table_of

@@ -1,9 +1,9 @@
 """The reference tree over the live nodes of a world: what a round's events cost it.
 
 The events of a round are one change of the hash table, which is settled before the tree's hosts
-compute anew.  The tree before a round is the one of the nodes that were alive, as each
-reconfiguration ends with the tree computed from nothing (and is checked to); so a world keeps
-nothing of the tree.
+compute anew.  What hosts know of one another is in the buckets of the player, from round to round,
+and is no part of what a world saves: each reconfiguration ends with the tree computed from nothing
+(and is checked to), so a world that goes on finds it again.
 
 References
 ----------
@@ -14,23 +14,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from scribe_spark.core.arrays import NONE
-from scribe_spark.core.u128 import from_halves
-from scribe_spark.engine.ring import Ring
+from scribe_spark.engine.program import Together
+from scribe_spark.pastry.player import Player
 from scribe_spark.reference_tree import ReferenceTree
-from scribe_spark.reference_tree.area import depths
-from scribe_spark.reference_tree.reconfiguration import (
-    Links,
-    Rounds,
-    all_parents,
-    first_to_compute,
-    reconfigure,
+from scribe_spark.reference_tree.live import (
+    CROSSINGS,
+    FRAGMENTS,
+    KEYSETS,
+    LARGEST,
+    TREE_MEASURED,
+    FindParents,
+    KeepLinks,
+    LiveHosts,
+    MeasureTree,
+    Settle,
+    depths_of_fragments,
 )
-from scribe_spark.reference_tree.rings import PASTRY, Rings
+from scribe_spark.reference_tree.reconfiguration import COMPUTING, Reconfigure
+from scribe_spark.reference_tree.rings import PASTRY
 
-__all__ = ["LIVE_TREE_MEASURES", "PREFIX", "LiveTree", "live_tree_measures"]
+__all__ = [
+    "LIVE_TREE_MEASURES",
+    "PREFIX",
+    "LiveTree",
+    "find_live_tree",
+    "live_tree_measures",
+]
 
 #: The first part of the measures' names.
 PREFIX = "reference_tree."
@@ -69,11 +78,21 @@ class LiveTree:
     children: int = 2
     assignment: str = PASTRY
 
+    def hosts(self, player: Player) -> LiveHosts:
+        """Return the hosts of the tree, who are alive now."""
+        return LiveHosts(player.given, ReferenceTree(128, self.children), self.assignment)
 
-def live_tree_measures(
-    kept: LiveTree, known: Ring, was_alive: np.ndarray, alive: np.ndarray
-) -> dict[str, float]:
-    """Measure -> value, of the events that lie between two sets of live nodes.
+
+def find_live_tree(kept: LiveTree, player: Player) -> None:
+    """Let the live nodes find their neighbours from nothing, where they know nothing of a tree."""
+    if not player.has(KEYSETS):
+        hosts = kept.hosts(player)
+        player.play(Together((Settle(hosts), FindParents(hosts))))
+        player.play(KeepLinks(hosts))
+
+
+def live_tree_measures(kept: LiveTree, player: Player) -> dict[str, float]:
+    """Reconfigure the tree after the events of a round; measure -> value.
 
     ``hosts`` that computed their neighbours anew; ``links.removed`` and ``links.created``, each
     link once; ``parent_lookups`` and ``child_lookups``, ``notices`` and ``rounds`` of the
@@ -83,53 +102,36 @@ def live_tree_measures(
 
     Parameters
     ----------
-    known : Ring
-        All nodes, K of them.
-    was_alive, alive : ndarray of bool, shape (K,)
-        Before and after; some nodes are alive in each.
+    player : Player
+        Of buckets that know the tree before the events: see :func:`find_live_tree`.
     """
-    count, tree = len(known), ReferenceTree(128, kept.children)
-    before, after = (_rings(kept, tree, known, there) for there in (was_alive, alive))
-    links = Links.of_parents(all_parents(tree, before, count))
-    joined, gone = np.flatnonzero(alive & ~was_alive), np.flatnonzero(was_alive & ~alive)
-    first = first_to_compute(before, after, links, joined, gone)
-    done = reconfigure(tree, after, links, first, np.zeros(count, dtype=np.int64))
-    parent = all_parents(tree, after, count)
-    depth = depths(parent, alive)
+    hosts, number = kept.hosts(player), 1
+    # (the tree from nothing is looked up beside round 0, in the keysets that this settles)
+    player.play(Together((Settle(hosts), FindParents(hosts))))
+    while player.has(COMPUTING):
+        player.play(Reconfigure(hosts, number))
+        number += 1
+    player.play(MeasureTree(hosts))
+    taken = player.take(TREE_MEASURED, FRAGMENTS, CROSSINGS)
+    found = {
+        name: int(column.max() if name in LARGEST else column.sum())
+        for name, column in taken[TREE_MEASURED].items()
+    }
+    reached, depth, deepest = depths_of_fragments(
+        *[taken.get(name, {}) for name in (FRAGMENTS, CROSSINGS)]
+    )
+    unreached = found["live"] - reached
     values = {
-        **_costs(links, done),
-        "degree.largest": np.bincount(done.links.host, minlength=1).max(),
-        "depth.largest": depth.max(),
-        "depth.mean": int(depth[alive].sum()) / int(alive.sum()),
-        "faults": _is_wrong(done.links, parent, depth, alive),
+        "hosts": found["hosts"],
+        "links.removed": found["removed"] // 2,  # each end knows of it
+        "links.created": found["created"] // 2,
+        "parent_lookups": found["up"],
+        "child_lookups": found["down"],
+        "notices": found["notices"],
+        "rounds": found["rounds"],
+        "degree.largest": found["degree"],
+        "depth.largest": deepest,
+        "depth.mean": (depth - unreached) / found["live"],  # who hangs below no root is at -1
+        "faults": found["roots"] != 1 or unreached > 0 or found["different"] > 0,
     }
     return {f"{PREFIX}{name}": float(value) for name, value in values.items()}
-
-
-def _rings(kept: LiveTree, tree: ReferenceTree, known: Ring, alive: np.ndarray) -> Rings:
-    """The hash table of the live nodes, known by their positions."""
-    there = np.flatnonzero(alive)
-    ids = from_halves(known.hi[there], known.lo[there], tree.bits)
-    return Rings.of(tree, kept.assignment, ids, np.zeros(len(there), dtype=np.int64), there, 1)
-
-
-def _costs(before: Links, done: Rounds) -> dict[str, int]:
-    """What the rounds took, and the links that are others than before."""
-    removed = np.setdiff1d(before.pairs, done.links.pairs, assume_unique=True)
-    created = np.setdiff1d(done.links.pairs, before.pairs, assume_unique=True)
-    return {
-        "hosts": int(done.computed.sum()),
-        "links.removed": len(removed) // 2,  # each end knows of it
-        "links.created": len(created) // 2,
-        "parent_lookups": int(done.lookups[0, 0]),
-        "child_lookups": int(done.lookups[0, 1]),
-        "notices": int(done.notices[0]),
-        "rounds": int(done.rounds[0]),
-    }
-
-
-def _is_wrong(links: Links, parent: np.ndarray, depth: np.ndarray, alive: np.ndarray) -> bool:
-    """Whether what hosts know is not one tree of all, the one computed from nothing."""
-    roots = np.count_nonzero(alive & (parent == NONE))
-    is_tree = roots == 1 and bool((depth[alive] >= 0).all())
-    return not (is_tree and np.array_equal(links.pairs, Links.of_parents(parent).pairs))

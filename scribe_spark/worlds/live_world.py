@@ -25,7 +25,7 @@ from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.group_measures import control_messages
 from scribe_spark.worlds.live_groups import LiveGroups, PlayedGroups, split_events
 from scribe_spark.worlds.live_systems import LiveSystems
-from scribe_spark.worlds.live_tree import LiveTree, live_tree_measures
+from scribe_spark.worlds.live_tree import LiveTree, find_live_tree, live_tree_measures
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.state_table import NODES, read_state, state_table
 
@@ -42,11 +42,14 @@ class LiveWorld:
     groups : PlayedGroups, optional
     systems : mapping of str to Tables
         The state of each system that lives beside Scribe.
+    tree : Tables
+        What live nodes know of the reference tree; empty before the first round that is played.
     """
 
     overlay: OverlayState
     groups: PlayedGroups | None
     systems: Mapping[str, Tables] = field(default_factory=dict)
+    tree: Tables = field(default_factory=Tables)
 
 
 @dataclass(frozen=True)
@@ -133,8 +136,10 @@ class Protocols:
             An event that cannot be; or no node is left.  The world is of no use any more.
         """
         overlay, rules, kernel = world.overlay, self.rules, self.kernel
-        known, was_alive = overlay.states.known, overlay.alive.copy()
-        of_groups = None
+        known, tree, of_groups = overlay.states.known, None, None
+        if self.live_tree is not None:
+            tree = InProcess(InProcess.of(overlay, rules, kernel).given, [world.tree])
+            find_live_tree(self.live_tree, tree)
         if self.groups is None or world.groups is None:
             of_nodes = Events.of(known, events["node"], events["event"])
             player = InProcess.of(overlay, rules, kernel)
@@ -144,8 +149,8 @@ class Protocols:
                 overlay, world.groups, number, events, self.lookups, rules, kernel, traffic
             )
             result, measures = of_groups.overlay, of_groups.measures
-        if self.live_tree is not None:
-            measures |= live_tree_measures(self.live_tree, known, was_alive, overlay.alive)
+        if self.live_tree is not None and tree is not None:
+            measures |= live_tree_measures(self.live_tree, tree)
         if of_groups is None:
             return PlayedRound(result, measures, {})
         tables = of_groups.tables()

@@ -50,7 +50,7 @@ from scribe_spark.worlds.groups_on_buckets import (
     spread_groups,
     tables_by_bucket,
 )
-from scribe_spark.worlds.live_tree import live_tree_measures
+from scribe_spark.worlds.live_tree import find_live_tree, live_tree_measures
 from scribe_spark.worlds.live_world import PlayedRound, Protocols, play_overlay
 from scribe_spark.worlds.packed import unpack, unpacked
 from scribe_spark.worlds.round_job import lookup_columns, message_table
@@ -188,7 +188,8 @@ class OnBuckets:
         player.begin_round(number)
         if player.has(f"{TRAFFIC} 0"):
             player.play(_ForgetMessages(player.given))
-        was_alive = player.lives.alive.copy() if protocols.live_tree else None
+        if protocols.live_tree is not None:
+            find_live_tree(protocols.live_tree, player)
         of_groups = None
         if self._groups is None:
             of_nodes = Events.of(self._ring.facts.ring, events["node"], events["event"])
@@ -201,9 +202,8 @@ class OnBuckets:
                 player, number, events, protocols.lookups, keeps_messages, memberships
             )
             result, measures = of_groups.overlay, of_groups.measures
-        if protocols.live_tree is not None and was_alive is not None:
-            known, alive = self._ring.facts.ring, player.lives.alive
-            measures |= live_tree_measures(protocols.live_tree, known, was_alive, alive)
+        if protocols.live_tree is not None:
+            measures |= live_tree_measures(protocols.live_tree, player)
         if of_groups is None:
             return PlayedRound(result, measures, {})
         return PlayedRound(result, measures, of_groups.tables())

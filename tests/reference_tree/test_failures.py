@@ -10,7 +10,6 @@ import plain_places
 import pytest
 
 from scribe_spark.core.u128 import from_halves
-from scribe_spark.reference_tree import failures
 from scribe_spark.reference_tree.failures import failures_by_depth
 from scribe_spark.reference_tree.tree import ReferenceTree
 from scribe_spark.scribe.failures import costs_of_rejoining
@@ -53,20 +52,6 @@ def test_links_and_hosts_are_those_of_trees_made_plainly(bits, c, count, assignm
     assert sorted(found[:, :2].tolist()) == sorted([d, n] for d, n, _ in expected)
     assert found[:, 2].sum() >= sum(ends for _, _, ends in expected)
     assert count == 2 or (found[:, 3] >= found[:, 2]).all()  # who is left alone asks nobody
-
-
-def test_looking_near_the_failure_is_enough(monkeypatch):
-    rng = np.random.default_rng(3)
-    hi, lo = rng.integers(0, 2**63, (2, 400)).astype(np.uint64)
-    order = np.lexsort((lo, hi))
-    ids, tree = from_halves(hi[order], lo[order], 128), ReferenceTree(128, 2)
-    found = [
-        failures_by_depth(tree, "pastry", ids, 5, 1).tolist()
-        for near in (failures._NEAR, 1, 400)
-        if monkeypatch.setattr(failures, "_NEAR", near) is None
-    ]
-    assert found[0] == found[1] == found[2]
-    assert len(found[0]) > 40
 
 
 def test_failing_hosts_are_drawn_by_the_seed():

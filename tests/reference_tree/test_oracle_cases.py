@@ -13,12 +13,11 @@ from seeds import seeds
 
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.reference_tree import ReferenceTree
-from scribe_spark.reference_tree.reconfiguration import (
-    Links,
-    first_to_compute,
-    neighbours,
-    reconfigure,
-)
+from scribe_spark.reference_tree.climb import climb, climbs_from
+from scribe_spark.reference_tree.explore import branches_from, explore
+from scribe_spark.reference_tree.in_memory import costs_by_ring, reconfigure
+from scribe_spark.reference_tree.links import Links
+from scribe_spark.reference_tree.reconfiguration import first_to_compute
 from scribe_spark.reference_tree.rings import Rings
 
 #: Seeds of the cases: all of them in `make test-slow`, the first ones always.
@@ -52,15 +51,21 @@ def check_places(case: Case, dht: Dht, rings: Rings, number: dict[int, int]) -> 
             expected.topmost[host],
             expected.depth[host],
         )
-    found = neighbours(tree, rings, rings.node, len(number))
-    for node, parent, lookups in zip(rings.node, found.parent, found.lookups, strict=True):
-        plain = find_neighbours(dht, host_of[int(node)])
+    rows, node = np.arange(len(rings)), rings.node
+    up, _ = climb(tree, rings, climbs_from(rings, rows, node))
+    down, _ = explore(tree, rings, branches_from(tree, rings, rows, node))
+    asked = np.bincount(down.lookups, minlength=len(number))
+    for asker, parent, lookups in zip(up.asker, up.parent, up.lookups, strict=True):
+        plain = find_neighbours(dht, host_of[int(asker)])
         assert (None if parent < 0 else host_of[int(parent)]) == plain.parent
-        assert tuple(lookups) == (len(plain.parent_asked), len(plain.child_asked))
-    assert as_sets(found.links, host_of) == {
+        assert (lookups, asked[asker]) == (len(plain.parent_asked), len(plain.child_asked))
+    some = up.parent >= 0
+    ends = np.r_[up.asker[some], down.asker], np.r_[up.parent[some], down.child]
+    links = Links.of(*ends, len(number))
+    assert as_sets(links, host_of) == {
         host: others for host, others in expected.neighbours().items() if others
     }
-    return found.links
+    return links
 
 
 def as_sets(links: Links, host_of: dict[int, int]) -> dict[int, frozenset[int]]:
@@ -79,18 +84,19 @@ def test_places_and_rounds_are_the_oracle_s(seed):
     plain = tree_from_nothing(dht).neighbours()
     for events in case.events:
         dht, plain, rounds = reconfigure_plainly(dht, plain, events)
-        joined = np.array([number[e.host] for e in events if e.kind == "join"], dtype=int)
-        gone = np.array([number[e.host] for e in events if e.kind != "join"], dtype=int)
+        here = np.isin(np.arange(len(number)), [number[host] for host in dht.hosts])
         before, rings = rings, keysets(case, dht.hosts, number)
-        first = first_to_compute(before, rings, links, joined, gone)
-        done = reconfigure(tree, rings, links, first, np.zeros(len(number), int))
-        links = done.links
-        assert done.rounds[0] == len(rounds)
-        assert done.computations[0] == sum(len(one.computed) for one in rounds)
+        first = first_to_compute(before, rings, links, here.__getitem__)
+        done = reconfigure(tree, rings, links, first, here)
+        links, costs = done.links, costs_by_ring(done, np.zeros(len(number), int), 1)
+        assert costs.rounds[0] == len(rounds)
+        assert costs.computations[0] == sum(len(one.computed) for one in rounds)
         everyone = {host for one in rounds for host in one.computed}
-        assert np.flatnonzero(done.computed).tolist() == sorted(number[h] for h in everyone)
-        assert done.notices[0] == sum(len(one.notices) for one in rounds)
-        assert done.lookups[0].tolist() == [
+        computed = np.unique(done.computed["host"]).tolist()
+        assert computed == sorted(number[h] for h in everyone)
+        assert costs.hosts[0] == len(everyone)
+        assert costs.notices[0] == sum(len(one.notices) for one in rounds)
+        assert costs.lookups[0].tolist() == [
             sum(one.parent_lookups for one in rounds),
             sum(one.child_lookups for one in rounds),
         ]

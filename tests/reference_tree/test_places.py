@@ -10,11 +10,9 @@ import pytest
 from scribe_spark.core.u128 import from_halves, halves_of
 from scribe_spark.errors import InputError
 from scribe_spark.reference_tree import ReferenceTree, places
-from scribe_spark.reference_tree.climb import climb
-from scribe_spark.reference_tree.explore import explore
+from scribe_spark.reference_tree.climb import climb, climbs_from
+from scribe_spark.reference_tree.explore import branches_from, explore
 from scribe_spark.reference_tree.rings import Rings
-from scribe_spark.reference_tree.searches import Climbs, first_branches
-from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.runtime.blocks import release
 
 
@@ -36,10 +34,8 @@ def at_once(ids: list[int], bits: int, children: int, assignment: str) -> list[t
     )
     numbers = from_halves(hi, lo, bits)
     rings = Rings.of(tree, assignment, numbers, np.zeros(n, int), np.arange(n), 1)
-    found, _ = climb(tree, rings, Climbs.of(rings.node, rings.ring, rings.topmost, rings.depth))
-    subtree = topmost_keys(tree, rings.first, rings.last).subtree
-    begun = first_branches(rings.node, rings.ring, rings.first, rings.last, subtree)
-    children_found, _ = explore(tree, rings, begun)
+    found, _ = climb(tree, rings, climbs_from(rings, np.arange(n), rings.node))
+    children_found, _ = explore(tree, rings, branches_from(tree, rings, np.arange(n), rings.node))
     asked = np.bincount(children_found.lookups, minlength=n)
     high, low = halves_of(rings.topmost)
     rows = []

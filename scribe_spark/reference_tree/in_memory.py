@@ -1,0 +1,124 @@
+"""The program of the reconfiguration on many rings at once, in one bucket of this process.
+
+References
+----------
+Costa and Frey, Section 4: the experiment, on independent networks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.core.arrays import NONE
+from scribe_spark.core.u128 import Numbers
+from scribe_spark.engine import Tables
+from scribe_spark.engine.in_process import play
+from scribe_spark.engine.program import AT
+from scribe_spark.reference_tree.climb import climb, climbs_from
+from scribe_spark.reference_tree.links import Links
+from scribe_spark.reference_tree.reconfiguration import LINKS, NOTICE, Reconfigure, Reconfigured
+from scribe_spark.reference_tree.rings import Rings
+from scribe_spark.reference_tree.tree import ReferenceTree
+
+__all__ = ["Costs", "all_parents", "costs_by_ring", "reconfigure"]
+
+
+@dataclass(frozen=True)
+class _OneBucket:
+    """The hash table of all rings; see `Dht`."""
+
+    tree: ReferenceTree
+    rings: Rings
+    here: np.ndarray
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.array([0, len(self.here)])
+
+    def keysets(self, bucket: int, tables: Tables) -> Rings:
+        return self.rings
+
+    def at(self, key: Numbers) -> np.ndarray:
+        return np.zeros(len(key), dtype=np.int64)
+
+    def is_here(self, host: np.ndarray) -> np.ndarray:
+        return self.here[host]
+
+
+def reconfigure(
+    tree: ReferenceTree, rings: Rings, links: Links, first: np.ndarray, here: np.ndarray
+) -> Reconfigured:
+    """Play rounds until no notice is sent.
+
+    Parameters
+    ----------
+    rings : Rings
+        The hash table after the event.
+    links : Links
+        The links before it.
+    first : ndarray of int64
+        The hosts that compute anew in round 0: see `first_to_compute`.
+    here : ndarray of bool, shape (hosts,)
+        Which host numbers are there after the event.
+    """
+    dht, tables = _OneBucket(tree, rings, here), Tables.of({LINKS: {"pair": links.pairs}})
+    play(Reconfigure(dht, 0), [tables], {NOTICE: {AT: first}})
+    number = 1
+    while any(play(Reconfigure(dht, number), [tables])):
+        number += 1
+    return Reconfigured.take(tables, dht)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What reconfigurations have cost, by ring.
+
+    Attributes
+    ----------
+    rounds, hosts, computations, notices : ndarray of int64, shape (R,)
+        Rounds in which hosts computed anew; how many hosts did, and how often they did together;
+        notices sent.
+    lookups : ndarray of int64, shape (R, 2)
+        Look-ups: for parents, and for children.
+    """
+
+    rounds: np.ndarray
+    hosts: np.ndarray
+    computations: np.ndarray
+    notices: np.ndarray
+    lookups: np.ndarray
+
+
+def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> Costs:
+    """Return the costs of reconfigurations.
+
+    Parameters
+    ----------
+    ring_of : ndarray of int64, shape (hosts,)
+        The ring of each host number.
+    rings : int
+        R.
+    """
+    host, asker = done.computed["host"], done.lookups["host"]
+    ring, number = ring_of[host], done.computed["round"]
+
+    def count(of: np.ndarray, each: np.ndarray | None = None) -> np.ndarray:
+        return np.bincount(of, each, rings).astype(np.int64)
+
+    return Costs(
+        count(np.unique(number * rings + ring) % rings),
+        count(ring_of[np.unique(host)]),
+        count(ring),
+        count(ring, done.computed["notices"]),
+        np.stack([count(ring_of[asker], done.lookups[name]) for name in ("up", "down")], axis=1),
+    )
+
+
+def all_parents(tree: ReferenceTree, rings: Rings, hosts: int) -> np.ndarray:
+    """The parent of every host: int64, shape (hosts,); `NONE` at roots and where nobody is."""
+    parent = np.full(hosts, NONE)
+    found, _ = climb(tree, rings, climbs_from(rings, np.arange(len(rings)), rings.node))
+    parent[found.asker] = found.parent
+    return parent

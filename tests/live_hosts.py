@@ -1,0 +1,82 @@
+"""The reference tree of live hosts, on buckets in process that cannot see each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from poisoned import Poisoned, PoisonedPlayer
+
+from scribe_spark.engine.facts import RingInMemory
+from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.arrivals.wave import Given
+from scribe_spark.pastry.lives import Lives
+from scribe_spark.pastry.player import Player
+from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.reference_tree import ReferenceTree
+from scribe_spark.reference_tree.links import Links
+from scribe_spark.reference_tree.live import LiveHosts
+from scribe_spark.reference_tree.reconfiguration import LINKS
+from scribe_spark.worlds import LiveTree
+from scribe_spark.worlds.live_tree import find_live_tree, live_tree_measures
+
+
+@dataclass(frozen=True)
+class SmallTree(LiveTree):
+    """A tree of keys of any number of bits."""
+
+    bits: int = 128
+
+    def hosts(self, player: Player) -> LiveHosts:
+        """See `LiveTree`."""
+        return LiveHosts(player.given, ReferenceTree(self.bits, self.children), self.assignment)
+
+
+def ring_of(ids: Iterable[int]) -> Ring:
+    """Nodes with these nodeIds, which are ascending."""
+    halves = zip(*[divmod(one, 2**64) for one in ids], strict=True)
+    hi, lo = (np.array(half, np.uint64) for half in halves)
+    return Ring(hi, lo, np.arange(len(hi)), np.zeros(len(hi), np.int64))
+
+
+class Hosts:
+    """Nodes that come and go, and what their buckets know of the tree.
+
+    Parameters
+    ----------
+    alive : ndarray of bool
+    bounds : sequence of int
+        Where buckets begin, and the number of nodes.
+    """
+
+    def __init__(self, kept: LiveTree, known: Ring, alive: np.ndarray, bounds) -> None:
+        self.kept, self.known, self.bounds = kept, known, np.array(bounds, dtype=np.int64)
+        self.lives = Lives.of(len(known), np.flatnonzero(alive))
+        self.forget()
+
+    def forget(self) -> None:
+        """A world is resumed: the buckets know nothing of the tree."""
+        given = Given(
+            RingInMemory(self.known), self.bounds, WorldRules(4, 8), None, Observer(), self.lives
+        )
+        self.player = PoisonedPlayer(given, [Poisoned() for _ in self.bounds[1:]])
+
+    def change(self, alive: np.ndarray) -> dict[str, float]:
+        """Play a round after which others are alive; its measures."""
+        find_live_tree(self.kept, self.player)
+        self.lives.alive[:] = alive
+        return live_tree_measures(self.kept, self.player)
+
+    def neighbours(self) -> dict[int, set[int]]:
+        """Return what hosts know, position by position; each in its own bucket."""
+        found: dict[int, set[int]] = {}
+        for bucket, mine in enumerate(self.player.tables):
+            if LINKS in mine:
+                links = Links(mine[LINKS]["pair"], len(self.known))
+                first, last = self.bounds[bucket : bucket + 2]
+                assert ((links.host >= first) & (links.host < last)).all()
+                for host, other in zip(links.host.tolist(), links.neighbour.tolist(), strict=True):
+                    found.setdefault(host, set()).add(other)
+        return found
