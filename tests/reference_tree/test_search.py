@@ -10,10 +10,9 @@ import pytest
 from reference_tree.brute import Place, Tree, place_of_hosts
 from scribe_spark.core import u128
 from scribe_spark.reference_tree import ReferenceTree
-from scribe_spark.reference_tree.climb import climb
-from scribe_spark.reference_tree.explore import explore
+from scribe_spark.reference_tree.climb import climb, climbs_from
+from scribe_spark.reference_tree.explore import branches_from, explore
 from scribe_spark.reference_tree.rings import ASSIGNMENTS, Rings
-from scribe_spark.reference_tree.searches import Climbs, first_branches
 from scribe_spark.reference_tree.topmost import topmost_keys
 
 
@@ -61,10 +60,9 @@ def test_places_on_several_rings_at_once(width, seed):
     ring = np.repeat(np.arange(len(rings)), [len(one) for one in rings])
     known = Rings.of(tree, assignment, numbers, ring, np.arange(len(ids)), len(rings))
 
-    parents, _ = climb(tree, known, Climbs.of(known.node, known.ring, known.topmost, known.depth))
-    subtree = topmost_keys(tree, known.first, known.last).subtree
-    begun = first_branches(known.node, known.ring, known.first, known.last, subtree)
-    found, _ = explore(tree, known, begun)
+    rows = np.arange(len(known))
+    parents, _ = climb(tree, known, climbs_from(known, rows, known.node))
+    found, _ = explore(tree, known, branches_from(tree, known, rows, known.node))
 
     asked = np.bincount(found.lookups, minlength=len(ids))
     topmost = dict(zip(known.node.tolist(), low_halves(known.topmost), strict=True))
