@@ -448,6 +448,7 @@ def experiments(monkeypatch):
         stop=lambda: calls.append(("stop",))
     )
     monkeypatch.setitem(sys.modules, "scribe_spark.runtime.session", session)
+    monkeypatch.setattr("scribe_spark.runtime.warm_up.warm_up", lambda spark: None)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     return calls
 

@@ -36,11 +36,13 @@ def open_session(
     # loaded here, where Ctrl-C ends the process at once
     from scribe_spark.runtime.session import session
     from scribe_spark.runtime.sessions import abilities
+    from scribe_spark.runtime.warm_up import warm_up
 
     make = partial(session, worlds=worlds)
     spark = in_thread(_checked, make, execution, nodes, estimated_work)
     try:
         with interruptible(abilities(spark).cancel_all):
+            warm_up(spark)
             yield spark
     finally:
         with deferred():
