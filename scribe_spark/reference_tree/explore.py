@@ -16,7 +16,7 @@ import numpy as np
 from scribe_spark.core.arrays import expand
 from scribe_spark.core.u128 import Numbers, maximum, minimum, where
 from scribe_spark.reference_tree.rings import Rings, contains
-from scribe_spark.reference_tree.searches import Asked, Branches, first_branches
+from scribe_spark.reference_tree.searches import Asked, Branches
 from scribe_spark.reference_tree.topmost import topmost_keys
 from scribe_spark.reference_tree.tree import ReferenceTree
 
@@ -53,7 +53,7 @@ def branches_from(
     """
     first, last = rings.first[rows], rings.last[rows]
     subtree = topmost_keys(tree, first, last).subtree
-    return first_branches(asker, rings.ring_of(rows), first, last, subtree)
+    return Branches.of(asker, rings.ring_of(rows), first, last, subtree)
 
 
 def explore(

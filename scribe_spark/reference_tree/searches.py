@@ -16,7 +16,7 @@ from scribe_spark.core.arrays import NONE
 from scribe_spark.core.u128 import Numbers, concatenate
 from scribe_spark.reference_tree.tree import Subtrees
 
-__all__ = ["Asked", "Branches", "Climbs", "Parents", "first_branches"]
+__all__ = ["Asked", "Branches", "Climbs", "Parents"]
 
 _Rows = TypeVar("_Rows", bound="_Columns")
 
@@ -127,12 +127,12 @@ class Branches(_Columns):
     unknown_first: Numbers
     unknown_last: Numbers
 
+    @classmethod
+    def of(
+        cls, asker: np.ndarray, ring: np.ndarray, first: Numbers, last: Numbers, subtree: Subtrees
+    ) -> Branches:
+        """Searches that begin: each at the subtree of a topmost key, with the host's keyset."""
+        return cls(asker, ring, first, last, subtree, subtree.first, subtree.last)
+
     def __len__(self) -> int:
         return len(self.asker)
-
-
-def first_branches(
-    asker: np.ndarray, ring: np.ndarray, first: Numbers, last: Numbers, subtree: Subtrees
-) -> Branches:
-    """Searches that begin: each at the subtree of a topmost key, with the host's keyset."""
-    return Branches(asker, ring, first, last, subtree, subtree.first, subtree.last)
