@@ -31,6 +31,10 @@ MASTER, PARTITIONS = "local[2]", 2
 
 #: What takes longest is begun first, so that the workers end together.
 SLOW = (
+    "test_world_on_buckets",
+    "test_living_run",
+    "test_interrupts",
+    "test_connect",
     "test_determinism",
     "test_jobs",
     "test_counters",

@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import pastry, schemas, scribe
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring, ring_of
+from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.pastry import perfect_tables, prefix_summaries
 from scribe_spark.pastry.bucket_tables import states_of
 from scribe_spark.pastry.knowledge import Knowledge
@@ -129,6 +130,16 @@ class World:
     def roots(self) -> dict[int, int]:
         """group -> root."""
         return {group: self.overlay.root(key) for group, key in self.case.keys.items()}
+
+    def deliveries(self, source: str) -> list[tuple]:
+        """(group, node, hops, delay_us) of the oracle's multicasts, sorted."""
+        sent = {
+            group: self.grown.multicast(
+                group, source, None if source == "root" else self.sources[group]
+            )
+            for group in self.case.keys
+        }
+        return sorted((group, node, *got) for group, a in sent.items() for node, got in a.items())
 
     @functools.cached_property
     def sources(self) -> dict[int, int]:
@@ -365,31 +376,47 @@ def nodes(spark: SparkSession) -> DataFrame:
 
 
 @functools.cache
-def edges(spark: SparkSession) -> DataFrame:
-    """The trees of all cases, grown by `scribe.build_trees`, with delays."""
-    grown = []
-    for b in BS:
-        trees = scribe.build_trees(overlay(spark, b), groups(spark, b), members(spark, b))
-        grown.append(blocks.materialise(trees.edges())[0])
-        trees.release()
-    return blocks.materialise(blocks.union_tables(grown).repartition("parent"))[0]
+def edges(spark: SparkSession, b: int | None = None) -> DataFrame:
+    """The oracle's trees of all cases (of one b), with routers and delays."""
+    rows = (
+        (
+            *(one.base + number for number in (group, parent, child)),
+            *(one.base + one.case.router[end] for end in (parent, child)),
+            one.overlay.proximity(parent, child),
+        )
+        for one in (worlds() if b is None else of_b(b))
+        for group, parent, child in sorted(one.grown.edges())
+    )
+    return _frame(spark, f"{EDGES}, delay_us bigint", rows)
 
 
 @functools.cache
 def deliveries(spark: SparkSession, source: str) -> DataFrame:
-    """``group, node, hops, delay_us`` of a message that each group's source multicasts.
+    """`multicast.DELIVERIES` of a message that each group's source multicasts, as the oracle's."""
+    rows = (
+        (one.base + group, one.base + node, *way)
+        for one in worlds()
+        for group, node, *way in one.deliveries(source)
+    )
+    return _frame(spark, DELIVERIES, rows)
 
-    The trees are planted from their edges; materialised.
-    """
-    made = []
-    for b in BS:
-        some = groups(spark, b)
-        if source == "root":
-            some = some.withColumns({"source": some.root, "source_router": some.root_router})
-        mine = edges(spark).join(some.select("group"), "group", "left_semi")
-        trees = scribe.plant_trees(overlay(spark, b), some, members(spark, b), mine)
-        delivered, tables = scribe.multicast(trees, some, source)
-        made.append(blocks.materialise(delivered.frame)[0])
-        tables.release()
-        trees.release()
-    return blocks.union_tables(made)
+
+def built_edges(spark: SparkSession, b: int) -> DataFrame:
+    """The trees of all cases of one b, grown by `scribe.build_trees`; materialised."""
+    trees = scribe.build_trees(overlay(spark, b), groups(spark, b), members(spark, b))
+    grown = blocks.materialise(trees.edges())[0]
+    trees.release()
+    return grown
+
+
+def multicast(spark: SparkSession, b: int, source: str) -> DataFrame:
+    """``group, node, hops, delay_us`` that `scribe.multicast` makes of planted trees, of one b."""
+    some = groups(spark, b)
+    if source == "root":
+        some = some.withColumns({"source": some.root, "source_router": some.root_router})
+    trees = scribe.plant_trees(overlay(spark, b), some, members(spark, b), edges(spark, b))
+    delivered, tables = scribe.multicast(trees, some, source)
+    made = blocks.materialise(delivered.frame)[0]
+    tables.release()
+    trees.release()
+    return made

@@ -21,6 +21,7 @@ from scribe_spark.engine.on_spark import ROWS, read_rows
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.runtime.batches import Batches, BatchKernel, Table, by_text
 from scribe_spark.schemas import CORE, LAN_DOWN, LAN_UP
+from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
 __all__ = ["EDGE_COLUMNS", "count_stress", "link_stress", "node_stress"]
@@ -35,9 +36,6 @@ _NODES, _LOADS = "nodes", "loads"
 
 #: So many nodes in a row are in one bucket.
 _NEIGHBOURS = 2**12
-
-#: Routes from so many routers in a row are counted together.
-_SOURCES = 32
 
 
 def count_stress(
@@ -189,7 +187,7 @@ def _from_edges(kernel: Kernel, buckets: int) -> BatchKernel:
                 some = None if packets is None else packets[crossing]
                 _, (src, dst), count = _counted(some, *ends)
                 columns = {"src": src, "dst": dst, "packets": count}
-                yield from send(buckets, f"{_ROUTES} {system}", src // _SOURCES, columns)
+                yield from send(buckets, f"{_ROUTES} {system}", src // SOURCES, columns)
 
     return run
 

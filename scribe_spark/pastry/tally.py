@@ -9,7 +9,7 @@ import numpy as np
 
 from scribe_spark.engine import Columns
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC, counted
-from scribe_spark.pastry.traffic import Between, Traffic
+from scribe_spark.pastry.traffic import Between, Traffic, ends_of
 
 __all__ = ["MESSAGE_KINDS", "Tally"]
 
@@ -90,10 +90,7 @@ class Tally:
         self._counts[kind] += int(messages)
         self._counts[f"lost {kind}"] += int(lost)
         if self.traffic is not None:
-            sender, to = between()
-            if not len(sender) == len(to) == messages:
-                raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")
-            self.traffic.note(kind, sender, to)
+            self.traffic.note(kind, *ends_of(kind, messages, between))
 
     def send(self, kind: str, arrives: np.ndarray, sender: np.ndarray, to: np.ndarray) -> None:
         """Count a message for each element; False where it was lost."""

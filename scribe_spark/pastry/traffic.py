@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-__all__ = ["Between", "Traffic", "both_ways"]
+__all__ = ["Between", "Traffic", "both_ways", "ends_of"]
 
 #: Senders and receivers of messages (positions), computed only where somebody wants them.
 Between = Callable[[], tuple[np.ndarray, np.ndarray]]
@@ -41,6 +41,22 @@ class Traffic:
         kinds = np.repeat(np.array(list(ends), dtype=str), [len(one[0]) for one in ends.values()])
         sender, to = self.between(ends)
         return kinds, number[sender], number[to]
+
+
+def ends_of(
+    kind: str, messages: int | np.integer, between: Between
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the senders and receivers of messages that are counted.
+
+    Raises
+    ------
+    ValueError
+        Not as many as messages.
+    """
+    sender, to = between()
+    if not len(sender) == len(to) == messages:
+        raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")
+    return sender, to
 
 
 def both_ways(asker: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-__all__ = ["LastLink", "last_links", "merged_links", "packets_on_links", "path_links"]
+__all__ = ["SOURCES", "LastLink", "last_links", "merged_links", "packets_on_links", "path_links"]
 
 #: Of routes (sources, targets; row by row, never the same): the router before the target, and the
 #: number of the link between the two.
 LastLink = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+#: Routes from so many routers in a row are followed together: what they need fits into a cache.
+SOURCES = 32
 
 
 def last_links(pred: np.ndarray) -> LastLink:
@@ -81,11 +84,11 @@ def packets_on_links(
     links, sums = [], []
     order = np.argsort(source, kind="stable")
     source, target, packets = source[order], target[order], packets[order]
-    for first in range(0, r, _SOURCES):
-        some = slice(*np.searchsorted(source, [first, first + _SOURCES]))
+    for first in range(0, r, SOURCES):
+        some = slice(*np.searchsorted(source, [first, first + SOURCES]))
         if some.start == some.stop:
             continue
-        block = pred[first : first + _SOURCES].astype(np.int64)
+        block = pred[first : first + SOURCES].astype(np.int64)
         # places in the block: row * R + router
         row = np.arange(len(block))
         before = (block + row[:, None] * r).ravel()
@@ -104,9 +107,6 @@ def packets_on_links(
     totals = np.zeros(len(link), dtype=np.int64)
     np.add.at(totals, of, _concatenate(sums))
     return link, totals
-
-
-_SOURCES = 32  # whose routes are followed together: what they need fits into a cache
 
 
 def merged_links(

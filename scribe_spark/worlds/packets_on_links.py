@@ -24,6 +24,7 @@ from scribe_spark.engine import Columns, Inbox, Outbox
 from scribe_spark.engine.exchange import add_rows
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
+from scribe_spark.underlay.paths import SOURCES
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.counts import Counted, Counts
 
@@ -34,9 +35,6 @@ UP, DOWN = 0, 1
 
 #: Messages: packets on a LAN link of the node; on routes, and on links, between two routers.
 _LAN, _ROUTES, _CORE = "packets on a LAN link", "packets on routes", "packets on core links"
-
-#: Routes from so many routers in a row are in one bucket: kernels follow them together.
-_SOURCES = 32
 
 
 class PacketsOnLinks:
@@ -76,7 +74,7 @@ class PacketsOnLinks:
         keys = self._router[sender] * self._routers + self._router[to]
         routes, packets = np.unique(keys, return_counts=True)
         a, b = np.divmod(routes, self._routers)
-        self._send(name, _ROUTES, a // _SOURCES, a=a, b=b, packets=packets)
+        self._send(name, _ROUTES, a // SOURCES, a=a, b=b, packets=packets)
 
     def put_on_lan(self, name: str, direction: int, node: np.ndarray) -> None:
         """Put a packet on a LAN link for each of some nodes, which may be there many times."""

@@ -357,8 +357,8 @@ def test_an_application_of_ones_own_is_part_of_a_run(spark, tmp_path):
             return Emitted({**children, "message": np.full(len(children["call"]), -1)})
 
     config, out = RunConfig(**SIZE), str(tmp_path / "out")
-    how = Execution(out=out)
-    with experiments.run(spark, config, how, application=Half) as done:
+    how, trees = Execution(out=out), ("topology", "overlay", "trees")
+    with experiments.run(spark, config, how, trees, application=Half) as done:
         phases = {phase["name"]: phase["registered"] for phase in done.manifest()["phases"]}
         (name,) = phases["trees"]["application"]
         assert name.endswith("Half")
@@ -370,5 +370,5 @@ def test_an_application_of_ones_own_is_part_of_a_run(spark, tmp_path):
         def note(self, text: str) -> None:
             notes.append(text)
 
-    experiments.run(spark, config, how.replace(resume=True), progress=Told()).close()
+    experiments.run(spark, config, how.replace(resume=True), trees, progress=Told()).close()
     assert any("other" in note and "took part" in note for note in notes)

@@ -7,7 +7,6 @@ do not depend on how many there are.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +14,9 @@ import numpy as np
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.pastry.arrivals.messages import Kind
+from scribe_spark.pastry.traffic import Between, ends_of
 
-__all__ = ["FOUND", "MESSAGES", "TRAFFIC", "Between", "Observer", "counted"]
-
-#: Senders and receivers of messages (positions), computed only where somebody wants them.
-Between = Callable[[], tuple[np.ndarray, np.ndarray]]
+__all__ = ["FOUND", "MESSAGES", "TRAFFIC", "Observer", "counted"]
 
 #: The table of counts: ``messages`` and ``lost``, a row for each kind.
 MESSAGES = "messages"
@@ -85,9 +82,7 @@ class Observer:
         counts[:, self._index[kind]] += int(messages), int(lost)
         tables[MESSAGES] = {"messages": counts[0], "lost": counts[1]}
         if self.traffic:
-            sender, to = between()
-            if not len(sender) == len(to) == messages:
-                raise ValueError(f"{messages} {kind}, from {len(sender)} nodes to {len(to)}")
+            sender, to = ends_of(kind, messages, between)
             before = sum(name.startswith(f"{TRAFFIC} ") for name in tables)
             tables[f"{TRAFFIC} {before}"] = {
                 "kind": np.full(len(sender), self._index[kind], dtype=np.int8),
