@@ -72,8 +72,9 @@ class PacketsOnLinks:
         self.put_on_lan(name, UP, sender)
         self.put_on_lan(name, DOWN, to)
         keys = self._router[sender] * self._routers + self._router[to]
-        routes, packets = np.unique(keys, return_counts=True)
-        a, b = np.divmod(routes, self._routers)
+        small = np.int32 if self._routers**2 < 2**31 else np.int64  # sorts in half of the time
+        routes, packets = np.unique(keys.astype(small), return_counts=True)
+        a, b = np.divmod(routes.astype(np.int64), self._routers)
         self._send(name, _ROUTES, a // SOURCES, a=a, b=b, packets=packets)
 
     def put_on_lan(self, name: str, direction: int, node: np.ndarray) -> None:
