@@ -5,12 +5,14 @@ The oracle asks for every draw; in the rounds it gets those of `scribe_spark`.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from dataclasses import dataclass, field
 
 import living_worlds
 import numpy as np
 from arriving import Kernel
+from in_tasks import InTasks
 from living_worlds import as_snapshot as overlay_snapshot
 from oracle.scribe_living.cases import World as Case
 from oracle.scribe_living.groups import Group, Settings
@@ -30,7 +32,12 @@ from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import OPERATIONS, Groups
 from scribe_spark.scribe.outcomes import publications_due
-from scribe_spark.scribe.program import GroupRound, RoundProgram
+from scribe_spark.scribe.program import (
+    GroupRound,
+    KeptApplications,
+    RoundProgram,
+    StoredApplications,
+)
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import Buckets, RoundInputs, ScribeResult, play_round
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
@@ -72,11 +79,19 @@ class World:
 
     def in_buckets(self, count: int) -> World:
         """The same, played on some buckets, whose tables only they can read."""
-        known = self.overlay.states.known
-        made = None
-        if self.case.buffer is not None:
-            made = [Reliable(self.case.buffer, len(known)) for _ in range(count)]
+        made, size, buffer = None, len(self.overlay.states.known), self.case.buffer
+        if buffer is not None:
+            made = KeptApplications([Reliable(buffer, size) for _ in range(count)])
         self.buckets = Buckets([Tables() for _ in range(count)], made, PoisonedPlayer)
+        return self
+
+    def in_tasks(self, count: int) -> World:
+        """The same, played as Spark's tasks do."""
+        made, buffer = None, self.case.buffer
+        if buffer is not None:
+            make = functools.partial(Reliable, buffer)
+            made = StoredApplications(make, len(self.overlay.states.known))
+        self.buckets = Buckets([Tables() for _ in range(count)], made, InTasks.remembering())
         return self
 
     def step(self, number: int, events: list[Event]) -> tuple[Snapshot, Snapshot]:

@@ -46,7 +46,7 @@ from scribe_spark.scribe.outcomes import (
     LookBack,
     PublicationResults,
 )
-from scribe_spark.scribe.program import GroupRound, KeptApplications, RoundProgram
+from scribe_spark.scribe.program import Applications, GroupRound, KeptApplications, RoundProgram
 from scribe_spark.scribe.publishing import Disseminate, Settle
 from scribe_spark.scribe.rejoin import DROPPED, EXTRA_JOINS, REFUSED_JOINS
 from scribe_spark.scribe.reliable import Reliable
@@ -452,15 +452,15 @@ class Buckets:
     ----------
     tables : list of Tables
         Of the buckets.
-    applications : sequence of Application, optional
-        One for each; without them delivery is best effort.
+    applications : Applications, optional
+        Without them delivery is best effort.
     player : type of InProcess
     """
 
     def __init__(
         self,
         tables: list[Tables],
-        applications: Sequence[Application] | None = None,
+        applications: Applications | None = None,
         player: type[InProcess] = InProcess,
     ) -> None:
         self.tables, self.applications, self.player = tables, applications, player
@@ -474,10 +474,9 @@ class Buckets:
         player.observe(traffic=given.observed or given.traffic is not None)
         for there, mine in zip(player.tables, self.tables, strict=True):
             there.update(mine)
-        kept = None if self.applications is None else KeptApplications(self.applications)
         timed = given.lan_us is not None
         of_round = given.number, given.groups, given.rules, incarnation
-        round = GroupRound(*of_round, kept, timed, given.lan_us or 0)
+        round = GroupRound(*of_round, self.applications, timed, given.lan_us or 0)
         seen, taken = play_groups(
             *(player, round, given.events, given.group_events, given.lookups),
             *(Tally(kinds, given.traffic), given.is_last, given.measures),
@@ -508,7 +507,8 @@ def play_round(
     ImpossibleRound
         For an event that cannot be, or if no node is left.
     """
-    buckets = Buckets([tables_of(state)], None if application is None else [application])
+    kept = None if application is None else KeptApplications([application])
+    buckets = Buckets([tables_of(state)], kept)
     played = buckets.play(overlay, state.incarnation, given)
     after = state_of(buckets.tables[0], state.size, state.incarnation, len(given.groups))
     for name in PARTS:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from in_tasks import InTasks
 from living_worlds import PARTS, World, as_snapshot, sent, state_of, world
 from oracle.living.compare import differences
 from oracle.living.world import Snapshot
 from poisoned import PoisonedPlayer
+
+from scribe_spark.pastry.player import InProcess
 
 
 def slow(seeds: range) -> list:
@@ -27,10 +30,12 @@ def counted(snapshot: Snapshot) -> Snapshot:
 BUCKETS = (1, 2, 7)
 
 
-def compared(case: World, rounds: int, buckets: int) -> list[str]:
+def compared(
+    case: World, rounds: int, buckets: int, played: type[InProcess] = PoisonedPlayer
+) -> list[str]:
     """Where kernels and oracle differ, round by round."""
     state = state_of(case)
-    player = PoisonedPlayer.of(state, case.rules, case.kernel, buckets)
+    player = played.of(state, case.rules, case.kernel, buckets)
     for number in range(rounds):
         result = case.play(player, number)
         theirs = counted(case.play_oracle(number, sent(case, result)))
@@ -45,6 +50,12 @@ def compared(case: World, rounds: int, buckets: int) -> list[str]:
 def test_states_and_messages_are_the_oracles_after_every_round(seed: int) -> None:
     case = world(seed, rounds=6, most=60 if seed % 12 == 0 else 30)
     assert compared(case, 6, BUCKETS[seed % 3]) == []
+
+
+@pytest.mark.parametrize("seed", [*range(3), *slow(range(3, 210))])
+def test_tasks_of_supersteps_play_the_same(seed: int) -> None:
+    case = world(seed, rounds=6, most=60 if seed % 12 == 0 else 30)
+    assert compared(case, 6, BUCKETS[seed % 3], InTasks.remembering()) == []
 
 
 @pytest.mark.parametrize("seed", [*range(16), *slow(range(16, 200))])

@@ -86,6 +86,16 @@ def test_buckets_that_cannot_see_each_other_play_the_same(seed: int, buckets: in
     check(world_of(random_world(seed)).in_buckets(buckets))
 
 
+@pytest.mark.parametrize(
+    "seed", [2, 3, *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 210)]]
+)
+def test_tasks_of_supersteps_play_the_same(seed: int) -> None:
+    case = random_world(seed)
+    if seed % 3 == 2:
+        case = replace(case, buffer=None)
+    check(world_of(case).in_tasks((2, 7, 1)[seed // 3 % 3]))
+
+
 @pytest.mark.parametrize("buckets", [2, 7])
 @pytest.mark.parametrize(
     "seed",
