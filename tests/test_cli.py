@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -448,7 +449,7 @@ def experiments(monkeypatch):
         stop=lambda: calls.append(("stop",))
     )
     monkeypatch.setitem(sys.modules, "scribe_spark.runtime.session", session)
-    monkeypatch.setattr("scribe_spark.runtime.warm_up.warm_up", lambda spark: None)
+    monkeypatch.setattr("scribe_spark.runtime.warm_up.warmed_up", contextlib.nullcontext)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     return calls
 

@@ -36,13 +36,12 @@ def open_session(
     # loaded here, where Ctrl-C ends the process at once
     from scribe_spark.runtime.session import session
     from scribe_spark.runtime.sessions import abilities
-    from scribe_spark.runtime.warm_up import warm_up
+    from scribe_spark.runtime.warm_up import warmed_up
 
     make = partial(session, worlds=worlds)
     spark = in_thread(_checked, make, execution, nodes, estimated_work)
     try:
-        with interruptible(abilities(spark).cancel_all):
-            warm_up(spark)
+        with interruptible(abilities(spark).cancel_all), warmed_up(spark):
             yield spark
     finally:
         with deferred():

@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scribe_spark.runtime.sessions import Classic, abilities, describe_jobs, parallelism
 
-__all__ = ["warm_up"]
+__all__ = ["warmed_up"]
+
+_LONGEST = 60.0  # seconds that the job is waited for
 
 
-def warm_up(spark: SparkSession) -> None:
-    """Begin a job of a row for each core, which nobody waits for; on this machine alone."""
-    server = abilities(spark)
+@contextmanager
+def warmed_up(spark: SparkSession) -> Iterator[None]:
+    """Begin a job of a row for each core, on this machine alone; at the end it is over.
+
+    A thread that is still at work when Python ends can bring the process down.
+    """
+    server, thread = abilities(spark), threading.Thread(target=_play, args=(spark,), daemon=True)
     if isinstance(server, Classic) and server.shares_disk:
-        threading.Thread(target=_play, args=(spark,), name="warm-up", daemon=True).start()
+        thread.start()
+    try:
+        yield
+    finally:
+        if thread.is_alive():
+            thread.join(_LONGEST)
 
 
 def _play(spark: SparkSession) -> None:

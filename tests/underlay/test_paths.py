@@ -30,7 +30,7 @@ def test_path_links_equal_the_oracle():
 
 
 def test_packets_on_links_are_those_of_all_paths(monkeypatch):
-    monkeypatch.setattr(paths, "_SOURCES", 3)
+    monkeypatch.setattr(paths, "SOURCES", 3)
     for one in worlds.worlds():
         r = len(one.case.routers)
         source, target = drawn_routes(one)
