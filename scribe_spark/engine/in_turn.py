@@ -38,7 +38,7 @@ class IfRows:
 
     def has_rows(self, tables: Tables) -> bool:
         """Return whether one of them has rows in a bucket."""
-        return any(name in tables and count_rows(tables[name]) for name in self.tables)
+        return any(tables.has_rows(name) for name in self.tables)
 
 
 #: Programs to be played one after the other.

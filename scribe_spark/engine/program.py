@@ -86,6 +86,10 @@ class Tables(MutableMapping[str, Columns]):
     def __len__(self) -> int:
         return len(self._readers)
 
+    def has_rows(self, name: str) -> bool:
+        """Return whether there is a table of a name that has rows."""
+        return name in self and count_rows(self[name]) > 0
+
 
 def _given(columns: Columns) -> Columns:
     return columns

@@ -18,7 +18,7 @@ from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.facts import KnowsRing, RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_turn import IfRows, Steps
-from scribe_spark.engine.packing import concatenate, count_rows
+from scribe_spark.engine.packing import concatenate
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.wave import Given, states_in_buckets
 from scribe_spark.pastry.lives import KnowsLives
@@ -140,7 +140,7 @@ class InProcess:
 
     def has(self, name: str) -> bool:
         """See `Player.has`."""
-        return any(name in mine and count_rows(mine[name]) for mine in self.tables)
+        return any(mine.has_rows(name) for mine in self.tables)
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
         """See `Player.take`."""

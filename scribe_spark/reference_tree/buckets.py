@@ -125,7 +125,7 @@ class Buckets:
         return self.tree.number(bucket * size), self.tree.number((bucket + 1) * size - 1)
 
     def at(self, key: Numbers) -> np.ndarray:
-        """Where a message about each key goes: its bucket, int64."""
+        """Return the bucket that a message about each key goes to: int64."""
         return bucket_of_key(self.tree, self.bits, key)
 
     def rings(self, bucket: int, hi: np.ndarray, lo: np.ndarray, node: np.ndarray) -> Rings:

@@ -22,7 +22,7 @@ from scribe_spark.reference_tree.reconfiguration import LINKS, NOTICE, Reconfigu
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.tree import ReferenceTree
 
-__all__ = ["Costs", "all_parents", "costs_by_ring", "reconfigure"]
+__all__ = ["RingCosts", "all_parents", "costs_by_ring", "reconfigure"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def reconfigure(
 
 
 @dataclass(frozen=True)
-class Costs:
+class RingCosts:
     """What reconfigurations have cost, by ring.
 
     Attributes
@@ -91,7 +91,7 @@ class Costs:
     lookups: np.ndarray
 
 
-def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> Costs:
+def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> RingCosts:
     """Return the costs of reconfigurations.
 
     Parameters
@@ -107,7 +107,7 @@ def costs_by_ring(done: Reconfigured, ring_of: np.ndarray, rings: int) -> Costs:
     def count(of: np.ndarray, each: np.ndarray | None = None) -> np.ndarray:
         return np.bincount(of, each, rings).astype(np.int64)
 
-    return Costs(
+    return RingCosts(
         count(np.unique(number * rings + ring) % rings),
         count(ring_of[np.unique(host)]),
         count(ring),

@@ -19,16 +19,14 @@ from typing import Protocol
 import numpy as np
 
 from scribe_spark.core.arrays import NONE, distinct
-from scribe_spark.core.u128 import Numbers
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT, append
-from scribe_spark.reference_tree.bucket_searches import arrived, onward
+from scribe_spark.reference_tree.bucket_searches import CutRing, arrived, onward
 from scribe_spark.reference_tree.climb import climb, climbs_from
 from scribe_spark.reference_tree.explore import branches_from, explore
 from scribe_spark.reference_tree.links import Links
 from scribe_spark.reference_tree.rings import Rings
 from scribe_spark.reference_tree.searches import Branches, Climbs
-from scribe_spark.reference_tree.tree import ReferenceTree
 
 __all__ = [
     "COMPUTING",
@@ -61,11 +59,8 @@ _COMPUTED, _LOOKUPS = "reference tree computed", "reference tree look-ups"
 _NEIGHBOUR = "neighbour"
 
 
-class Dht(Protocol):
+class Dht(CutRing, Protocol):
     """The hash table after an event, as far as each bucket knows it."""
-
-    @property
-    def tree(self) -> ReferenceTree: ...
 
     @property
     def bounds(self) -> np.ndarray:
@@ -74,10 +69,6 @@ class Dht(Protocol):
 
     def keysets(self, bucket: int, tables: Tables) -> Rings:
         """Return the keysets of a bucket's hosts."""
-        ...
-
-    def at(self, key: Numbers) -> np.ndarray:
-        """Return where a message about each key goes: int64."""
         ...
 
     def is_here(self, host: np.ndarray) -> np.ndarray:

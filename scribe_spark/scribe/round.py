@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Outbox, Program, Tables
-from scribe_spark.engine.in_turn import IfRows, Steps
+from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.lookups import Lookups, drawn_lookups, look_up
@@ -213,15 +213,15 @@ class _Steps:
         ]
         if rules.lazy is None:
             steps += [self._make(SendJoins)]
-        else:
-            steps = self._play(steps)
-            lazy.grow_lazily(self.player, self.round)
-        if rules.remover is not None:
-            steps = self._play(steps)
-            remove_bottlenecks(self.player, self.round)
-        if rules.collapse:
-            steps = self._play(steps)
-            collapse(self.player, self.round)
+        for is_asked, act in (
+            (rules.lazy is not None, lazy.grow_lazily),
+            (rules.remover is not None, remove_bottlenecks),
+            (rules.collapse, collapse),
+        ):
+            if is_asked:
+                play_in_turn(self.player, steps)
+                steps = []
+                act(self.player, self.round)
         unknown = self._make(RefuseUnknownMembers)
         steps += [
             IfRows((table_of("unknown_members"),), (unknown,)),
@@ -235,12 +235,7 @@ class _Steps:
             # 5. whether roots reach the children of nodes that died
             self._repaired(),
         ]
-        self._play(steps)
-
-    def _play(self, steps: Steps) -> list[Program | IfRows]:
-        """Play some; those that are left to be played."""
         play_in_turn(self.player, steps)
-        return []
 
     def _repaired(self) -> IfRows:
         found = tuple(self._make(program) for program in (FindReached, CountRepairs))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # not on executors
 __all__ = ["GivenMembers", "WorldGroups", "group_keys", "rejoins", "world_groups"]
 
 
-class Members(Protocol):
+class MembersAtStart(Protocol):
     """The members at the start, M of them."""
 
     @property
@@ -48,13 +48,13 @@ class GivenMembers:
     Attributes
     ----------
     pairs : (ndarray of int64, ndarray of int64)
-        As of `Members`.
+        As of `MembersAtStart`.
     """
 
     pairs: tuple[np.ndarray, np.ndarray]
 
     def sizes(self, numbers: np.ndarray, initial: int) -> np.ndarray:
-        """See `Members`."""
+        """See `MembersAtStart`."""
         groups, nodes = self.pairs
         there = np.searchsorted(numbers, groups[nodes < initial])
         return np.bincount(there, minlength=len(numbers))
@@ -80,7 +80,7 @@ class DrawnMembers:
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `Members`."""
+        """See `MembersAtStart`."""
         drawn = [
             draws.distinct_below(self.initial, size, self.seed, "members", group)
             for group, size in enumerate(self.drawn_sizes.tolist(), start=1)
@@ -89,7 +89,7 @@ class DrawnMembers:
         return np.repeat(np.arange(1, len(drawn) + 1), self.drawn_sizes), nodes
 
     def sizes(self, numbers: np.ndarray, initial: int) -> np.ndarray:
-        """See `Members`."""
+        """See `MembersAtStart`."""
         return self.drawn_sizes
 
 
@@ -101,12 +101,12 @@ class WorldGroups:
     ----------
     numbers : ndarray of int64, shape (G,)
         Ascending.
-    members : Members
+    members : MembersAtStart
     access : AccessLists
     """
 
     numbers: np.ndarray
-    members: Members
+    members: MembersAtStart
     access: AccessLists
 
     def sizes(self, initial: int) -> np.ndarray:
@@ -151,7 +151,7 @@ def world_groups(
     tables = [path for path in (scribe.members, scribe.access) if path is not None]
     if not scribe.has_groups or (spark is None and not all(map(is_local, tables))):
         return None
-    members: Members
+    members: MembersAtStart
     if scribe.members is not None:
         members = _read(scribe.members, config, extent, spark)
         numbers = np.unique(members.pairs[0])

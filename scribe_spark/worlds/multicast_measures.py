@@ -416,8 +416,7 @@ class MeasureMulticasts(RoundProgram):
         packets.carry(_SCRIBE, sender, to)
         packets.carry(_UNICAST, start, member)
         packets.put_on_lan(_IP, DOWN, member)
-        routers = int(router.max(initial=0)) + 1
-        of, at = np.divmod(distinct(of * routers + router[member]), routers)
+        of, at = np.divmod(distinct(of * packets.routers + router[member]), packets.routers)
         scribe.tell(_ROUTER, multicasts.start[of], multicast=of, router=at)
 
 
@@ -428,8 +427,7 @@ def _merge_routes(scribe: Scribe, inbox: Inbox, packets: PacketsOnLinks) -> None
     """
     if _ROUTER not in inbox:
         return
-    came, router = inbox[_ROUTER], scribe.ring.router
-    routers = int(router.max(initial=0)) + 1
+    came, router, routers = inbox[_ROUTER], scribe.ring.router, packets.routers
     tree, first = np.unique(came["multicast"], return_index=True)
     start = came[AT][first]
     packets.put_on_lan(_IP, UP, start)

@@ -17,6 +17,7 @@ docs/rules.md, "Measures, by round"; JSAC 2002, Section IV.D.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -56,8 +57,12 @@ class PacketsOnLinks:
         self, names: Sequence[str], router: np.ndarray, kernel: Kernel, bounds: np.ndarray
     ) -> None:
         self._names, self._router, self._kernel, self._bounds = names, router, kernel, bounds
-        self._routers = int(router.max(initial=0)) + 1
         self._sent: dict[str, list[Columns]] = {}
+
+    @cached_property
+    def routers(self) -> int:
+        """Indices of routers are below this."""
+        return int(self._router.max(initial=0)) + 1
 
     def carry(self, name: str, sender: np.ndarray, to: np.ndarray) -> None:
         """Put messages on links; one of a node to itself crosses none.
@@ -71,10 +76,10 @@ class PacketsOnLinks:
             sender, to = sender[away], to[away]
         self.put_on_lan(name, UP, sender)
         self.put_on_lan(name, DOWN, to)
-        keys = self._router[sender] * self._routers + self._router[to]
-        small = np.int32 if self._routers**2 < 2**31 else np.int64  # sorts in half of the time
+        keys = self._router[sender] * self.routers + self._router[to]
+        small = np.int32 if self.routers**2 < 2**31 else np.int64  # sorts in half of the time
         routes, packets = np.unique(keys.astype(small), return_counts=True)
-        a, b = np.divmod(routes.astype(np.int64), self._routers)
+        a, b = np.divmod(routes.astype(np.int64), self.routers)
         self._send(name, _ROUTES, a // SOURCES, a=a, b=b, packets=packets)
 
     def put_on_lan(self, name: str, direction: int, node: np.ndarray) -> None:
