@@ -208,7 +208,8 @@ _KNOWN_NODE = _schema(entry=_LONG, id_hi=_LONG, id_lo=_LONG, router=_LONG)
 
 #: What a node knows: its leaf set, clockwise from its farthest smaller leaf to its farthest larger
 #: one, the first `smaller` of them counter-clockwise of the node; whether the leaf set covers the
-#: whole ring (NULL: its length tells, `leaf_set.covers_ring`); and its routing table, in any order.
+#: whole ring (NULL: its length tells, `leaf_set.covers_by_length`); and its routing table, in any
+#: order.
 KNOWLEDGE = StructType(
     [
         *NODES.fields,

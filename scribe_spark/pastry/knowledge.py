@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from scribe_spark.core.arrays import offsets_of, struct_lists
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.leaf_set import LeafSets, covers_ring
+from scribe_spark.pastry.leaf_set import LeafSets, covers_by_length
 from scribe_spark.pastry.routing_table import RoutingTables
 
 __all__ = ["Knowledge"]
@@ -85,12 +85,12 @@ class Knowledge:
         ----------
         leaf_set : int
             l: where ``covers_ring`` is NULL it tells whether a leaf set covers the ring, see
-            :func:`~scribe_spark.pastry.leaf_set.covers_ring`.
+            :func:`~scribe_spark.pastry.leaf_set.covers_by_length`.
         """
         leaf_offsets, leaves = _structs(rows.column("leaf_set"))
         entry_offsets, entries = _structs(rows.column("routing_table"))
         first_leaf, first_entry = len(rows), len(rows) + len(leaves)
-        covers = covers_ring(np.diff(leaf_offsets), leaf_set)
+        covers = covers_by_length(np.diff(leaf_offsets), leaf_set)
         return cls(
             known=Ring.join(_ring(rows, "node"), _ring(leaves, "entry"), _ring(entries, "entry")),
             own=np.arange(first_leaf),

@@ -14,7 +14,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import kept_offsets, row_numbers, row_values
 
-__all__ = ["LeafSets", "covers_ring"]
+__all__ = ["LeafSets", "covers_by_length", "covers_ring"]
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,7 @@ class LeafSets:
     smaller : ndarray of int64, shape (n,)
         How many leaves of each node lie counter-clockwise of it: the first ones.
     covers_ring : ndarray of bool, shape (n,)
-        Whether the leaf set is known to be the whole ring (but for the node itself), so that every
-        key is within its span.
+        Whether every key is within the leaf set's span, see :func:`covers_ring`.
     """
 
     offsets: np.ndarray
@@ -68,7 +67,24 @@ class LeafSets:
         return row_numbers(self.offsets)
 
 
-def covers_ring(lengths: np.ndarray, leaf_set: int) -> np.ndarray:
+def covers_ring(larger: np.ndarray, smaller: np.ndarray, size: int) -> np.ndarray:
+    """Whether leaf sets cover the ring, so that every key is within their span: bool.
+
+    An empty one does, and one whose two sides meet.  A short side is no sign of it: who has lost
+    the leaves of one side does not know what is there.
+
+    Parameters
+    ----------
+    larger, smaller : ndarray of int64
+        Places from the node to its farthest leaf on each side; 0 where a side is empty.
+    size : int
+        Places on the ring.
+    """
+    together = larger + smaller
+    return (together == 0) | (together >= size)
+
+
+def covers_by_length(lengths: np.ndarray, leaf_set: int) -> np.ndarray:
     """Whether leaf sets of such lengths cover the ring, as far as their lengths tell.
 
     Fewer than l leaves are all other nodes there are: a node that knew of more would have more.

@@ -35,10 +35,7 @@ def live_knowledge(state: OverlayState, kernel: Kernel) -> Knowledge:
 
 def _leaf_sets(state: OverlayState, live: np.ndarray) -> LeafSets:
     states, size, half = state.states, len(state.states.known), state.states.half
-    # 1. does the span of both sides, dead leaves included, go around the ring?
-    larger, smaller = states.reach(live)
-    alone = (larger == 0) & (smaller == 0)
-    # 2. live leaves by their place clockwise; those up to the farthest larger one come last
+    # 1. live leaves by their place clockwise; those up to the farthest larger one come last
     leaves = states.leaves[live]
     place = np.where(state.is_alive(leaves), (leaves - live[:, None]) % size, 0)
     reach = place[:, :half].max(axis=1, initial=0)[:, None]
@@ -46,9 +43,12 @@ def _leaf_sets(state: OverlayState, live: np.ndarray) -> LeafSets:
     order.sort(axis=1)
     order[:, 1:][order[:, 1:] == order[:, :-1]] = 3 * size  # a leaf on both sides
     there = order < 3 * size
+    lengths = there.sum(axis=1)
+    # 2. a leaf set that covered the ring with its dead leaves still does, and so does an empty one
+    covers = states.covers_ring(live) | (lengths == 0)
     return LeafSets(
-        offsets_of(there.sum(axis=1)),
+        offsets_of(lengths),
         ((live[:, None] + order) % size)[there],
         (order < size).sum(axis=1),
-        alone | (larger + smaller >= size),
+        covers,
     )

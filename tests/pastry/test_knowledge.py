@@ -18,8 +18,11 @@ from pyspark import cloudpickle
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
+from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry import PastryOverlay
 from scribe_spark.pastry.knowledge import Knowledge
+from scribe_spark.pastry.live_knowledge import live_knowledge
+from scribe_spark.pastry.perfect_start import perfect_start
 
 CASES = 400
 
@@ -125,3 +128,35 @@ def test_a_leaf_set_that_loses_the_dead_covers_what_it_covered():
     )
     left = Knowledge.from_arrow(rows, 16).without(np.array([2, 1])).leaf_sets
     assert (left.covers_ring.tolist(), left.smaller.tolist(), len(left.leaves)) == ([True], [1], 1)
+
+
+def test_what_is_left_after_failures_survives_being_read_again(spark):
+    """A side without leaves, or short of them, stays so: nobody routes as if the sides met."""
+    rng = random.Random(8)
+    idents = sorted(rng.getrandbits(128) for _ in range(20))
+    hi, lo = np.array([worlds.halves(ident) for ident in idents]).T.view(np.uint64)
+    kernel = arriving.Kernel(np.ones((20, 20), dtype=np.int64), np.arange(20))
+    underlay = SimpleNamespace(kernel=kernel, routers=np.arange(20), lan_us=0)
+    ring = Ring(hi.copy(), lo.copy(), np.arange(20), np.arange(20))
+    state = perfect_start(ring, np.arange(20), 4, 2, kernel)
+    state.alive[[2, 7, 8, 13, 14, 16, 17]] = False  # of 0 one leaf, of 6 a side, of 15 all
+    rows = pa.Table.from_batches([live_knowledge(state, kernel).to_arrow()])
+
+    def read(knowledge):
+        return PastryOverlay.of_knowledge(spark.createDataFrame(knowledge), underlay, 2, 4)
+
+    first = read(rows)
+    kept = first.knowledge.toArrow().sort_by("node")
+    assert kept.filter(kept.column("covers_ring")).column("node").to_pylist() == [15]
+    assert kept.to_pylist() == rows.sort_by("node").to_pylist()
+    again = read(kept)
+    keys = np.array([worlds.halves(rng.getrandbits(128)) for _ in range(300)])
+    node = np.flatnonzero(state.alive)[np.arange(300) % 13]
+    sent = spark.createDataFrame(
+        pa.table(
+            {"node": node, "key_hi": keys[:, 0], "key_lo": keys[:, 1], "number": np.arange(300)}
+        )
+    )
+    hops = [set(map(tuple, next_hops(one, sent).collect())) for one in (first, again)]
+    assert hops[0] == hops[1]
+    assert len(hops[0]) == 300

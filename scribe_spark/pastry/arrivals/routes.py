@@ -22,6 +22,7 @@ from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Distances, Keys, clockwise, distances, not_above
 from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
+from scribe_spark.pastry.leaf_set import covers_ring
 
 __all__ = ["Met", "count_hop", "first_alive", "hop", "route_to_edge", "unrouted", "table_entry"]
 
@@ -172,15 +173,15 @@ def _hop_of_some(
 
 def _in_span(states: States, at: np.ndarray, keys: Keys) -> np.ndarray:
     """Whether keys lie on the arc from the farthest smaller to the farthest larger leaf."""
-    known, index = states.known, at - states.first
-    node = known.take(at)
-    larger, smaller = (known.take(leaf) for leaf in states.farthest(index))
+    known, (larger_reach, smaller_reach) = states.known, states.reach(at - states.first)
+    node, size = known.take(at), len(known)
+    larger = known.take((at + larger_reach) % size)
+    smaller = known.take((at - smaller_reach) % size)
     after = clockwise(node.hi, node.lo, keys.hi, keys.lo)
     before = clockwise(keys.hi, keys.lo, node.hi, node.lo)
     inside = not_above(after, clockwise(node.hi, node.lo, larger.hi, larger.lo))
     inside |= not_above(before, clockwise(smaller.hi, smaller.lo, node.hi, node.lo))
-    alone = (states.leaves[index][:, [0, states.half]] < 0).all(axis=1)
-    return inside | alone
+    return inside | covers_ring(larger_reach, smaller_reach, size)
 
 
 def table_entry(states: States, at: np.ndarray, keys: Keys) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import offsets_of
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.knowledge import Knowledge
-from scribe_spark.pastry.leaf_set import LeafSets
+from scribe_spark.pastry.leaf_set import LeafSets, covers_ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 
@@ -97,10 +97,8 @@ class States:
         return (larger - own) % size, (own - smaller) % size
 
     def covers_ring(self, index: np.ndarray) -> np.ndarray:
-        """Whether the two sides of leaf sets meet: every key is within their span."""
-        larger, smaller = self.reach(index)
-        short = self.leaves[index, self.half - 1] < 0
-        return short | (larger + smaller >= len(self.known))
+        """Whether the leaf sets of some nodes cover the ring, see `leaf_set.covers_ring`: bool."""
+        return covers_ring(*self.reach(index), len(self.known))
 
     def distinct_leaves(self, index: np.ndarray) -> np.ndarray:
         """Leaves of some nodes, int32 of shape (len(index), l); a second mention is `NONE`."""
