@@ -38,7 +38,7 @@ def full_overlay(known: Ring, leaf_set: int = 16, b: int = 4, seed: int = 1) -> 
     """All nodes alive; cells have drawn ones of the nodes that fit, leaf sets are the ring's."""
     live = np.arange(len(known))
     states = States.empty(known, live, leaf_set, b)
-    states.leaves[:] = ring_leaves(live, leaf_set // 2)
+    states.leaves[:] = ring_leaves(live, leaf_set // 2, len(live))
     for row in range(states.cells.shape[1]):
         kept = np.uint64(2**64 - (1 << (64 - b * row))) if row else np.uint64(0)
         own = u128.digit_np(known.hi, known.lo, row, b)

@@ -18,6 +18,7 @@ import numpy as np
 from scribe_spark.core.arrays import NONE, distinct
 from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.leaf_set_order import ring_leaves
 from scribe_spark.pastry.nearest_entries import nearest_entries
 from scribe_spark.underlay.protocol import Kernel
 
@@ -91,20 +92,10 @@ def known_of_places(
     cells = np.full((last - first, max(1, len(rows)), 2**b), NONE, dtype=np.int32)
     for number, row in enumerate(rows):
         cells[:, number] = np.where(row >= 0, row + np.int32(first), np.int32(NONE))
-    return {"leaves": _leaf_sets(begins, first, last, half), "cells": cells}
-
-
-def _leaf_sets(begins: np.ndarray, first: int, last: int, half: int) -> np.ndarray:
-    """Return the leaf sets of some places, as in `States.leaves`: int32."""
     place = np.arange(first, last)
-    ring = np.searchsorted(begins, place, side="right") - 1
-    start, nodes = begins[ring][:, None], np.diff(begins)[ring][:, None]
-    steps = np.arange(1, half + 1)
-    index = place[:, None] - start
-    there = steps < nodes
-    larger, smaller = (start + (index + sign * steps) % nodes for sign in (1, -1))
-    sides = [np.where(there, side, NONE) for side in (larger, smaller)]
-    return np.concatenate(sides, axis=1).astype(np.int32)
+    of_group = np.searchsorted(begins, place, side="right") - 1
+    leaves = ring_leaves(place, half, np.diff(begins)[of_group], begins[of_group])
+    return {"leaves": leaves, "cells": cells}
 
 
 def kept_of(known: Columns) -> dict[str, np.ndarray]:

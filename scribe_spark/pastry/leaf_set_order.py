@@ -29,21 +29,25 @@ def _as_sets(leaves: np.ndarray) -> np.ndarray:
     return np.sort(leaves, axis=1)
 
 
-def ring_leaves(live: np.ndarray, half: int, first: int = 0, last: int | None = None) -> np.ndarray:
-    """The leaf sets of nodes that are the ring's, as in `States.leaves`: int32, shape (n, l).
+def ring_leaves(
+    place: np.ndarray, half: int, nodes: np.ndarray | int, start: np.ndarray | int = 0
+) -> np.ndarray:
+    """The leaf sets that the ring asks for, as in `States.leaves`: places, int32 of shape (n, l).
 
     Parameters
     ----------
-    live : ndarray of int64, shape (n,)
-        Positions of all nodes of the ring, ascending.
+    place : ndarray of int64, shape (n,)
+        The places of nodes in the order of nodeIds.
     half : int
         l / 2; a side has fewer leaves where there are not as many other nodes.
-    first, last : int, optional
-        Of which of them; by default of all.
+    nodes : ndarray of int64, shape (n,), or int
+        How many nodes the ring has, or that of each node.
+    start : ndarray of int64, shape (n,), or int
+        The place of the ring's first node.
     """
-    place = np.arange(first, len(live) if last is None else last)[:, None]
-    leaves = np.full((len(place), 2 * half), NONE, dtype=np.int32)
-    steps = np.arange(1, min(half, len(live) - 1) + 1)
-    leaves[:, : len(steps)] = live[(place + steps) % len(live)]
-    leaves[:, half : half + len(steps)] = live[(place - steps) % len(live)]
-    return leaves
+    nodes, start = np.expand_dims(nodes, -1), np.expand_dims(start, -1)
+    index, steps = place[:, None] - start, np.arange(1, half + 1)
+    sides = [
+        np.where(steps < nodes, start + (index + sign * steps) % nodes, NONE) for sign in (1, -1)
+    ]
+    return np.concatenate(sides, axis=1).astype(np.int32)

@@ -52,9 +52,11 @@ def perfect_start(
         l, even.
     """
     states = States.empty(known, np.arange(len(known)), leaf_set, b)
-    states.leaves[live] = ring_leaves(live, leaf_set // 2)
+    named = np.append(live, NONE)  # what NONE indexes is NONE
+    leaves = ring_leaves(np.arange(len(live)), leaf_set // 2, len(live))
+    states.leaves[live] = named[leaves]
     for row, entries in enumerate(nearest_entries(known.take(live), 0, kernel, b)):
-        states.cells[live, row] = np.where(entries >= 0, live[entries], NONE)
+        states.cells[live, row] = named[entries]
     return OverlayState.of(states, live)
 
 

@@ -25,6 +25,7 @@ from scribe_spark.engine.on_spark import CONSTANT, ROWS, pack_row
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import NONE
 from scribe_spark.pastry.bucket_tables import KNOWN
+from scribe_spark.pastry.leaf_set_order import ring_leaves
 from scribe_spark.pastry.nearest_entries import nearest_entries
 from scribe_spark.pastry.prefix_summaries import (
     BUCKET_SUMMARY,
@@ -34,7 +35,7 @@ from scribe_spark.pastry.prefix_summaries import (
 from scribe_spark.runtime.distribute import share
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["known_of_bucket", "leaf_sets", "perfect_tables", "prefixes"]
+__all__ = ["known_of_bucket", "perfect_tables", "prefixes"]
 
 
 def perfect_tables(
@@ -113,7 +114,8 @@ def known_of_bucket(
     cells = np.full((last - first, rows, 2**b), NONE, dtype=np.int32)
     for (_, start, stop), part in zip(prefixes, parts, strict=True):
         cells[start - first : stop - first, : part.shape[1]] = part
-    return {"leaves": leaf_sets(len(ring), first, last, leaf_set // 2), "cells": cells}
+    leaves = ring_leaves(np.arange(first, last), leaf_set // 2, len(ring))
+    return {"leaves": leaves, "cells": cells}
 
 
 def _cells(
@@ -127,23 +129,3 @@ def _cells(
     deeper = nearest_entries(part, summaries.digits, kernel, b)
     lower = [np.where(row >= 0, row + np.int32(first), np.int32(NONE)) for row in deeper]
     return np.stack([*upper, *lower], axis=1)
-
-
-def leaf_sets(nodes: int, first: int, last: int, half: int) -> np.ndarray:
-    """Return the leaf sets of an interval of a ring, as in `States.leaves`: int32.
-
-    Parameters
-    ----------
-    nodes : int
-        Of the ring.
-    first, last : int
-        Positions of the first, and after the last.
-    half : int
-        l / 2; a side has fewer leaves where there are not as many other nodes.
-    """
-    leaves = np.full((last - first, 2 * half), NONE, dtype=np.int32)
-    steps = np.arange(1, min(half, nodes - 1) + 1)
-    own = np.arange(first, last)[:, None]
-    leaves[:, : len(steps)] = (own + steps) % nodes
-    leaves[:, half : half + len(steps)] = (own - steps) % nodes
-    return leaves

@@ -16,7 +16,7 @@ from scribe_spark.core import u128
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.states import IsAlive, States
+from scribe_spark.pastry.arrivals.states import NONE, IsAlive, States
 from scribe_spark.pastry.arrivals.wave import NodeProgram
 from scribe_spark.pastry.leaf_set_order import ring_leaves, same_leaves
 from scribe_spark.pastry.lookups import LookupResults
@@ -210,7 +210,8 @@ def right_leaf_sets(states: States, live: np.ndarray, some: np.ndarray) -> int:
         Positions, ascending; `some` are neighbours among the live ones.
     """
     first, last = _span(live, some)
-    leaves = ring_leaves(live, states.half, first, last)
+    places = ring_leaves(np.arange(first, last), states.half, len(live))
+    leaves = np.append(live, NONE).astype(np.int32)[places]
     return int(same_leaves(states.leaves[some - states.first], leaves).sum())
 
 
