@@ -11,8 +11,7 @@ import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
-from scribe_spark.scribe.join import note_joins, send_directly
-from scribe_spark.scribe.joining import JoinProgram
+from scribe_spark.scribe.join import JoinProgram, note_joins, send_directly
 from scribe_spark.scribe.leave import lose_parent, send_leave
 from scribe_spark.scribe.program import GroupRound, PlaysPrograms
 from scribe_spark.scribe.scribe import Scribe

@@ -9,11 +9,35 @@ from __future__ import annotations
 
 import numpy as np
 
+from scribe_spark.engine import Tables
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
 from scribe_spark.scribe.figures import deliver_create
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["receive_creates"]
+__all__ = ["CREATED", "MADE", "receive_creates", "receive_routed_creates"]
+
+#: The table of CREATEs where they were delivered.
+CREATED = "scribe CREATEs"
+
+#: The table of groups that were created in this round: ``group, creator``.
+MADE = "scribe made"
+
+
+def receive_routed_creates(scribe: Scribe, tables: Tables) -> None:
+    """The round's CREATEs are delivered; the groups that they made are noted.
+
+    Of several CREATEs for one group the creator with the least nodeId is the first.
+    """
+    came = tables.pop(CREATED, None)
+    if came is None:
+        return
+    scribe.refuse("CREATE lost", (~came["delivered"]).sum())
+    order = np.lexsort((came["creator"], came["group"]))
+    came = take(came, order[came["delivered"][order]])
+    made = receive_creates(scribe, came["group"], came["creator"], came[AT])
+    scribe.note(MADE, group=came["group"][made], creator=came["creator"][made])
 
 
 def receive_creates(

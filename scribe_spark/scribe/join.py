@@ -1,4 +1,4 @@
-"""JOINs of a round: all start together and go up hop by hop.
+"""JOINs of a round, and the programs that play them: all start together and go up hop by hop.
 
 A JOIN repairs if its cause is that the parent or the root failed; so does that of a node that
 enters the tree because such a JOIN has come to it, and which sends its own instead.
@@ -14,11 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.engine import Inbox, Tables
 from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.program import AT
-from scribe_spark.scribe.figures import deliver_join, forward
+from scribe_spark.scribe.create import receive_routed_creates
+from scribe_spark.scribe.figures import ANSWER, deliver_join, forward, take_answers
 from scribe_spark.scribe.handlers import call_fault_handler
 from scribe_spark.scribe.paths_to_root import on_path
+from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.root import become_root
 from scribe_spark.scribe.scribe import Joins, Scribe
 from scribe_spark.scribe.state import FAILED, cause
@@ -27,7 +30,9 @@ __all__ = [
     "JOIN",
     "JOINS",
     "REPAIRING",
+    "JoinProgram",
     "Requests",
+    "SendJoins",
     "first_joins",
     "note_joins",
     "onward",
@@ -223,3 +228,31 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     become_root(scribe, np.unique(place[knows]))
     deliver_join(scribe, at[knows], joins.take(knows))
     return Requests.join(*parts)
+
+
+class JoinProgram(RoundProgram):
+    """JOINs and answers on their way."""
+
+    writes = ("entries", "children", "copies", "paths", "created")
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        if ANSWER in inbox:
+            take_answers(scribe, inbox[ANSWER])
+        if JOIN in inbox:
+            send_on(scribe, receive_joins(scribe, Requests.from_columns(inbox[JOIN])))
+
+
+class SendJoins(JoinProgram):
+    """CREATEs are at their ends; then every waiting node sends a JOIN, until all have ended."""
+
+    def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
+        """See `RoundProgram`."""
+        super().play(scribe, tables, inbox, superstep)
+        if not superstep:
+            receive_routed_creates(scribe, tables)
+            self.send(scribe)
+
+    def send(self, scribe: Scribe) -> None:
+        """Every waiting node sends a JOIN."""
+        send_on(scribe, first_joins(scribe))

@@ -22,8 +22,14 @@ from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
 from scribe_spark.scribe.figures import deliver_join, forward
-from scribe_spark.scribe.join import REPAIRING, note_joins, own_joins, remember
-from scribe_spark.scribe.joining import JoinProgram, SendJoins
+from scribe_spark.scribe.join import (
+    REPAIRING,
+    JoinProgram,
+    SendJoins,
+    note_joins,
+    own_joins,
+    remember,
+)
 from scribe_spark.scribe.paths_to_root import on_path
 from scribe_spark.scribe.program import GroupRound, PlaysPrograms, RoundProgram
 from scribe_spark.scribe.root import become_root

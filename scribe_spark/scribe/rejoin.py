@@ -21,8 +21,14 @@ from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.routes import route_to_edge, unrouted
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.join import Requests, own_joins, receive_joins, remember, send_on
-from scribe_spark.scribe.joining import JoinProgram
+from scribe_spark.scribe.join import (
+    JoinProgram,
+    Requests,
+    own_joins,
+    receive_joins,
+    remember,
+    send_on,
+)
 from scribe_spark.scribe.paths_to_root import on_path
 from scribe_spark.scribe.program import GroupRound, PlaysPrograms, RoundProgram
 from scribe_spark.scribe.root import become_root

@@ -28,14 +28,14 @@ from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe import lazy
 from scribe_spark.scribe.bottleneck import DROPS, DROPS_BEFORE, remove_bottlenecks
 from scribe_spark.scribe.collapse import ASKED, collapse
+from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import AGAIN, SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES, EndRound
 from scribe_spark.scribe.events import FAILURES, GroupEvents, PlayEvents, check_group_events
 from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.handlers import CHANGED
-from scribe_spark.scribe.join import JOINS, REPAIRING
-from scribe_spark.scribe.joining import MADE, SendJoins
+from scribe_spark.scribe.join import JOINS, REPAIRING, SendJoins
 from scribe_spark.scribe.messages import MESSAGES
 from scribe_spark.scribe.multicast import DELIVERIES, OF_THE_LAST_ROUND, PAYLOADS
 from scribe_spark.scribe.outcomes import (
@@ -48,6 +48,7 @@ from scribe_spark.scribe.outcomes import (
 )
 from scribe_spark.scribe.program import Applications, GroupRound, KeptApplications, RoundProgram
 from scribe_spark.scribe.publishing import Disseminate, Settle
+from scribe_spark.scribe.refresh import HERE, LeaveTrees, Refresh
 from scribe_spark.scribe.rejoin import DROPPED, EXTRA_JOINS, REFUSED_JOINS
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.repairs import REPAIRED, CountRepairs, FindReached
@@ -59,7 +60,6 @@ from scribe_spark.scribe.splitting import state_of, tables_of
 from scribe_spark.scribe.state import PARTS, PREFIX, ScribeState, table_of
 from scribe_spark.scribe.unknown_members import RefuseUnknownMembers
 from scribe_spark.scribe.upcalls import Application
-from scribe_spark.scribe.upkeep import HERE, LeaveTrees, Refresh
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [

@@ -32,8 +32,7 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.blocks import union_tables
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.create import receive_creates
-from scribe_spark.scribe.join import first_joins, send_on
-from scribe_spark.scribe.joining import JoinProgram
+from scribe_spark.scribe.join import JoinProgram, first_joins, send_on
 from scribe_spark.scribe.multicast import Payloads, receive_payloads
 from scribe_spark.scribe.program import RoundProgram
 from scribe_spark.scribe.run import GIVEN, HELD, Run

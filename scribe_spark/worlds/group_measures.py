@@ -16,12 +16,12 @@ from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT
+from scribe_spark.scribe.create import MADE
 from scribe_spark.scribe.duplicates import SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.events import FAILURES
 from scribe_spark.scribe.figures import AT_ROOT
 from scribe_spark.scribe.join import JOINS, REPAIRING
-from scribe_spark.scribe.joining import MADE
 from scribe_spark.scribe.multicast import DELIVERIES
 from scribe_spark.scribe.outcomes import ORPHANS, OVERLOADED
 from scribe_spark.scribe.program import RoundProgram

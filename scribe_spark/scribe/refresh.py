@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine import Inbox, Tables
+from scribe_spark.scribe.create import CREATED
 from scribe_spark.scribe.heartbeat import (
     REFRESH,
     REFUSED,
@@ -28,14 +29,11 @@ from scribe_spark.scribe.root import PASSED_ON
 from scribe_spark.scribe.routing import Routing, begin_routes, go_on
 from scribe_spark.scribe.scribe import Scribe
 
-__all__ = ["CREATED", "HERE", "LeaveTrees", "Refresh"]
+__all__ = ["HERE", "LeaveTrees", "Refresh"]
 
 #: The table of the groups, a row each: of whose states the bucket has a copy (``here``), and which
 #: were created in it before the round's CREATEs (``created``).
 HERE = "scribe here"
-
-#: The table of CREATEs where they were delivered.
-CREATED = "scribe CREATEs"
 
 
 class Refresh(RoundProgram):
