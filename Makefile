@@ -165,6 +165,7 @@ format: $(VENV)/.lint ## Let ruff format and fix
 .PHONY: docs
 docs: setup ## Write the generated pages of docs/; PAPER=out/paper also the results, EXAMPLE=out/seed2 README's example, BENCH=bench.json the timings
 	@set -f; $(BIN)/python -m tools.write_docs $(if $(PAPER),--paper "$$SCRIBE_PAPER") $(if $(EXAMPLE),--example "$$SCRIBE_EXAMPLE") $(if $(BENCH),--bench $$SCRIBE_BENCH)
+	@$(BIN)/python -m tools.package_size
 
 .PHONY: wheel
 wheel: $(VENV)/.run ## The wheel, and the same as a zip for spark-submit --py-files, in dist/

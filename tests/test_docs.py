@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import write_docs
+from tools import package_size, write_docs
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -175,3 +175,21 @@ def test_the_example_of_readme_is_a_run_s(tmp_path):
         page.split("<!-- end of example -->")[1]
         == ((ROOT / "README.md").read_text().split("<!-- end of example -->")[1])
     )
+
+
+def test_lines_of_a_file_are_told_apart(tmp_path):
+    file = tmp_path / "module.py"
+    file.write_text(
+        '"""What it is.\n\nMore of it.\n"""\n\n# why\nLIST = [\n    1,  # one\n]\n\n\n'
+        'def length():\n    """Return its length."""\n    return len(LIST)\n'
+    )
+    assert package_size.lines_of(file) == {
+        **{"files": 1, "lines": 14, "statements": 3},
+        **{"code": 5, "docstrings": 5, "comments": 1, "blank": 3},
+    }
+
+
+def test_each_room_is_counted_once():
+    rooms = [room for part in package_size.PARTS.values() for room in part]
+    there = {file.name.removesuffix(".py") for file in (ROOT / "scribe_spark").iterdir()}
+    assert sorted(rooms) == sorted(there - {"__pycache__", "py.typed"})
