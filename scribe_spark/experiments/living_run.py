@@ -33,6 +33,7 @@ from scribe_spark.scribe.upcalls import Application as ScribeApplication
 from scribe_spark.systems import System, system_of_variant
 from scribe_spark.worlds import World, check_start, extent_of, world_events, world_groups
 from scribe_spark.worlds.access import MAY_MULTICAST, AccessLists
+from scribe_spark.worlds.group_measures import PREFIX
 from scribe_spark.worlds.groups import WorldGroups, group_keys
 
 __all__ = ["LivingRun", "simulation_of"]
@@ -83,11 +84,14 @@ class _Grown:
         ``group, node``: who has asked for each multicast.
     extra_joins : pandas.DataFrame
         JOINs that a variant has added in all rounds, as of `World`.
+    overloaded : int or None
+        How many nodes are above their limit of children at the end, if they have limits.
     """
 
     world: World
     sources: pa.Table
     extra_joins: pd.DataFrame
+    overloaded: int | None
 
     def release(self) -> None:
         """Free the world's memory."""
@@ -180,16 +184,19 @@ class LivingRun(Simulation):
             joins += _play_until(world, last)
             publishers = self._publishers(world)
             world.scribe.multicast(publishers)
-            live = round(world.step()["nodes.live"])
+            measured = world.step()
             joins.append(world.extra_joins)
         except BaseException:
             world.release()
             raise
         self.progress.note(
-            f"  {variant} trees: publications in round {last}, {live:,} of "
+            f"  {variant} trees: publications in round {last}, "
+            f"{round(measured['nodes.live']):,} of "
             f"{config.overlay.nodes:,} nodes are alive"
         )
-        return _Grown(world, publishers.toArrow(), pd.concat(joins))
+        overloaded = measured.get(f"{PREFIX}overloaded")
+        over = None if overloaded is None else round(overloaded)
+        return _Grown(world, publishers.toArrow(), pd.concat(joins), over)
 
     def _publishers(self, world: World) -> DataFrame:
         """``group, node``: who multicasts to each group, of those who may."""
@@ -322,11 +329,10 @@ class LivingRun(Simulation):
         variant = system.variant
         if variant not in _IN_WORLDS:
             return super()._trees_of(system)
-        edges = self._edges(variant)
-        overloaded = self._variant_context.overloaded(edges).count() if system.limited else None
-        added = self._grow(variant).extra_joins if system.joins_after is not None else None
-        joins = None if added is None else local_frame(self.spark, pa.Table.from_pandas(added))
-        return scribe.Variant(edges, joins, overloaded)
+        grown, joins = self._grow(variant), None
+        if system.joins_after is not None:
+            joins = local_frame(self.spark, pa.Table.from_pandas(grown.extra_joins))
+        return scribe.Variant(self._edges(variant), joins, grown.overloaded)
 
     @property
     def _trees_in_buckets(self) -> None:

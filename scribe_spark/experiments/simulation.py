@@ -319,9 +319,8 @@ class Simulation:
     @stage
     def _variant_context(self) -> scribe.VariantContext:
         """Scribe's own trees, and what they were built from."""
-        trees, capacities = self.config.trees, None
-        if trees.capacities is not None:
-            capacities = self._memory.persist(self.given_capacities.repartition("node"))
+        trees = self.config.trees
+        capacities = None if trees.capacities is None else self.given_capacities
         return scribe.VariantContext(
             *(self.overlay, self.groups_with_root, self.members, self.children, trees),
             *(self.config.seed, self.progress, capacities, self._trees_in_buckets),

@@ -183,13 +183,13 @@ def remove_bottlenecks(player: PlaysPrograms, round: GroupRound) -> None:
 
 def overloaded(scribe: Scribe) -> np.ndarray:
     """Return the nodes with more children, over all groups, than their limit."""
-    remover = scribe.rules.remover
-    if remover is None:
+    rules = scribe.rules.limits
+    if rules is None:
         return np.empty(0, dtype=np.int64)
     place = scribe.state.children.key // scribe.state.size
     load = np.bincount(place % scribe.state.size, minlength=scribe.state.size)
     node = np.flatnonzero(load)
-    return node[load[node] > remover.limits(scribe.ring.node[node])]
+    return node[load[node] > rules.limits(scribe.ring.node[node])]
 
 
 class RemoveBottlenecks(DirectJoins):

@@ -79,3 +79,8 @@ class ScribeRules:
     source: str = "root"
     collapse: bool = False
     lazy: RemoverRules | None = None
+
+    @property
+    def limits(self) -> RemoverRules | None:
+        """The limits of children, of the remover or of lazy growth; None where nodes have none."""
+        return self.remover or self.lazy

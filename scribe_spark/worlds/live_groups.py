@@ -298,7 +298,7 @@ class LiveGroups:
         """
         live, there = int(np.count_nonzero(lives.alive)), lives.count_entered()
         measures = round_measures(live, of_overlay, taken[MEASURED])
-        measures |= group_measures(taken, len(groups), self.rules.remover is not None)
+        measures |= group_measures(taken, len(groups), self.rules.limits is not None)
         if self.link_stress.is_measured(number):
             measures |= self.link_stress.measures(
                 Counted(taken.get(LINKS_MEASURED, {})), KINDS, there

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from scribe_spark.overlay import Overlay
 from scribe_spark.progress import Progress
@@ -42,7 +41,7 @@ class VariantContext:
     seed : int
         Key of every draw.
     capacities : DataFrame or None
-        ``node, limit``, partitioned by node: every node's own limit.
+        ``node, limit``: every node's own limit.
     trees : Trees, optional
         Scribe's own trees in the buckets of the ring, which programs begin with; a run that is
         played in rounds has none.
@@ -57,16 +56,6 @@ class VariantContext:
     progress: Progress
     capacities: DataFrame | None = None
     trees: Trees | None = None
-
-    def overloaded(self, edges: DataFrame) -> DataFrame:
-        """``parent, limit`` of nodes with more children than their limit, partitioned by parent."""
-        load = edges.groupBy("parent").agg(F.count("*").alias("children"))
-        if self.capacities is None:
-            load = load.withColumn("limit", F.lit(self.rules.limit).cast("bigint"))
-        else:
-            limits = self.capacities.withColumnRenamed("node", "parent")
-            load = load.hint("shuffle_hash").join(limits, "parent", "inner")
-        return load.where(F.col("children") > F.col("limit")).select("parent", "limit")
 
 
 @dataclass(frozen=True)
