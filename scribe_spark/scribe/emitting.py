@@ -162,7 +162,7 @@ class Emitter:
             between=lambda: (np.repeat(payloads.sender, times), np.repeat(payloads.node, times)),
         )
         if self.kind == PAYLOAD:
-            children.paid[row] = True
+            children.got_payload[row] = True
             if scribe.timed:
                 self._note_payloads(payloads)
         payloads = payloads if arrives.all() else payloads.take(np.flatnonzero(arrives))

@@ -140,7 +140,7 @@ def _begin_round(scribe: Scribe, tables: Tables) -> None:
         tables.pop(name, None)
     entries = scribe.state.entries
     entries.extra[:], entries.heeded[:] = NOTHING, False
-    scribe.state.children.paid[:] = False
+    scribe.state.children.got_payload[:] = False
 
 
 def _remember_repairs(scribe: Scribe, came: Columns) -> None:

@@ -81,7 +81,7 @@ def deliver_join(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
 def _add_children(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
     """Children are added and answered; joinHandler is called later."""
     edge = scribe.key(scribe.key(joins.group, at), joins.source)
-    scribe.state.children.put(edge, number=joins.number, refreshed=scribe.number, paid=False)
+    scribe.state.children.put(edge, number=joins.number, refreshed=scribe.number, got_payload=False)
     answer: dict[str, np.ndarray] = {"group": joins.group, "parent": at}
     if not scribe.settled:
         scribe.note(ADDED, at=at, **joins.to_columns())

@@ -89,7 +89,7 @@ def suspect(scribe: Scribe) -> None:
 def send_heartbeats(scribe: Scribe) -> None:
     """The end of a round: a heartbeat to each child that got no payload from this parent."""
     children = scribe.state.children
-    edge = children.key[~children.paid]
+    edge = children.key[~children.got_payload]
     place, child = scribe.split(edge)
     group, parent = scribe.split(place)
     arrives = scribe.send("heartbeat", parent, child)

@@ -113,7 +113,7 @@ def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payl
     child = children.key[edge] % scribe.state.size
     if not scribe.settled:
         hear_payloads(scribe, row, payloads)
-        children.paid[edge] = True
+        children.got_payload[edge] = True
         if scribe.timed:
             columns = {"group": payloads.group[which], "publication": payloads.message[which]}
             scribe.note(PAYLOADS, **columns, sender=payloads.node[which], to=child)

@@ -67,7 +67,7 @@ _PLAIN: dict[str, type[Kept | Publications | Missing | Resent]] = {
 _APPLICATION = "application "
 
 #: Columns that are of one round alone, and what they begin with.
-_OF_A_ROUND = {"extra": NOTHING, "paid": False, "heeded": False}
+_OF_A_ROUND = {"extra": NOTHING, "got_payload": False, "heeded": False}
 
 
 class _Names:

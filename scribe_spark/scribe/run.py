@@ -55,7 +55,7 @@ HELD = {
 #: What all nodes of a run have in the other columns.
 _SAME = {
     **{"entered": 0, "joined": 0, "number": 0, "heard": 0, "tried": True, "extra": NOTHING},
-    **{"path": NONE, "moved": False, "heeded": False, "refreshed": 0, "paid": False},
+    **{"path": NONE, "moved": False, "heeded": False, "refreshed": 0, "got_payload": False},
 }
 
 

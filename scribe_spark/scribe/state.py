@@ -139,13 +139,13 @@ class Children(SortedTable):
         The child's join number.
     refreshed : ndarray of int64
         The round of its JOIN or last refresh.
-    paid : ndarray of bool
+    got_payload : ndarray of bool
         Whether a payload was sent to it in this round.
     """
 
     number: np.ndarray = field(default_factory=whole_numbers)
     refreshed: np.ndarray = field(default_factory=whole_numbers)
-    paid: np.ndarray = field(default_factory=flags)
+    got_payload: np.ndarray = field(default_factory=flags)
 
 
 @dataclass

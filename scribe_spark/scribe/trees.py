@@ -308,7 +308,7 @@ class Plant(RoundProgram):
         if _PARENT in inbox:
             above = inbox[_PARENT]
             edge = scribe.key(scribe.key(above["group"], above[AT]), above["child"])
-            scribe.state.children.insert(np.unique(edge), number=0, refreshed=0, paid=False)
+            scribe.state.children.insert(np.unique(edge), number=0, refreshed=0, got_payload=False)
 
 
 def group_index(number: np.ndarray, facts: Facts, batch: pa.RecordBatch) -> Columns:

@@ -16,7 +16,7 @@ from scribe_spark import draws
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.arrivals.closeness import Keys, distances
-from scribe_spark.worlds.lifetimes import Lives
+from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.rows import ARRIVE, FAIL, EventRows, Extent
 
 __all__ = [
@@ -179,7 +179,7 @@ def flash_crowd(extent: Extent, at: int) -> EventRows:
 
 def _untouched(before: EventRows | None, extent: Extent, at: int) -> np.ndarray:
     """The nodes that are alive before round `at` and have no event in it so far, ascending."""
-    return Lives(EventRows.none() if before is None else before, extent).untouched(at)
+    return Lifetimes(EventRows.none() if before is None else before, extent).untouched(at)
 
 
 def _refuse_none_left(field: str, failing: int, live: int) -> None:

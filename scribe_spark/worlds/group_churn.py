@@ -47,7 +47,7 @@ def group_churn(setting: Setting, times: Lifetimes, seed: int) -> EventRows:
         remedy = f"makes about {expected:,.0f} events; must be at most {MOST_EVENTS:,}"
         raise InputError("membership", times.mean, remedy)
     churn = _Churn(setting, times, seed)
-    for at, alive in enumerate(setting.lives.by_round()):
+    for at, alive in enumerate(setting.lifetimes.by_round()):
         churn.play(at, alive)
     return EventRows.join(EventRows.none(), *churn.events)
 

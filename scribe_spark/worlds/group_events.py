@@ -42,9 +42,9 @@ def group_crowd(
         raise InputError("crowd_group", group, f"is no group; {groups.named()}")
     rows = setting.rows
     tried = rows.take((rows.events == JOIN) & (rows.groups == group) & (rows.rounds <= at))
-    _, life = setting.lives.at(tried.nodes, tried.rounds)
-    still = life == setting.lives.at(tried.nodes, at)[1]
-    others = np.setdiff1d(setting.lives.live(at), tried.nodes[still])
+    _, life = setting.lifetimes.at(tried.nodes, tried.rounds)
+    still = life == setting.lifetimes.at(tried.nodes, at)[1]
+    others = np.setdiff1d(setting.lifetimes.live(at), tried.nodes[still])
     count = len(others) if count is None else count
     if not 0 < count <= len(others):
         remedy = (

@@ -11,7 +11,7 @@ import numpy as np
 
 from scribe_spark.worlds.access import MAY_JOIN, AccessLists
 from scribe_spark.worlds.legality import row_in_words
-from scribe_spark.worlds.lifetimes import Lives
+from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.rows import EVENT_NAMES, JOIN, QUIT, EventRows, Extent
 
 __all__ = ["first_impossible_in_groups"]
@@ -40,11 +40,11 @@ def first_impossible_in_groups(
     tuple of (int, int, str) or None
         The round, the node, and what is wrong.
     """
-    lives = Lives(rows, extent)
+    lifetimes = Lifetimes(rows, extent)
     rows = rows.take(~rows.of_node)
     is_start = np.zeros(len(rows), dtype=bool)
     if starts is not None:
-        starts = starts.take(lives.at(starts.nodes, 0)[0])
+        starts = starts.take(lifetimes.at(starts.nodes, 0)[0])
         is_start = np.r_[is_start, np.ones(len(starts), dtype=bool)]
         rows = EventRows.join(rows, starts)
     if not len(rows):
@@ -52,7 +52,7 @@ def first_impossible_in_groups(
     # of equal rows the one that is no row of the table comes first
     order = np.lexsort((~is_start, rows.events, rows.rounds, rows.nodes, rows.groups))
     rows, is_start = rows.take(order), is_start[order]
-    alive, life = lives.at(rows.nodes, rows.rounds)
+    alive, life = lifetimes.at(rows.nodes, rows.rounds)
     is_twice = _same_as_before(rows, rows.events)
     faults = _MembershipFaults(rows, life, access)
     bad = np.flatnonzero(~alive | is_twice | faults.any)
@@ -61,7 +61,7 @@ def first_impossible_in_groups(
     first = np.lexsort((rows.groups[bad], rows.nodes[bad], rows.rounds[bad]))[0]
     at = int(bad[first])
     if not alive[at]:
-        what = f"{row_in_words(rows, at)} is impossible: {_not_alive(rows, at, lives, extent)}"
+        what = f"{row_in_words(rows, at)} is impossible: {_not_alive(rows, at, lifetimes, extent)}"
     elif is_twice[at]:
         what = _twice(rows, at, bool(is_start[at - 1]))
     else:
@@ -139,8 +139,8 @@ def _twice(rows: EventRows, at: int, at_the_start: bool) -> str:
     return f"{place} has the event {name} twice; keep one"
 
 
-def _not_alive(rows: EventRows, at: int, lives: Lives, extent: Extent) -> str:
-    last = lives.last_event(int(rows.nodes[at]), int(rows.rounds[at]))
+def _not_alive(rows: EventRows, at: int, lifetimes: Lifetimes, extent: Extent) -> str:
+    last = lifetimes.last_event(int(rows.nodes[at]), int(rows.rounds[at]))
     if last is None:
         start = f"alive at the start are nodes 0 to {extent.initial - 1}"
         return f"the node was never there ({start}); let it arrive before"

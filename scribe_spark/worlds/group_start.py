@@ -11,7 +11,7 @@ from scribe_spark import draws
 from scribe_spark.errors import InputError
 from scribe_spark.worlds.access import MAY_CREATE
 from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.lifetimes import Lives
+from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.rows import CREATE, JOIN, EventRows, Extent
 
 __all__ = ["GroupStart"]
@@ -49,20 +49,20 @@ class GroupStart:
         InputError
             A group that no live node may create.
         """
-        lives = Lives(of_nodes, self._extent)
-        creates = _creates(self.groups, lives, self._extent, self._seed, self._path)
-        return EventRows.join(creates, _joins(self.groups, lives))
+        lifetimes = Lifetimes(of_nodes, self._extent)
+        creates = _creates(self.groups, lifetimes, self._extent, self._seed, self._path)
+        return EventRows.join(creates, _joins(self.groups, lifetimes))
 
 
-def _joins(groups: WorldGroups, lives: Lives) -> EventRows:
+def _joins(groups: WorldGroups, lifetimes: Lifetimes) -> EventRows:
     """The members at the start join in round 0, if they are alive after its events."""
     of_start, nodes = groups.members.pairs
-    alive, _ = lives.at(nodes, 0)
+    alive, _ = lifetimes.at(nodes, 0)
     return EventRows.of_groups(0, nodes[alive], JOIN, of_start[alive])
 
 
 def _creates(
-    groups: WorldGroups, lives: Lives, extent: Extent, seed: int, path: str | None
+    groups: WorldGroups, lifetimes: Lifetimes, extent: Extent, seed: int, path: str | None
 ) -> EventRows:
     """Every group is created in round 0, by the node that a run draws for it.
 
@@ -80,9 +80,9 @@ def _creates(
         A group that no live node may create.
     """
     creators = _creators(groups.numbers, extent.initial, seed)
-    alive, _ = lives.at(creators, 0)
+    alive, _ = lifetimes.at(creators, 0)
     may = groups.access.permits(MAY_CREATE, groups.numbers, creators)
-    live = lives.live(0)
+    live = lifetimes.live(0)
     if not len(live):
         return EventRows.of_groups(0, creators, CREATE, groups.numbers)  # refused elsewhere
     listed = groups.access.listed(MAY_CREATE)

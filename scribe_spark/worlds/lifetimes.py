@@ -1,4 +1,4 @@
-"""The lives of nodes: the rounds in which each is alive, out of a table of events."""
+"""The lifetimes of nodes: the rounds in which each is alive, out of a table of events."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from scribe_spark.worlds.rows import ALIVE_AFTER, EventRows, Extent
 
-__all__ = ["Lives"]
+__all__ = ["Lifetimes"]
 
 
-class Lives:
-    """The lives of all nodes, for events that are possible.
+class Lifetimes:
+    """The lifetimes of all nodes, for events that are possible.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.worlds.access import MAY_JOIN, AccessLists
-from scribe_spark.worlds.lifetimes import Lives
+from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.rows import JOIN, QUIT, EventRows, Extent
 
 __all__ = ["Memberships"]
@@ -30,14 +30,16 @@ class Memberships:
     ends: np.ndarray
 
     @classmethod
-    def of(cls, rows: EventRows, lives: Lives, extent: Extent, access: AccessLists) -> Memberships:
+    def of(
+        cls, rows: EventRows, lifetimes: Lifetimes, extent: Extent, access: AccessLists
+    ) -> Memberships:
         """All memberships; a join that the access list does not permit makes none.
 
         Parameters
         ----------
         rows : EventRows
             Events that are possible.
-        lives : Lives
+        lifetimes : Lifetimes
             Of the same events.
         """
         rows = rows.take((rows.events == JOIN) | (rows.events == QUIT))
@@ -46,7 +48,7 @@ class Memberships:
         following = np.full(len(rows), extent.rounds, dtype=np.int64)
         same = (rows.groups[1:] == rows.groups[:-1]) & (rows.nodes[1:] == rows.nodes[:-1])
         following[:-1][same] = rows.rounds[1:][same]
-        ends = np.minimum(following, lives.ends(rows.nodes, rows.rounds))
+        ends = np.minimum(following, lifetimes.ends(rows.nodes, rows.rounds))
         joins = rows.events == JOIN
         return cls(rows.groups[joins], rows.nodes[joins], rows.rounds[joins], ends[joins])
 

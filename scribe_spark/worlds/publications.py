@@ -53,7 +53,7 @@ def publications(
         raise InputError("publish_rate", rate, remedy)
     offset = (draws.bits_np(seed, "publication offset", numbers) >> np.uint64(11)) * 2.0**-53
     made = [EventRows.none()]
-    for at, alive in enumerate(setting.lives.by_round()):
+    for at, alive in enumerate(setting.lifetimes.by_round()):
         before, after = (np.floor(r * rate + offset).astype(np.int64) for r in (at, at + 1))
         sources, counts, begins = pool(at, alive)
         due = np.minimum(after - before, counts)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pyspark.sql import DataFrame
 
 from scribe_spark.worlds.groups import WorldGroups
-from scribe_spark.worlds.lifetimes import Lives
+from scribe_spark.worlds.lifetimes import Lifetimes
 from scribe_spark.worlds.memberships import Memberships
 from scribe_spark.worlds.rows import EventRows, Extent
 
@@ -36,9 +36,9 @@ class Setting:
     nodes: DataFrame | None = None
 
     @cached_property
-    def lives(self) -> Lives:
-        """The lives of the nodes by the events so far."""
-        return Lives(self.rows, self.extent)
+    def lifetimes(self) -> Lifetimes:
+        """The lifetimes of the nodes by the events so far."""
+        return Lifetimes(self.rows, self.extent)
 
     @property
     def known_groups(self) -> WorldGroups:
@@ -50,4 +50,4 @@ class Setting:
     @cached_property
     def memberships(self) -> Memberships:
         """The memberships by the events so far."""
-        return Memberships.of(self.rows, self.lives, self.extent, self.known_groups.access)
+        return Memberships.of(self.rows, self.lifetimes, self.extent, self.known_groups.access)

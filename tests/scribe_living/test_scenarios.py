@@ -19,7 +19,7 @@ from oracle.scribe_living.world import Event, Run, Snapshot
 from scribe_spark.scribe.state import CAUSES
 
 COUNT, G = small.COUNT, small.G
-ENTRY = {"refreshed": 8, "paid": False}
+ENTRY = {"refreshed": 8, "got_payload": False}
 STATIC = [seed for seed in range(60) if (case := random_case(seed)).keys and len(case.ids) > 1]
 
 
