@@ -97,6 +97,33 @@ def test_it_is_drawn_beside_the_papers_systems(run):
     assert "Chain" in run.read_text("figures/figure-09-children-entries.svg")
 
 
+def test_all_but_overlays_work_in_runs_with_rounds(spark, run, tmp_path):
+    """A third of the nodes fails; those that are left get the messages, and are measured."""
+    assert run.metrics()  # what the fixture has registered is still there
+    config = RunConfig(
+        **{"nodes": 60, "leaf_set": 8, "replicas": 3, "groups": 4, **NETWORK},
+        **{"variants": "star,circle", "generator": "mass-failure", "share": 0.3},
+    )
+    execution = Execution(out=str(tmp_path / "out"), master="local[2]", partitions=2)
+    with experiments.run(spark, config, execution) as done:
+        live = set(done.table("nodes").toPandas()["node"])
+        assert 30 < len(live) < 60
+        by_scribe = rows(done, "deliveries", "scribe")
+        assert len(by_scribe)
+        for system in ("chain", "circle", "scribe_star"):
+            heard = rows(done, "deliveries", system)
+            assert set(heard["node"]) <= live
+            assert sorted(zip(heard["group"], heard["node"], strict=True)) == sorted(
+                zip(by_scribe["group"], by_scribe["node"], strict=True)
+            )
+        values = {row["name"]: row["value"] for row in done.metrics()}
+        assert values["scribe_star.depth.max"] == 1
+        assert values["chain.slowest_delivery"] > values["scribe_star.slowest_delivery"] > 0
+    elsewhere = Execution(out=str(tmp_path / "other"), master="local[2]")
+    with pytest.raises(InputError, match=r"fingers.*has no rounds; give one of"):
+        experiments.check(config.replace(overlay="fingers"), elsewhere)
+
+
 # --- a mesh
 
 
