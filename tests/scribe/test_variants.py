@@ -1,18 +1,21 @@
-"""The tree variants over all cases, against their oracles."""
+"""The tree variants over all cases, against the oracle."""
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import keyed
 import numpy as np
 import pytest
 import worlds
-from oracle.bottleneck import SHED_TABLE, Removal, randomised_route
-from oracle.bottleneck import remove_bottlenecks as remove
-from oracle.variants import collapse, grow_lazily, in_waves
+from oracle.living.overlay import Overlay
+from oracle.scribe_living import in_run
+from oracle.scribe_living.bottleneck import SHED_TABLE, overloaded
+from oracle.scribe_living.state import Scribe
 
 from scribe_spark import scribe
 from scribe_spark.config import TreesConfig
@@ -31,7 +34,6 @@ from scribe_spark.scribe import collapse as paths
 from scribe_spark.scribe import lazy, variants
 from scribe_spark.scribe.bottleneck import remove_bottlenecks
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.rejoin import ATTEMPTS
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.run import Run
 from scribe_spark.scribe.trees import CHILDREN, Plant
@@ -87,22 +89,66 @@ def _routers(one: worlds.World):
     return [(one.base + node, router) for node, router in one.case.router.items()]
 
 
-def draws_of(one: worlds.World, purposes: dict[str, str]):
-    """The oracle's draws of a case are Spark's, whose rows have the case's base added."""
+@functools.cache
+def perfect_overlay(seed: int) -> Overlay:
+    """The oracle's of a case; its draws are Spark's, whose rows have the case's base added."""
+    one = worlds.worlds()[seed]
 
-    def draws(purpose: str, *ids: int) -> int:
-        rows = list(ids)
-        if purpose == "rejoin":  # group, child, attempt, node, candidate
-            attempt = rows.pop(2)
-        rows = [row + one.base for row in rows]
-        if purpose == "rejoin":
-            rows.insert(2, attempt)
-        return keyed.bits(SEED, purposes[purpose], *rows)
+    def draw(purpose: str, *ids: int, among: int | None = None) -> int:
+        rows = [number + one.base for number in ids]
+        if purpose == "randomised hop":  # group, child, attempt, node, candidate
+            rows[2] = ids[2]
+        return keyed.bits(SEED, purpose, *rows)
 
-    return draws
+    return in_run.perfect_overlay(one.case, one.overlay.proximity, draw)
 
 
-DRAWS = {"shed": "shed", "rejoin": "randomised hop", "wave": "arrival"}
+def planted(seed: int, trees: bool = True, **settings: Any) -> Scribe:
+    """A case's trees before a variant acts, or members that have not joined; their limits."""
+    one = worlds.worlds()[seed]
+    given = (one.case.keys, one.roots, one.case.members, one.grown.edges() if trees else ())
+    return in_run.plant(perfect_overlay(seed), *given, limits(one), **settings)
+
+
+@functools.cache
+def collapsed(seed: int) -> list[tuple]:
+    """The oracle's edges of a case."""
+    return sorted(in_run.collapse_paths(planted(seed, collapse=True)))
+
+
+@functools.cache
+def lazily(seed: int) -> list[tuple]:
+    """The oracle's edges of a case."""
+    return sorted(in_run.grow_lazily(planted(seed, trees=False)))
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What the bottleneck remover makes of a case.
+
+    Attributes
+    ----------
+    joins
+        (group, sibling, child, probes), sorted.
+    overloaded, rejoined
+        How many nodes; how many JOINs with randomised routes were accepted.
+    """
+
+    edges: list[tuple]
+    joins: list[tuple]
+    overloaded: int
+    rejoined: int
+
+
+@functools.cache
+def removed(seed: int, *shed: str) -> Removed:
+    """What the oracle makes of a case; `shed`: which group, child, table."""
+    scribe = planted(seed, shed=shed)
+    made = in_run.remove_bottlenecks(scribe)
+    chosen = [(group, to, child, n) for drops in made for group, _, child, to, n in drops.chosen()]
+    rejoined = sum(accepted for drops in made for *_, accepted in drops.routed)
+    edges = sorted(in_run.edges_of(scribe))
+    return Removed(edges, sorted(chosen), len(overloaded(scribe)), rejoined)
 
 
 def assert_trees(one: worlds.World, edges: list[tuple]) -> None:
@@ -126,8 +172,8 @@ def test_collapse_equals_the_oracle(spark, b):
     found = edges_of(variant)
     shorter = 0
     for one in worlds.of_b(b):
-        expected = collapse(one.grown.edges(), one.case.members, one.roots)
-        assert found[one.case.seed] == sorted(expected), one.case.seed
+        expected = collapsed(one.case.seed)
+        assert found[one.case.seed] == expected, one.case.seed
         assert_trees(one, found[one.case.seed])
         shorter += len(expected) < len(one.grown.edges())
     assert shorter > 5 or b == 8  # routes of one hop
@@ -142,39 +188,12 @@ def test_lazy_growth_equals_the_oracle(spark, b):
     found = edges_of(variant)
     adopted = 0
     for one in worlds.of_b(b):
-        members = one.case.members
-        routes = {
-            (group, node): one.overlay.route(node, one.case.keys[group])[1:]
-            for group, its in members.items()
-            for node in its
-        }
-        waves = in_waves(members, draws_of(one, DRAWS))
-        expected = grow_lazily(routes, waves, one.roots, limits(one))
-        assert found[one.case.seed] == sorted(expected), one.case.seed
+        expected = lazily(one.case.seed)
+        assert found[one.case.seed] == expected, one.case.seed
         assert_trees(one, found[one.case.seed])
-        adopted += any(child not in members[group] for group, _, child in expected)
+        adopted += any(child not in one.case.members[group] for group, _, child in expected)
     assert adopted > 0 or b == 8  # routes of one hop
     variant.release()
-
-
-def removed(one: worlds.World, rules: TreesConfig) -> Removal:
-    """The oracle's."""
-    draws = draws_of(one, DRAWS)
-
-    def rejoin(child: int, group: int, attempt: int) -> list[int]:
-        key = one.case.keys[group]
-        return randomised_route(one.overlay, key, group, child, attempt, draws, ATTEMPTS)
-
-    return remove(
-        one.grown.edges(),
-        one.overlay.proximity,
-        limits(one),
-        shed_group=rules.shed_group,
-        shed_child=rules.shed_child,
-        shed_table=rules.shed_table,
-        draws=draws,
-        rejoin=rejoin,
-    )
 
 
 #: The seed of a case for which the remover takes three times as many supersteps as for any other;
@@ -194,23 +213,23 @@ LONG = 2
 )
 def test_bottleneck_remover_equals_the_oracle(spark, b, changes):
     start = forest(spark, b, **changes)
+    shed = start.rules.shed_group, start.rules.shed_child, start.rules.shed_table
     variant = variants.remove_bottlenecks(start)
     found = edges_of(variant)
     sent = variant.joins.select("group", "parent", "child", "probes").where("probes > 0").collect()
     joins = worlds.by_seed(map(tuple, sent), 0, 1, 2)
-    overloaded, rejoined, acted = 0, 0, 0
+    above, rejoined, acted = 0, 0, 0
     for one in worlds.of_b(b):
         if one.case.seed == changes.get("but"):
             continue
-        ours = removed(one, start.rules)
-        assert found[one.case.seed] == sorted(ours.edges), one.case.seed
+        ours = removed(one.case.seed, *shed)
+        assert found[one.case.seed] == ours.edges, one.case.seed
         assert_trees(one, found[one.case.seed])
-        expected = sorted((join.group, join.to, join.child, join.probes) for join in ours.joins)
-        assert joins[one.case.seed] == expected
-        overloaded += len(ours.overloaded)
-        rejoined += len(ours.rejoins)
+        assert joins[one.case.seed] == ours.joins
+        above += ours.overloaded
+        rejoined += ours.rejoined
         acted += bool(ours.joins)
-    assert variant.overloaded == overloaded
+    assert variant.overloaded == above
     assert acted > (5 if b == 8 else 15)
     assert (rejoined > 0) == (start.rules.shed_table == "whole")
     variant.release()
@@ -300,13 +319,13 @@ def test_the_remover_in_buckets_equals_the_oracle(buckets: int, table: str) -> N
     acted, rejoined = 0, 0
     assert len(SOME) > 30
     for one in SOME:
-        rules = TreesConfig(shed_table=table)
-        ours, grown = removed(one, rules), sorted(one.grown.edges())
-        held = in_buckets(one, buckets, rules_of(one, "largest", "farthest", table), grown)
+        shed = ("largest", "farthest", table)
+        ours, grown = removed(one.case.seed, *shed), sorted(one.grown.edges())
+        held = in_buckets(one, buckets, rules_of(one, *shed), grown)
         remove_bottlenecks(held, held.run.round)
-        assert edges_in(one, held.tables) == sorted(ours.edges), one.case.seed
+        assert edges_in(one, held.tables) == ours.edges, one.case.seed
         acted += bool(ours.joins)
-        rejoined += len(ours.rejoins)
+        rejoined += ours.rejoined
     assert acted > 15
     assert (rejoined > 5) == (table == "whole")
 
@@ -318,24 +337,15 @@ def test_collapse_in_buckets_equals_the_oracle(buckets: int) -> None:
         grown = sorted(one.grown.edges())
         held = in_buckets(one, buckets, RemoverRules(), grown)
         paths.collapse(held, held.run.round)
-        expected = collapse(grown, one.case.members, one.roots)
-        assert edges_in(one, held.tables) == sorted(expected), one.case.seed
-        cut += len(grown) - len(expected)
+        assert edges_in(one, held.tables) == collapsed(one.case.seed), one.case.seed
+        cut += len(grown) - len(collapsed(one.case.seed))
     assert cut > 10
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 7])
 def test_lazy_growth_in_buckets_equals_the_oracle(buckets: int) -> None:
     for one in SOME:
-        members = one.case.members
-        routes = {
-            (group, node): one.overlay.route(node, one.case.keys[group])[1:]
-            for group, its in members.items()
-            for node in its
-        }
-        waves = in_waves(members, draws_of(one, DRAWS))
-        expected = grow_lazily(routes, waves, one.roots, limits(one))
         held = in_buckets(one, buckets, rules_of(one), sorted(one.grown.edges()))
         held.play(held.run.program(Forget))
         lazy.grow_lazily(held, held.run.round)
-        assert edges_in(one, held.tables) == sorted(expected), one.case.seed
+        assert edges_in(one, held.tables) == lazily(one.case.seed), one.case.seed

@@ -14,9 +14,9 @@ from living_groups import (
     repair_results,
     world_of,
 )
-from oracle.bottleneck import SHED_CHILD, SHED_GROUP, SHED_TABLE
 from oracle.living.compare import differences as overlay_differences
 from oracle.scribe_living import bottleneck
+from oracle.scribe_living.bottleneck import SHED_CHILD, SHED_GROUP, SHED_TABLE
 from oracle.scribe_living.cases import World as Case
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import PARTS, differences

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ..bottleneck import Drop, drops_of, load
+from ..living.draws import Draw
+from ..living.overlay import Delay
 from ..living.routing import drawn_candidates
 from .joining import JoinPhase, Routed, common_extra
 from .leaving import lose_parent
@@ -22,13 +23,32 @@ ATTEMPTS = 8
 #: So often a node drops a child in a round; if it comes back then, it stays.
 MOST_DROPS = 8
 
+SHED_GROUP = ("largest", "random")
+SHED_CHILD = ("farthest", "nearest", "random")
+SHED_TABLE = ("remaining", "whole")
 
-def remove_bottlenecks(scribe: Scribe, phase: Phase) -> None:
+#: A node's children by group.
+Tables = dict[int, set[int]]
+
+
+@dataclass(frozen=True)
+class Drop:
+    """``parent`` drops ``child`` and sends it ``table``: the siblings that it may join."""
+
+    group: int
+    parent: int
+    child: int
+    table: frozenset[int]
+
+
+def remove_bottlenecks(
+    scribe: Scribe, phase: Phase, begin: Callable[[Scribe, Phase], Removal] | None = None
+) -> None:
     """Overloaded nodes drop children, all at once, until none can drop any more."""
     before: Counter[tuple[int, int, int]] = Counter()  # group, parent, child: drops of this round
     while drops := dropped(scribe, before):
         before.update((drop.group, drop.parent, drop.child) for drop in drops)
-        removal = Removal(scribe, phase)
+        removal = (begin or Removal)(scribe, phase)
         removal.tell(drops)
         removal.deliver_all()
         for attempt in range(ATTEMPTS):
@@ -231,6 +251,66 @@ class Removal:
             if one.top is not None:
                 self.send(Direct(one.join, one.top))
         self.deliver_all()
+
+
+def drops_of(
+    node: int,
+    tables: Tables,
+    limit: int,
+    delay: Delay,
+    shed_group: str,
+    shed_child: str,
+    shed_table: str,
+    draw: Draw,
+    stays: Collection[tuple[int, int]] = (),
+) -> list[Drop]:
+    """Return what a node drops in a round, in order, given its tables (group -> children).
+
+    As long as it has more children than ``limit`` and a table with at least two left, it takes of
+    these tables the largest (by children left; the smallest group of several) or the one whose next
+    child to be dropped has the least draw; and of the children left in it the farthest, the
+    nearest, or the one with the least draw (the smallest node of several).  Children that join it
+    in this round do not count.
+
+    The child is sent the children left in the table without it ("remaining": some of them may be
+    dropped after it), or all that were there when the round began, without it ("whole").
+
+    The children in ``stays``, (group, child), are not dropped (rule S28).
+    """
+
+    def free(group: int) -> set[int]:
+        return {child for child in left[group] if (group, child) not in stays}
+
+    left = {group: set(children) for group, children in tables.items()}
+
+    def group_rank(group: int) -> tuple[int, int]:
+        if shed_group == "largest":
+            return (-len(left[group]), group)
+        child = min(child_rank(group, child) for child in free(group))[1]
+        return (draw("shed", group, node, child), group)
+
+    def child_rank(group: int, child: int) -> tuple[int, int]:
+        if shed_child == "random":
+            return (draw("shed", group, node, child), child)
+        sign = -1 if shed_child == "farthest" else 1
+        return (sign * delay(child, node), child)
+
+    drops = []
+    while load(left) > limit:
+        droppable = [group for group in left if len(left[group]) >= 2 and free(group)]
+        if not droppable:
+            break
+        _, group = min(group_rank(group) for group in droppable)
+        _, child = min(child_rank(group, child) for child in free(group))
+        left[group].remove(child)
+        table = left[group] if shed_table == "remaining" else tables[group] - {child}
+        drops.append(Drop(group, node, child, frozenset(table)))
+    return drops
+
+
+def load(tables: Tables) -> int:
+    """Return a node's number of children over all groups."""
+    return sum(len(children) for children in tables.values())
 
 
 def limits_exceeded(scribe: Scribe) -> dict[int, dict[int, set[int]]]:

@@ -1,0 +1,498 @@
+"""The variants of a run, as the oracle plays them: what holds of all trees, examples by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache, partial
+from itertools import product
+from random import Random
+
+import pytest
+from seeds import seeds
+
+from ..living.draws import Draw, keyed_draw, random_idents
+from ..living.overlay import Delay, Overlay, Rules
+from ..living.perfect import enter_perfect
+from ..random_cases import random_case
+from ..test_oracle import grown, setting
+from . import in_run, lazy
+from .bottleneck import ATTEMPTS, SHED_CHILD, SHED_GROUP, overloaded
+from .in_run import Edge, RemovalInRun
+from .phase import DELIVERED, Message, Phase
+from .state import Scribe
+from .upcalls import Join
+
+# Cases with something to do.
+SEEDS = [s for s in range(400) if any(len(m) > 4 for m in random_case(s).members.values())]
+SOME = seeds(SEEDS, 60)
+OPTIONS = list(product(SHED_GROUP, SHED_CHILD))
+
+
+def small_limits(seed: int) -> dict[int, int]:
+    """Draw a limit for each node of a case: all the same, or from 1 up, and at most 6."""
+    rng = Random(seed)
+    most = rng.choice([2, 3, 6])
+    least = rng.choice([1, most])
+    return {node: rng.randint(least, most) for node in setting(seed)[0].ids}
+
+
+def loads(edges: Iterable[Edge]) -> Counter[int]:
+    """Return every node's number of children over all groups."""
+    return Counter(parent for _, parent, _ in edges)
+
+
+def roots(seed: int) -> dict[int, int]:
+    """Return the root of each group of a case."""
+    case, _, overlay = setting(seed)
+    return {group: overlay.root(key) for group, key in case.keys.items()}
+
+
+def assert_trees(seed: int, edges: set[Edge]) -> None:
+    """Assert one parent per node, no loop, and that a multicast reaches each member once."""
+    case, _, _ = setting(seed)
+    assert len({(group, child) for group, _, child in edges}) == len(edges)
+    for group, root in roots(seed).items():
+        reached = [root]
+        for node in reached:
+            reached += [child for g, parent, child in edges if (g, parent) == (group, node)]
+            assert len(reached) <= len(case.ids)
+        in_group = {node for g, *ends in edges if g == group for node in ends}
+        assert sorted(reached) == sorted(in_group | {root})
+        assert case.members[group] <= set(reached)
+
+
+# --- Bottleneck remover -------------------------------------------------------------------------
+
+
+@cache
+def perfect_overlay(seed: int) -> Overlay:
+    """Return a case's nodes with perfect tables."""
+    case, _, static = setting(seed)
+    return in_run.perfect_overlay(case, static.proximity, keyed_draw(seed))
+
+
+def planted(seed: int, edges: Iterable[Edge], limits: Mapping[int, int], **settings) -> Scribe:
+    """Return the groups of a case with the trees given."""
+    case, _, _ = setting(seed)
+    given = (case.keys, roots(seed), case.members, edges, limits)
+    return in_run.plant(perfect_overlay(seed), *given, **settings)
+
+
+@cache
+def removed(seed: int, shed_table: str) -> tuple[Scribe, list[RemovalInRun]]:
+    """Return what the bottleneck remover makes of a case; options go with the seed."""
+    shed = (*OPTIONS[seed % len(OPTIONS)], shed_table)
+    scribe = planted(seed, grown(seed).edges(), small_limits(seed), shed=shed)
+    return scribe, in_run.remove_bottlenecks(scribe)
+
+
+def chosen(removals: list[RemovalInRun]) -> list[tuple[int, int, int, int, int]]:
+    """Return (group, who dropped, child, sibling, probes) of all rounds."""
+    return [one for removal in removals for one in removal.chosen()]
+
+
+def routed(removals: list[RemovalInRun]) -> list[tuple[int, list[int], bool]]:
+    """Return (group, path of the randomised route, accepted) of all rounds."""
+    return [
+        (join.group, path, accepted)
+        for removal in removals
+        for join, path, accepted in removal.routed
+    ]
+
+
+@pytest.mark.parametrize("shed_table", ["remaining", "whole"])
+@pytest.mark.parametrize("seed", SOME)
+def test_nobody_is_above_its_limit_who_can_help_it(seed, shed_table):
+    limits, (scribe, _) = small_limits(seed), removed(seed, shed_table)
+    edges = in_run.edges_of(scribe)
+    assert_trees(seed, edges)
+    above = {node for node, n in loads(edges).items() if n > limits[node]}
+    assert overloaded(scribe) == sorted(above)
+    tables = Counter((group, parent) for group, parent, _ in edges)
+    assert all(n == 1 for (_, parent), n in tables.items() if parent in above)
+
+
+@pytest.mark.parametrize("seed", SOME)
+def test_remaining_tables_move_children_and_nothing_else(seed):
+    edges, (scribe, removals) = grown(seed).edges(), removed(seed, "remaining")
+    assert routed(removals) == []
+    assert len(in_run.edges_of(scribe)) == len(edges)
+    for group, parent, child, to, _ in chosen(removals):
+        # Within a round JOINs run along the tables as it began, but each child is dropped once.
+        assert (group, parent, child) in edges
+        edges.remove((group, parent, child))
+        edges.add((group, to, child))
+    assert in_run.edges_of(scribe) == edges
+
+
+@pytest.mark.parametrize("seed", SOME)
+def test_whole_tables_gain_forwarders_and_nothing_else(seed):
+    edges, (scribe, removals) = grown(seed).edges(), removed(seed, "whole")
+    below = {(group, child) for group, _, child in edges}
+    after = {(group, child) for group, _, child in in_run.edges_of(scribe)}
+    on_routes = {(group, at) for group, path, taken in routed(removals) if taken for at in path}
+    assert below <= after <= below | on_routes
+
+
+@pytest.mark.parametrize("seed", SEEDS[:50])
+def test_any_limit_can_be_met_by_one_group(seed):
+    one_group = {edge for edge in grown(seed).edges() if edge[0] == 1}
+    scribe = planted(seed, one_group, dict.fromkeys(setting(seed)[0].ids, 1))
+    in_run.remove_bottlenecks(scribe)
+    assert overloaded(scribe) == []
+    assert max(len(entry.children) for entry in scribe.entries[1].values()) <= 1
+
+
+def test_the_remover_acts_is_refused_and_fails():
+    remaining = [removed(seed, "remaining") for seed in SEEDS]
+    whole = [removed(seed, "whole") for seed in SEEDS]
+    assert len(SEEDS) >= 200
+    assert sum(bool(removals) for _, removals in remaining) > 190
+    assert sum(len(removals) > 2 for _, removals in remaining) > 50
+    assert sum(bool(overloaded(scribe)) for scribe, _ in remaining) > 50
+    answers = [routed(removals) for _, removals in whole]
+    assert sum(any(accepted for *_, accepted in one) for one in answers) > 100
+    assert sum(not accepted for one in answers for *_, accepted in one) > 200
+    assert sum(len(path) - 2 for one in answers for _, path, accepted in one if accepted) > 50
+
+
+def on_a_plane(*places: tuple[int, int]) -> Delay:
+    """Return a delay: nodes 0, 1, ... stand at ``places``, and go along x, then along y."""
+
+    def delay(a: int, b: int) -> int:
+        return sum(abs(p - q) for p, q in zip(places[a], places[b], strict=True))
+
+    return delay
+
+
+def star(root: int, children: Iterable[int], group: int = 1) -> set[Edge]:
+    """Return the edges of a root with children."""
+    return {(group, root, child) for child in children}
+
+
+def given(
+    edges: Collection[Edge],
+    count: int,
+    roots: Mapping[int, int],
+    members: Mapping[int, Iterable[int]],
+    delay: Delay = lambda a, b: int(a != b),
+    draw: Draw | None = None,
+    **settings,
+) -> Scribe:
+    """Return groups with trees on nodes 0 to count - 1."""
+    overlay = Overlay(random_idents(count, 0), delay, draw or keyed_draw(0), Rules())
+    enter_perfect(overlay, range(count))
+    return in_run.plant(overlay, dict.fromkeys(roots, 0), roots, members, edges, **settings)
+
+
+def by_hand(
+    edges: Collection[Edge],
+    delay: Delay,
+    limits: dict[int, int],
+    routes: Mapping[tuple[int, int, int], list[int]] | None = None,
+    shed: tuple[str, str, str] = ("largest", "farthest", "remaining"),
+    draw: Draw | None = None,
+) -> tuple[Scribe, list[RemovalInRun]]:
+    """Let the remover act; `routes`: (group, child, attempt) -> the nodes after the child."""
+
+    class Given(RemovalInRun):
+        def route(self, join: Join, attempt: int) -> list[int]:
+            path = [join.source]
+            for node in (routes or {})[join.group, join.source, attempt]:
+                path.append(node)
+                if self.scribe.entry(join.group, node) is not None:
+                    break
+            return path
+
+    below = {(group, child) for group, _, child in edges}
+    roots = {group: parent for group, parent, _ in edges if (group, parent) not in below}
+    scribe = given(edges, len(limits), roots, {}, delay, draw, limits=limits, shed=shed)
+    return scribe, in_run.remove_bottlenecks(scribe, Given)
+
+
+WHOLE = ("largest", "farthest", "whole")
+
+
+def test_children_go_down_one_after_the_other():
+    delay = on_a_plane((0, 0), (1, 0), (-2, 0), (5, 0), (9, 0))
+    limits = {0: 2, 1: 1, 2: 1, 3: 1, 4: 1}
+    scribe, removals = by_hand(star(0, [1, 2, 3, 4]), delay, limits)
+    assert [removal.chosen() for removal in removals] == [
+        [(1, 0, 4, 1, 3), (1, 0, 3, 1, 2)],  # 8 + 1, as far by 3, 4 + 5; 4 + 1, by 2 it is 7 + 2
+        [(1, 1, 4, 3, 1)],  # its new parent has too many
+    ]
+    assert in_run.edges_of(scribe) == {(1, 0, 1), (1, 0, 2), (1, 1, 3), (1, 3, 4)}
+    assert (overloaded(scribe), routed(removals)) == ([], [])
+
+
+def test_a_child_may_join_one_dropped_after_it():
+    delay = on_a_plane((0, 0), (9, 0), (5, 0), (1, 0))
+    scribe, removals = by_hand(star(0, [1, 2, 3]), delay, dict.fromkeys(range(4), 1))
+    assert chosen(removals) == [(1, 0, 1, 2, 2), (1, 0, 2, 3, 1)]
+    assert in_run.edges_of(scribe) == {(1, 0, 3), (1, 3, 2), (1, 2, 1)}
+
+
+def test_the_nearest_child_may_go_instead():
+    delay = on_a_plane((0, 0), (9, 0), (5, 0), (5, 0))
+    shed = ("largest", "nearest", "remaining")
+    _, removals = by_hand(star(0, [1, 2, 3]), delay, dict.fromkeys(range(4), 2), shed=shed)
+    assert chosen(removals) == [(1, 0, 2, 3, 2)]
+
+
+def test_random_choices_take_the_least_draw():
+    delay = on_a_plane((0, 0), *[(x, 0) for x in range(1, 7)])
+    edges = star(0, [1, 2], group=1) | star(0, [3, 4, 5, 6], group=2)
+    least = {("shed", 2, 0, 5), ("shed", 1, 0, 1)}
+    _, removals = by_hand(
+        edges,
+        delay,
+        dict.fromkeys(range(7), 4),
+        shed=("random", "random", "remaining"),
+        draw=lambda *key: -5 if key in least else 5,
+    )
+    # group 1 has but one child left
+    assert chosen(removals) == [(1, 0, 1, 2, 1), (2, 0, 5, 3, 3)]
+
+
+def test_groups_take_turns_and_a_limit_that_cannot_be_met_is_told():
+    delay = on_a_plane((0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (5, 0))
+    edges = star(0, [1, 2], group=1) | star(0, [3, 4], group=2) | star(0, [5], group=3)
+    scribe, removals = by_hand(edges, delay, dict.fromkeys(range(6), 1))
+    assert chosen(removals) == [(1, 0, 2, 1, 1), (2, 0, 4, 3, 1)]
+    left = {(1, 0, 1), (1, 1, 2), (2, 0, 3), (2, 3, 4), (3, 0, 5)}
+    assert in_run.edges_of(scribe) == left
+    assert (len(removals), overloaded(scribe)) == (1, [0])
+
+
+def test_two_children_that_choose_each_other():
+    # 2 goes by 1 (1 + 10), 1 by 2 (1 + 11, as far as by 3: 11 + 1): a loop, were 1 not refused.
+    delay = on_a_plane((0, 0), (10, 0), (11, 0), (-1, 0), (5, 0))
+    routes = {(1, 1, 0): [2, 0], (1, 1, 1): [4, 0]}
+    limits = dict.fromkeys(range(5), 1)
+    scribe, removals = by_hand(star(0, [1, 2, 3]), delay, limits, routes, WHOLE)
+    assert [removal.chosen() for removal in removals] == [
+        [(1, 0, 2, 1, 2), (1, 0, 1, 2, 2)],
+        [(1, 0, 4, 3, 1)],  # a forwarder is a child as any
+    ]
+    assert routed(removals) == [
+        (1, [1, 2], False),  # the route leads to 1's own child
+        (1, [1, 4, 0], True),
+    ]
+    assert scribe.chain(1, 2) == [2, 1, 4, 3, 0]
+    assert len(in_run.edges_of(scribe)) == 4
+    assert overloaded(scribe) == []
+
+
+def test_without_whole_tables_they_cannot():
+    delay = on_a_plane((0, 0), (10, 0), (11, 0), (-1, 0))
+    scribe, _ = by_hand(star(0, [1, 2, 3]), delay, dict.fromkeys(range(4), 1))
+    assert in_run.edges_of(scribe) == {(1, 0, 3), (1, 3, 1), (1, 1, 2)}
+
+
+def test_of_two_refused_children_the_greater_may_join_what_hangs_on_the_other():
+    # 1 and 2 choose each other, so do 3 and 4.  3 joins 2, which hangs on 1, which waits; so 1 may
+    # not join 4 at the same time.
+    delay = on_a_plane((0, 0), (10, 0), (11, 0), (-10, 0), (-11, 0), (0, 1))
+    routes = {(1, 1, 0): [4, 0], (1, 3, 0): [2, 0], (1, 1, 1): [4, 0], (1, 1, 2): [0]}
+    limits = dict.fromkeys(range(6), 1)
+    scribe, removals = by_hand(star(0, [1, 2, 3, 4, 5]), delay, limits, routes, WHOLE)
+    assert [[(child, to) for _, _, child, to, _ in one.chosen()] for one in removals] == [
+        [(2, 1), (4, 3), (1, 2), (3, 4)],
+        [(1, 5)],
+    ]
+    assert routed(removals) == [
+        (1, [1, 4], False),
+        (1, [3, 2], True),
+        (1, [1, 4], False),  # 4 hangs on 3, 3 on 2, 2 on 1
+        (1, [1, 0], True),
+    ]
+    assert scribe.chain(1, 4) == [4, 3, 2, 1, 5, 0]
+
+
+def test_a_forwarder_on_two_routes_goes_by_that_of_the_smaller_child():
+    delay = on_a_plane((0, 0), (10, 0), (11, 0), (-10, 0), (-11, 0), (0, 1), (0, 2), (0, 3))
+    routes = {(1, 1, 0): [6, 5, 0], (1, 3, 0): [7, 6, 0]}
+    limits = dict.fromkeys(range(8), 9) | {0: 1}
+    scribe, removals = by_hand(star(0, [1, 2, 3, 4, 5]), delay, limits, routes, WHOLE)
+    assert routed(removals) == [(1, [1, 6, 5], True), (1, [3, 7, 6, 0], True)]
+    assert [scribe.chain(1, node) for node in (1, 3)] == [[1, 6, 5, 0], [3, 7, 6, 5, 0]]
+
+
+@pytest.mark.parametrize("seed", SEEDS[:50])
+def test_randomised_routes_end_at_the_root_and_never_return(seed):
+    scribe = planted(seed, (), {})
+    case, removal = setting(seed)[0], RemovalInRun(scribe, Phase(scribe.overlay))
+    scribe.entries = {}  # nobody answers on the way
+    for group, node in product(case.keys, case.ids):
+        path = removal.route(Join(group, node, 0, "shed"), attempt=node % ATTEMPTS)
+        assert (path[0], path[-1]) == (node, roots(seed)[group])
+        assert len(set(path)) == len(path)
+
+
+# --- Collapse -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SOME)
+def test_collapse_keeps_members_roots_and_forks(seed):
+    case, _, _ = setting(seed)
+    edges = grown(seed).edges()
+    collapsed = in_run.collapse_paths(planted(seed, edges, {}, collapse=True))
+    assert_trees(seed, collapsed)
+    tables = Counter((group, parent) for group, parent, _ in edges)
+    forks = {at for at, children in tables.items() if children > 1}
+    kept = forks | set(case.joins()) | set(roots(seed).items())
+    above = {(group, child): parent for group, parent, child in edges}
+    expected = set()
+    for group, node in kept - set(roots(seed).items()):
+        parent = above[group, node]
+        while (group, parent) not in kept:
+            parent = above[group, parent]
+        expected.add((group, parent, node))
+    assert collapsed == expected
+    after = Counter((group, parent) for group, parent, _ in collapsed)
+    assert all(after[at] == children for at, children in tables.items() if at in kept)
+    assert all(at in kept and (at in forks or tables[at] == 1) for at in after)
+
+
+def collapsed_by_hand(
+    edges: set[Edge], members: Mapping[int, Iterable[int]], roots: Mapping[int, int]
+) -> set[Edge]:
+    """Return the edges that are left of trees on nodes 0 to 9."""
+    return in_run.collapse_paths(given(edges, 10, roots, members, collapse=True))
+
+
+def test_collapse_by_hand():
+    # 9 - 1 - 2 - 3 (member) - 4 - 5 (member), and 2 forks to 6 - 7 (member).  9 is no member.
+    chain = {(1, 9, 1), (1, 1, 2), (1, 2, 3), (1, 3, 4), (1, 4, 5), (1, 2, 6), (1, 6, 7)}
+    other = {(2, 3, 4), (2, 4, 5)}
+    assert collapsed_by_hand(chain | other, {1: {3, 5, 7}, 2: {4, 5}}, {1: 9, 2: 3}) == {
+        *[(1, 9, 2), (1, 2, 3), (1, 3, 5), (1, 2, 7)],
+        *other,  # where 4 is a member
+    }
+
+
+def test_collapse_leaves_a_root_with_one_child():
+    assert collapsed_by_hand({(1, 0, 1), (1, 1, 2), (1, 2, 3)}, {1: {3}}, {1: 0}) == {(1, 0, 3)}
+    assert collapsed_by_hand({(1, 0, 1)}, {1: {1}}, {1: 0}) == {(1, 0, 1)}
+
+
+# --- Lazy growth --------------------------------------------------------------------------------
+
+
+@cache
+def lazily(seed: int, limit: int | None = None) -> set[Edge]:
+    """Return the trees of a case grown lazily, with one limit or with `small_limits`."""
+    limits = small_limits(seed)
+    return in_run.grow_lazily(
+        planted(seed, (), limits if limit is None else dict.fromkeys(limits, limit))
+    )
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+@pytest.mark.parametrize("seed", SOME)
+def test_lazy_trees_run_along_routes(seed, limit):
+    case, _, overlay = setting(seed)
+    edges = lazily(seed, limit)
+    assert_trees(seed, edges)
+    plain = grown(seed).edges()
+    assert {(g, child) for g, _, child in edges} <= {(g, child) for g, _, child in plain}
+    forwarding = {(group, parent) for group, parent, _ in edges}
+    for group, parent, child in edges:
+        assert parent in overlay.route(child, case.keys[group])[1:]
+        assert child in case.members[group] or (group, child) in forwarding
+
+
+@pytest.mark.parametrize("seed", SEEDS[:50])
+def test_without_limits_members_are_the_only_forwarders(seed):
+    case, _, _ = setting(seed)
+    edges = lazily(seed, 1000)
+    joined = {(group, m) for group, m in case.joins() if roots(seed)[group] != m}
+    assert {(group, child) for group, _, child in edges} == joined
+
+
+def test_lazy_growth_overflows_and_makes_forwarders():
+    forwarders = 0
+    for seed in SEEDS:
+        members = set(setting(seed)[0].joins())
+        forwarders += len({(group, child) for group, _, child in lazily(seed)} - members)
+    assert forwarders > 100
+
+
+def test_waves_double():
+    members = {1: range(9), 2: [5, 3]}
+    scribe = given((), 9, {1: 0, 2: 3}, members, draw=lambda *key: 0)
+    assert lazy.waves(scribe) == [
+        [(1, 0), (2, 3)],
+        [(1, 1), (1, 2), (2, 5)],
+        [(1, 3), (1, 4), (1, 5), (1, 6)],
+        [(1, 7), (1, 8)],
+    ]
+    backwards = given((), 4, {1: 0}, {1: [1, 2, 3]}, draw=lambda _, group, member: -member)
+    assert lazy.waves(backwards) == [[(1, 3)], [(1, 1), (1, 2)]]
+
+
+# Where the nodes' routes lead: to 0, the root of all groups.
+NEXT = {1: 3, 3: 0, 4: 3, 5: 4, 6: 3, 7: 4, 8: 4}
+
+
+class Along(Phase):
+    """Messages go along ``NEXT``."""
+
+    def hop(self, message: Message, kind: str, order: object = None) -> str:
+        """See `Phase`."""
+        if message.at == 0:
+            message.status = DELIVERED
+        else:
+            message.path.append(NEXT[message.at])
+        return message.status
+
+
+Waves = list[list[tuple[int, int]]]
+
+
+@pytest.fixture
+def lazily_by_hand(monkeypatch) -> Callable[[Waves, dict[int, int]], set[Edge]]:
+    """The trees that members of groups 1 and 2 grow along ``NEXT``."""
+
+    def grow(waves: Waves, limits: dict[int, int]) -> set[Edge]:
+        monkeypatch.setattr(lazy, "waves", lambda _: waves)
+        members: dict[int, set[int]] = {1: set(), 2: set()}
+        for group, node in (join for wave in waves for join in wave):
+            members[group].add(node)
+        every = dict.fromkeys(range(9), 100) | limits
+        scribe = given((), 9, {1: 0, 2: 0}, members, limits=every)
+        return in_run.grow_lazily(scribe, Along(scribe.overlay))
+
+    return grow
+
+
+def test_lazy_growth_by_hand(lazily_by_hand):
+    grow = partial(lazily_by_hand, limits={0: 1, 3: 1})
+    wave_0 = [(1, 5)]
+    edges = {(1, 0, 5)}  # 3 and 4 do not become forwarders
+    assert grow([wave_0]) == edges
+    wave_1 = [(1, 6), (1, 7)]
+    edges |= {(1, 0, 3), (1, 3, 6), (1, 3, 7)}  # 0 is full: 3 takes both, 0 takes 3 once
+    assert grow([wave_0, wave_1]) == edges
+    # 3 is in the tree by now and sends no JOIN.  It is full, but 4 is its neighbour.  8 comes by 4.
+    wave_2 = [(1, 3), (1, 4), (1, 8)]
+    edges |= {(1, 3, 4), (1, 4, 8)}
+    assert grow([wave_0, wave_1, wave_2]) == edges
+
+
+def test_lazy_growth_counts_the_children_of_all_groups(lazily_by_hand):
+    # One place at 0: of the JOINs that arrive together the smallest group's gets it.
+    assert lazily_by_hand([[(1, 5), (2, 6)]], {0: 1}) == {(1, 0, 5), (2, 0, 3), (2, 3, 6)}
+    # In the next wave 0 has two children, more than its limit, and q takes all.
+    edges = {(1, 0, 5), (2, 0, 3), (2, 3, 6), (1, 0, 3), (1, 3, 7), (2, 3, 8)}
+    assert lazily_by_hand([[(1, 5), (2, 6)], [(1, 7), (2, 8)]], {0: 1}) == edges
+
+
+def test_waves_do_not_see_their_own_joins(lazily_by_hand):
+    # 4 joins together with 5: 5's route passes 4, which is not yet in the tree.
+    assert lazily_by_hand([[(1, 4), (1, 5)]], {}) == {(1, 0, 4), (1, 0, 5)}
+    assert lazily_by_hand([[(1, 4)], [(1, 5)]], {}) == {(1, 0, 4), (1, 4, 5)}
+    # With no place at 3, both 4 and 1 are taken nevertheless: they are q of themselves.
+    full = {(1, 0, 3), (1, 3, 4), (1, 3, 1), (1, 4, 5)}
+    assert lazily_by_hand([[(1, 3)], [(1, 4), (1, 1), (1, 5)]], {3: 0}) == full
