@@ -12,12 +12,12 @@ docs/rules.md, "Measures, by round".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.arrays import Rows, whole_numbers
 from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.events import Events
@@ -97,7 +97,7 @@ class LivingRound:
 
 
 @dataclass(frozen=True)
-class Publications:
+class Publications(Rows):
     """What became of publications that are due; in time + late + lost = expected.
 
     Due are those of `deadline` rounds before, and in the last round all that are left.
@@ -123,10 +123,6 @@ class Publications:
     late: np.ndarray = field(default_factory=whole_numbers)
     lost: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
-
-    def columns(self) -> dict[str, np.ndarray]:
-        """All columns by name."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 __all__ = [
     "NONE",
+    "Rows",
     "SortedTable",
     "codes",
     "depths",
@@ -24,6 +25,7 @@ __all__ = [
     "expand",
     "flags",
     "index_in_run",
+    "joined",
     "kept_offsets",
     "key_of",
     "key_parts",
@@ -174,6 +176,57 @@ def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListA
     """Ragged arrays of the same offsets as Arrow lists of structs."""
     columns = [pa.array(values) for values in fields.values()]
     return list_array(offsets, pa.StructArray.from_arrays(columns, names=list(fields)))
+
+
+# --- rows as columns
+
+
+class Rows:
+    """Rows as a dataclass of columns: arrays, or rows again, with one element a row."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self, index: Any) -> Self:
+        """The rows at some places, in that order; those of a slice; or those that are marked."""
+        columns = (getattr(self, one.name) for one in fields(self))
+        return type(self)(
+            *[one.take(index) if isinstance(one, Rows) else one[index] for one in columns]
+        )
+
+    @classmethod
+    def join(cls, *parts: Self) -> Self:
+        """The rows of several, one at least, one after the other."""
+        return cls(*[joined([getattr(part, one.name) for part in parts]) for one in fields(cls)])
+
+    def to_columns(self) -> dict[str, np.ndarray]:
+        """The columns by name, with those of rows in them."""
+        columns: dict[str, np.ndarray] = {}
+        for one in fields(self):
+            column = getattr(self, one.name)
+            columns |= column.to_columns() if isinstance(column, Rows) else {one.name: column}
+        return columns
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, np.ndarray]) -> Self:
+        """Return the rows of columns, of which there may be more."""
+        return cls(*[columns[one.name] for one in fields(cls)])
+
+
+def joined(columns: Sequence[Any]) -> Any:
+    """Return columns after one another; of two dimensions the narrower are filled up with -1."""
+    first = columns[0]
+    if not isinstance(first, np.ndarray):
+        return type(first).join(*columns)
+    if first.ndim == 2:
+        width = max(column.shape[1] for column in columns)
+        columns = [
+            np.pad(column, ((0, 0), (0, width - column.shape[1])), constant_values=NONE)
+            for column in columns
+        ]
+    return np.concatenate(columns)
 
 
 # --- forests

@@ -162,6 +162,12 @@ class Wide:
     def __getitem__(self, index: Any) -> Wide:
         return Wide(self.hi[index], self.lo[index])
 
+    @classmethod
+    def join(cls, *parts: Wide) -> Wide:
+        """The numbers of several, one after the other."""
+        hi, lo = (np.concatenate([getattr(part, half) for part in parts]) for half in cls.__slots__)
+        return cls(hi, lo)
+
     def __setitem__(self, index: Any, value: Wide) -> None:
         self.hi[index], self.lo[index] = value.hi, value.lo
 
@@ -256,11 +262,7 @@ def maximum(a: Numbers, b: Numbers) -> Numbers:
 
 def concatenate(parts: Sequence[Numbers]) -> Numbers:
     """As ``numpy.concatenate``."""
-    if isinstance(parts[0], Wide):
-        columns = [halves_of(part) for part in parts]
-        hi, lo = (np.concatenate(column) for column in zip(*columns, strict=True))
-        return Wide(hi, lo)
-    return np.concatenate(parts)
+    return Wide.join(*parts) if isinstance(parts[0], Wide) else np.concatenate(parts)
 
 
 def lexsort(numbers: Numbers, ring: np.ndarray) -> np.ndarray:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from scribe_spark.core.arrays import joined
+
 __all__ = [
     "Columns",
     "Lent",
@@ -262,14 +264,4 @@ def concatenate(parts: Iterable[Columns]) -> dict[str, np.ndarray]:
     first, *others = parts
     if not others:
         return dict(first)
-    return {name: _joined([part[name] for part in (first, *others)]) for name in first}
-
-
-def _joined(columns: list[np.ndarray]) -> np.ndarray:
-    if columns[0].ndim == 2:
-        width = max(column.shape[1] for column in columns)
-        columns = [
-            np.pad(column, ((0, 0), (0, width - column.shape[1])), constant_values=-1)
-            for column in columns
-        ]
-    return np.concatenate(columns)
+    return {name: joined([part[name] for part in (first, *others)]) for name in first}

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.core.arrays import Rows
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["Ring", "ring_of"]
 
 
 @dataclass(frozen=True)
-class Ring:
+class Ring(Rows):
     """Known nodes, which leaf sets and routing tables name by their positions in it.
 
     Where nodes are in the order of their nodeIds, they are the ring or a part of it.  A node may be
@@ -40,13 +40,6 @@ class Ring:
     lo: np.ndarray
     node: np.ndarray
     router: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.node)
-
-    def take(self, index: Any) -> Ring:
-        """The nodes at some positions (or of a slice)."""
-        return Ring(self.hi[index], self.lo[index], self.node[index], self.router[index])
 
     def in_order(self) -> Ring:
         """The nodes in the order of their nodeIds."""
@@ -84,12 +77,6 @@ class Ring:
             if not more.any():
                 return count
             count = count + more
-
-    @staticmethod
-    def join(*parts: Ring) -> Ring:
-        """The nodes of several, one after the other."""
-        columns = zip(*[(p.hi, p.lo, p.node, p.router) for p in parts], strict=True)
-        return Ring(*[np.concatenate(c) for c in columns])
 
 
 def ring_of(rows: pa.Table, kernel: Kernel, *more: str) -> tuple[Ring, list[np.ndarray]]:

@@ -153,7 +153,7 @@ def _lookups(
 ) -> Iterator[Found]:
     """Rows of look-ups; `node` has the numbers of askers that are known by their places in it."""
     if asked:
-        each = Asked.join(asked)
+        each = Asked.join(*asked)
         hi, lo = (half.view(np.int64) for half in halves_of(each.key))
         yield (
             LOOKUP,

@@ -73,4 +73,5 @@ def climb(
         level[rows] -= 1
     ended = ~away
     after = Climbs(searches.asker, searches.ring, searches.topmost, level, above, below, lookups)
-    return Parents(searches.asker, searches.ring, parent, lookups)[ended], after[away]
+    found = Parents(searches.asker, searches.ring, parent, lookups)
+    return found.take(ended), after.take(away)

@@ -83,9 +83,9 @@ def explore(
         new = ~(own | before | after)
         outside = new & ~rings.is_known(node)
         if outside.any():
-            away.append(branches[outside])
+            away.append(branches.take(outside))
             here = ~outside
-            branches, node, own, new = branches[here], node[here], own[here], new[here]
+            branches, node, own, new = branches.take(here), node[here], own[here], new[here]
             before, after = before[here], after[here]
         counts.append((branches.asker[new],))
         # 2. the keys around it that its owner has, too
@@ -108,18 +108,18 @@ def explore(
             rest, bound = _unknown_part(tree, branches, node, first, last, covered, below)
             rest &= on & ~(before if below else after)
             rows = np.flatnonzero(rest)
-            some = branches[rows]
+            some = branches.take(rows)
             unknown = (
                 (some.unknown_first, bound[rows]) if below else (bound[rows], some.unknown_last)
             )
             onward.append(_parts(tree, some, node[rows], unknown, below))
-        branches = Branches.join(onward)
+        branches = Branches.join(*onward)
         # 4. between two keysets that are known there is nobody to be found
         between = branches.unknown_last < branches.unknown_first
         if between.any():
-            branches = branches[~between]
+            branches = branches.take(~between)
     found = [_columns(children, 3), _columns(counts, 1)]
-    return Found(*found[0], *found[1]), (Branches.join(away) if away else branches)
+    return Found(*found[0], *found[1]), (Branches.join(*away) if away else branches)
 
 
 def _unknown_part(
@@ -155,7 +155,7 @@ def _parts(
     """The subtrees on one side of each node that do not lie in one known keyset."""
     part = tree.part(branches.subtree, node, np.full(len(branches), below))
     rows = np.flatnonzero((part.last >= unknown[0]) & (part.first <= unknown[1]))
-    branches, part = branches[rows], part[rows]
+    branches, part = branches.take(rows), part[rows]
     unknown = unknown[0][rows], unknown[1][rows]
     first = part.index(maximum(part.first, unknown[0]))
     last = part.index(minimum(part.last, unknown[1]))
@@ -178,7 +178,7 @@ def _parts(
         | (subtree.last <= own_last)
         | (own_first - own_last == tree.number(1))
     )
-    return onward[~is_own] if is_own.any() else onward
+    return onward.take(~is_own) if is_own.any() else onward
 
 
 def _put(numbers: Numbers, rows: np.ndarray, values: Numbers) -> Numbers:

@@ -194,7 +194,7 @@ class FindParents(_OfHosts):
         mine = in_bucket(self.bounds, bucket, links[AT])
         came = [inbox[_LINK]] if _LINK in inbox else []
         tables[f"{_FROM_NOTHING} {superstep}"] = concatenate([take(links, mine), *came])
-        onwards = onward(self.hosts, Climbs.join(away) if away else None, None)
+        onwards = onward(self.hosts, Climbs.join(*away) if away else None, None)
         return {_LINK: take(links, ~mine), **dict(onwards)}
 
     def _climbs(self, bucket: int, rings: Rings, inbox: Inbox, superstep: int) -> list[Climbs]:

@@ -7,46 +7,19 @@ Costa and Frey, Section 3.4; ``docs/reference_tree.md`` (look-ups).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE
-from scribe_spark.core.u128 import Numbers, concatenate
+from scribe_spark.core.arrays import NONE, Rows
+from scribe_spark.core.u128 import Numbers
 from scribe_spark.reference_tree.tree import Subtrees
 
 __all__ = ["Asked", "Branches", "Climbs", "Parents"]
 
-_Rows = TypeVar("_Rows", bound="_Columns")
-
-
-class _Columns:
-    """Rows of searches, as a dataclass of columns."""
-
-    def __getitem__(self: _Rows, rows: Any) -> _Rows:
-        columns = [getattr(self, field.name)[rows] for field in fields(self)]  # type: ignore[arg-type]
-        return type(self)(*columns)
-
-    @classmethod
-    def join(cls: type[_Rows], parts: list[_Rows]) -> _Rows:
-        """Rows after one another; at least one part."""
-        columns = []
-        for field in fields(cls):  # type: ignore[arg-type]
-            cells = [getattr(part, field.name) for part in parts]
-            columns.append(_join(cells))
-        return cls(*columns)
-
-
-def _join(cells: list[Any]) -> Any:
-    if isinstance(cells[0], Subtrees):
-        first, last = (concatenate([getattr(c, n) for c in cells]) for n in ("first", "last"))
-        return Subtrees(first, last, np.concatenate([c.kind for c in cells]))
-    return concatenate(cells)
-
 
 @dataclass(frozen=True)
-class Climbs(_Columns):
+class Climbs(Rows):
     """Searches for parents, on their way from a topmost key to the root.
 
     Attributes
@@ -77,12 +50,9 @@ class Climbs(_Columns):
         nobody = np.full(len(asker), NONE, dtype=np.int64)
         return cls(asker, ring, topmost, depth - 1, nobody, nobody, np.zeros_like(nobody))
 
-    def __len__(self) -> int:
-        return len(self.asker)
-
 
 @dataclass(frozen=True)
-class Parents(_Columns):
+class Parents(Rows):
     """Parents that were found; `parent` is `NONE` for the root.
 
     All are ndarray of int64, shape (n,).
@@ -95,7 +65,7 @@ class Parents(_Columns):
 
 
 @dataclass(frozen=True)
-class Asked(_Columns):
+class Asked(Rows):
     """Look-ups: who asked, for which key, and who owns it."""
 
     asker: np.ndarray
@@ -104,7 +74,7 @@ class Asked(_Columns):
 
 
 @dataclass(frozen=True)
-class Branches(_Columns):
+class Branches(Rows):
     """Searches for children, each at a subtree that has to be visited.
 
     Attributes
@@ -133,6 +103,3 @@ class Branches(_Columns):
     ) -> Branches:
         """Searches that begin: each at the subtree of a topmost key, with the host's keyset."""
         return cls(asker, ring, first, last, subtree, subtree.first, subtree.last)
-
-    def __len__(self) -> int:
-        return len(self.asker)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import Rows
 from scribe_spark.core.u128 import (
     Numbers,
     concatenate,
@@ -36,7 +37,7 @@ BITS, MOST_CHILDREN = (4, 128), 2**20
 
 
 @dataclass(frozen=True)
-class Subtrees:
+class Subtrees(Rows):
     """Subtrees, one a row.
 
     Attributes
@@ -51,11 +52,8 @@ class Subtrees:
     last: Numbers
     kind: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.kind)
-
     def __getitem__(self, rows: np.ndarray | slice) -> Subtrees:
-        return Subtrees(self.first[rows], self.last[rows], self.kind[rows])
+        return self.take(rows)
 
 
 @dataclass(frozen=True)

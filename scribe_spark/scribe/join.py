@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import Rows
 from scribe_spark.engine import Inbox, Tables
-from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.create import receive_routed_creates
 from scribe_spark.scribe.figures import ANSWER, deliver_join, forward, take_answers
@@ -51,7 +52,7 @@ JOINS, REPAIRING = "scribe joins", "scribe repairing"
 
 
 @dataclass(frozen=True)
-class Requests:
+class Requests(Rows):
     """JOINs on their way.
 
     Attributes
@@ -82,24 +83,9 @@ class Requests:
         path = np.column_stack([joins.source, at])
         return cls(joins, at, path, np.zeros(len(at), dtype=bool))
 
-    def take(self, index: np.ndarray) -> Requests:
-        """Some of them."""
-        return Requests(
-            self.joins.take(index), self.at[index], self.path[index], self.repairs[index]
-        )
-
-    @staticmethod
-    def join(*parts: Requests) -> Requests:
-        """Return the rows of several together."""
-        return Requests.from_columns(concatenate([part.to_columns() for part in parts]))
-
-    def to_columns(self) -> dict[str, np.ndarray]:
-        """All of them as columns of messages."""
-        return {**self.joins.to_columns(), AT: self.at, "path": self.path, "repairs": self.repairs}
-
     @classmethod
     def from_columns(cls, columns: Columns) -> Requests:
-        """Return the JOINs that :meth:`to_columns` has made columns of."""
+        """See `Rows`."""
         joins = Joins.from_columns(columns)
         return cls(joins, columns[AT], columns["path"], columns["repairs"])
 

@@ -7,10 +7,11 @@ JSAC 2002, Section III.A.3, Figure 4 (lines 5 to 8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from scribe_spark.core.arrays import Rows
 from scribe_spark.engine import Columns
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.figures import deliver_multicast
@@ -43,7 +44,7 @@ OF_THE_LAST_ROUND = DELIVERIES, PAYLOADS
 
 
 @dataclass(frozen=True)
-class Payloads:
+class Payloads(Rows):
     """Messages on edges of trees: arrays of shape (m,).
 
     Attributes
@@ -62,9 +63,6 @@ class Payloads:
     hops: np.ndarray
     delay_us: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.message)
-
     @classmethod
     def of(
         cls, message: np.ndarray, group: np.ndarray, sender: np.ndarray, node: np.ndarray
@@ -73,10 +71,6 @@ class Payloads:
         zero = np.zeros(len(message), dtype=np.int64)
         return cls(message, group, sender, node, zero, zero)
 
-    def take(self, index: np.ndarray | slice) -> Payloads:
-        """Some of them."""
-        return Payloads(*[getattr(self, one.name)[index] for one in fields(self)])
-
     def with_messages(self, message: np.ndarray) -> Payloads:
         """The same with other messages."""
         return replace(self, message=message)
@@ -84,15 +78,7 @@ class Payloads:
     @classmethod
     def from_columns(cls, columns: Columns) -> Payloads:
         """What :func:`send_payloads` has told."""
-        names = [one.name for one in fields(cls)]
-        return cls(*[columns[AT if name == "node" else name] for name in names])
-
-    @staticmethod
-    def join(*parts: Payloads) -> Payloads:
-        """Return the rows of several together."""
-        return Payloads(
-            *[np.concatenate([getattr(one, f.name) for one in parts]) for f in fields(Payloads)]
-        )
+        return super().from_columns({**columns, "node": columns[AT]})
 
 
 def receive_payloads(scribe: Scribe, payloads: Payloads) -> tuple[Payloads, Payloads, Payloads]:
@@ -147,7 +133,7 @@ def accepted(scribe: Scribe, payloads: Payloads) -> tuple[np.ndarray, np.ndarray
 
 def send_payloads(scribe: Scribe, kind: str, payloads: Payloads, **more: np.ndarray) -> None:
     """Messages go to nodes that are alive."""
-    columns = {one.name: getattr(payloads, one.name) for one in fields(payloads)}
+    columns = payloads.to_columns()
     scribe.tell(kind, columns.pop("node"), **columns, **more)
 
 
@@ -178,7 +164,7 @@ def drop_children(scribe: Scribe, came: Columns) -> None:
 
 def keep_deliveries(scribe: Scribe, got: Payloads) -> None:
     """Remember what users of members got, and how that has come."""
-    columns = {one.name: getattr(got, one.name) for one in fields(got)}
+    columns = got.to_columns()
     columns["publication"] = columns.pop("message")
     del columns["sender"]
     scribe.note(DELIVERIES, **columns)

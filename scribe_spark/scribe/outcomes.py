@@ -7,12 +7,11 @@ JSAC 2002, Section III.B; docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import TypeVar
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import codes, expand, find_sorted, whole_numbers
+from scribe_spark.core.arrays import Rows, codes, expand, find_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.scribe.bottleneck import overloaded
 from scribe_spark.scribe.duplicates import AGAIN, SOURCE, SOURCE_BITS, keep_got, pending_keys
@@ -38,11 +37,9 @@ __all__ = [
     "publications_due",
 ]
 
-_Rows = TypeVar("_Rows", Missing, Publications)
-
 
 @dataclass(frozen=True)
-class PublicationResults:
+class PublicationResults(Rows):
     """What became of publications; in time + late + lost = expected.
 
     Attributes
@@ -124,9 +121,10 @@ class LookBack(RoundProgram):
         scribe.note(ORPHANS, place=scribe.state.entries.key[find_orphans(scribe)])
         scribe.note(OVERLOADED, node=overloaded(scribe))
         state, number, deadline = scribe.state, scribe.number, scribe.rules.deadline
-        scribe.note(DUE, **vars(publications_due(state, number, deadline)))
+        scribe.note(DUE, **publications_due(state, number, deadline).to_columns())
         if self.is_last:
-            scribe.note(LEFT, **vars(publications_due(state, number, deadline, everything=True)))
+            left = publications_due(state, number, deadline, everything=True)
+            scribe.note(LEFT, **left.to_columns())
 
 
 #: The fates of publications that nobody expects.
@@ -154,7 +152,7 @@ def note_deliveries(
     kept = np.flatnonzero(is_new & ~np.isin(sent.fate, _LEFT_OUT))
     group, publication = sent.group[kept], sent.publication[kept]
     new = Publications(group, publication, sent.fate[kept], np.zeros(len(kept), dtype=np.int64))
-    state.publications = _and(state.publications, new)
+    state.publications = Publications.join(state.publications, new)
     # publications by their place among those whose deadline has not come
     keys = pending_keys(scribe, state.publications.group, state.publications.publication)
     order = np.argsort(keys)
@@ -183,7 +181,8 @@ def note_deliveries(
     without = find_sorted(pairs, mine[which] * size + node) < 0
     which, node = which[without], node[without]
     none = np.full(len(which), -1)
-    state.missing = _and(missing, Missing(group[which], publication[which], node, none))
+    without_it = Missing(group[which], publication[which], node, none)
+    state.missing = Missing.join(missing, without_it)
 
 
 def _note_fates(scribe: Scribe, again: Sent) -> None:
@@ -203,7 +202,7 @@ def _note_fates(scribe: Scribe, again: Sent) -> None:
     for name in ("publications", "missing"):
         there, fate = fates(getattr(state, name))
         left = np.flatnonzero(~(there & np.isin(fate, _LEFT_OUT)))
-        setattr(state, name, _take(getattr(state, name), left))
+        setattr(state, name, getattr(state, name).take(left))
 
 
 def publications_due(
@@ -227,17 +226,12 @@ def publications_due(
     for published in np.unique(first[due]):
         results.append(_results(state, int(published), order[first[order] == published]))
     _forget(state, due)
-    return PublicationResults(
-        *[
-            np.concatenate([getattr(one, f.name) for one in results])
-            for f in fields(PublicationResults)
-        ]
-    )
+    return PublicationResults.join(*results)
 
 
 def _results(state: ScribeState, published: int, rows: np.ndarray) -> PublicationResults:
     """Of the publications of one round, by rows of `ScribeState.publications`."""
-    entries, missing, due = state.entries, state.missing, _take(state.publications, rows)
+    entries, missing, due = state.entries, state.missing, state.publications.take(rows)
     stayed = entries.member & (entries.joined <= published)
     expected = np.bincount(entries.key[stayed] // state.size, minlength=len(state.created))
     expected = expected[due.group]
@@ -269,15 +263,6 @@ def _results(state: ScribeState, published: int, rows: np.ndarray) -> Publicatio
 def _forget(state: ScribeState, due: np.ndarray) -> None:
     """Publications are looked at no more."""
     gone = np.unique(state.publications.publication[due] >> SOURCE_BITS)
-    state.publications = _take(state.publications, np.flatnonzero(~due))
+    state.publications = state.publications.take(np.flatnonzero(~due))
     first = state.missing.publication >> SOURCE_BITS
-    state.missing = _take(state.missing, np.flatnonzero(~np.isin(first, gone)))
-
-
-def _take(rows: _Rows, index: np.ndarray) -> _Rows:
-    return type(rows)(*[getattr(rows, one.name)[index] for one in fields(rows)])
-
-
-def _and(rows: _Rows, more: _Rows) -> _Rows:
-    parts = [(getattr(rows, f.name), getattr(more, f.name)) for f in fields(rows)]
-    return type(rows)(*[np.concatenate(part).astype(part[0].dtype) for part in parts])
+    state.missing = state.missing.take(np.flatnonzero(~np.isin(first, gone)))

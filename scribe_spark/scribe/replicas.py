@@ -7,11 +7,11 @@ JSAC 2002, Section III.B.1: the root's state is replicated at the k nodes closes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import offsets_of, turns
+from scribe_spark.core.arrays import Rows, offsets_of, turns
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.scribe.figures import ADDED
@@ -44,7 +44,7 @@ _STATE = ("epoch", "version", "creator", "value")
 
 
 @dataclass(frozen=True)
-class SentStates:
+class SentStates(Rows):
     """Groups' states on their way: arrays of shape (m,).
 
     Attributes
@@ -64,13 +64,10 @@ class SentStates:
     root: np.ndarray
     incarnation: np.ndarray
 
-    def take(self, index: np.ndarray | slice) -> SentStates:
-        """Some of them."""
-        return SentStates(*[getattr(self, one.name)[index] for one in fields(self)])
-
     def of_copies(self) -> dict[str, np.ndarray]:
         """The columns of `Copies`."""
-        return {one.name: getattr(self, one.name) for one in fields(self)[3:]}
+        way = ("group", "sender", "to")
+        return {name: one for name, one in self.to_columns().items() if name not in way}
 
     @classmethod
     def of(cls, scribe: Scribe, copies: Copies, rows: np.ndarray, to: np.ndarray) -> SentStates:
@@ -96,7 +93,7 @@ class SentStates:
 
 def tell_states(scribe: Scribe, kind: str, states: SentStates, **more: np.ndarray) -> None:
     """States go to nodes, with what an application keeps there."""
-    columns = {one.name: getattr(states, one.name) for one in fields(states)}
+    columns = states.to_columns()
     to, value = columns.pop("to"), columns.pop("value")
     which, number = scribe.state.values.of(value)
     lengths = np.bincount(which, minlength=len(to))

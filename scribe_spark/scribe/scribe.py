@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import codes, whole_numbers
+from scribe_spark.core.arrays import Rows, codes, whole_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT
@@ -65,7 +65,7 @@ SCRIBE_KINDS = (
 
 
 @dataclass(frozen=True)
-class Joins:
+class Joins(Rows):
     """JOIN messages: arrays of shape (m,).
 
     Attributes
@@ -85,9 +85,6 @@ class Joins:
     cause: np.ndarray = field(default_factory=codes)
     extra: np.ndarray = field(default_factory=whole_numbers)
 
-    def __len__(self) -> int:
-        return len(self.group)
-
     @classmethod
     def of(
         cls, group: np.ndarray, source: np.ndarray, number: int, cause: np.ndarray | int
@@ -97,29 +94,9 @@ class Joins:
         causes = np.broadcast_to(np.asarray(cause, dtype=np.int8), n)
         return cls(group, source, np.full(n, number), causes, np.full(n, NOTHING))
 
-    def take(self, index: np.ndarray) -> Joins:
-        """Some of them."""
-        return Joins(*[getattr(self, one.name)[index] for one in fields(self)])
-
-    def to_columns(self) -> dict[str, np.ndarray]:
-        """All of them as columns."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
-
-    @classmethod
-    def from_columns(cls, columns: Columns) -> Joins:
-        """Return the JOINs of columns that may be more."""
-        return cls(*[columns[one.name] for one in fields(cls)])
-
     def with_extra(self, extra: np.ndarray) -> Joins:
         """The same with other extras."""
         return Joins(self.group, self.source, self.number, self.cause, extra)
-
-    @staticmethod
-    def join(*parts: Joins) -> Joins:
-        """Return the rows of several together."""
-        return Joins(
-            *[np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Joins)]
-        )
 
 
 #: ``rule(at, key_hi, key_lo)``: where messages go next.

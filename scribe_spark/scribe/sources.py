@@ -10,11 +10,11 @@ JSAC 2002, Sections III.A.3 and III.B.2; NGC 2001, Section 3.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, codes, find_sorted, whole_numbers
+from scribe_spark.core.arrays import NONE, Rows, codes, find_sorted, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
@@ -48,7 +48,7 @@ _SENT, _REFUSED, _NO_ROOT, _KEPT, _SOURCE_DIED = range(len(FATES))
 
 
 @dataclass(frozen=True)
-class Sent:
+class Sent(Rows):
     """The publications that were sent in a round: arrays of shape (p,).
 
     They are in the order in which roots take them: by group, round, and nodeId of the source.
@@ -93,10 +93,6 @@ class Sent:
         died = self.fate == _SOURCE_DIED
         keys = (self.source, self.publication >> SOURCE_BITS, self.group, died)
         return self.take(np.lexsort(keys))
-
-    def take(self, index: np.ndarray) -> Sent:
-        """Some of them."""
-        return Sent(*[getattr(self, one.name)[index] for one in fields(self)])
 
     def taken(self) -> Sent:
         """Return the messages that roots have taken."""

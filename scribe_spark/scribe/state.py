@@ -15,6 +15,7 @@ import numpy as np
 
 from scribe_spark.core.arrays import (
     NONE,
+    Rows,
     SortedTable,
     codes,
     expand,
@@ -229,7 +230,7 @@ class Repairs:
 
 
 @dataclass(frozen=True)
-class Publications:
+class Publications(Rows):
     """Publications whose deadline has not come.
 
     Attributes
@@ -250,7 +251,7 @@ class Publications:
 
 
 @dataclass(frozen=True)
-class Missing:
+class Missing(Rows):
     """Members that did not get a publication in its round.
 
     Attributes

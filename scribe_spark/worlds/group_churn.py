@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NONE, find_sorted
+from scribe_spark.core.arrays import NONE, Rows, find_sorted
 from scribe_spark.errors import InputError
 from scribe_spark.worlds.access import MAY_JOIN
 from scribe_spark.worlds.churn import MOST_EVENTS
@@ -53,7 +53,7 @@ def group_churn(setting: Setting, times: Lifetimes, seed: int) -> EventRows:
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class _Pairs(Rows):
     """Groups (places among the numbers) and nodes; with the times at which members quit."""
 
     places: np.ndarray
@@ -63,16 +63,6 @@ class _Pairs:
     @property
     def keys(self) -> np.ndarray:
         return self.places * 2**31 + self.nodes
-
-    def take(self, which: np.ndarray) -> _Pairs:
-        return _Pairs(self.places[which], self.nodes[which], self.ends[which])
-
-    def plus(self, other: _Pairs) -> _Pairs:
-        return _Pairs(
-            np.r_[self.places, other.places],
-            np.r_[self.nodes, other.nodes],
-            np.r_[self.ends, other.ends],
-        )
 
 
 class _Churn:
@@ -99,14 +89,14 @@ class _Churn:
         joined = self._given.begins == at
         new = self._pairs(self._given_places[joined], self._given.nodes[joined], at)
         self._wanted += np.bincount(new.places, minlength=len(self._wanted))
-        members = members.plus(new)
+        members = _Pairs.join(members, new)
         missing = self._wanted - np.bincount(members.places, minlength=len(self._wanted))
         later = self._given.begins > at
         reserved = self._given_places[later] * 2**31 + self._given.nodes[later]
         taken = np.concatenate([members.keys, quits.keys, reserved])
         places, nodes = self._drawn(missing, np.flatnonzero(alive), np.unique(taken), at)
         replacing = self._pairs(places, nodes, at)
-        self._members = members.plus(replacing)
+        self._members = _Pairs.join(members, replacing)
         self._add(at, QUIT, quits)
         self._add(at, JOIN, replacing)
 

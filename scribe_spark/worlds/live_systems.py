@@ -152,7 +152,7 @@ class LiveSystems:
                 counted = count_packets(between, overlay.states.known.router, kernel)
                 mine |= self.link_stress.measures(counted, of, overlay.count_entered())
             measures |= {f"{name}.{measure}": float(value) for measure, value in mine.items()}
-            due.append(_publications(name, done.publications.columns(), groups))
+            due.append(_publications(name, done.publications.to_columns(), groups))
         return measures, pa.concat_tables(due)
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import Rows
+
 __all__ = [
     "ALIVE_AFTER",
     "ARRIVE",
@@ -59,7 +61,7 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class EventRows:
+class EventRows(Rows):
     """Rows of an events table, E of them, in any order.
 
     Attributes
@@ -107,25 +109,10 @@ class EventRows:
         """No rows."""
         return cls.at_once(0, np.empty(0, dtype=np.int64), FAIL)
 
-    @classmethod
-    def join(cls, *parts: EventRows) -> EventRows:
-        """The rows of several, one after the other."""
-        columns = zip(*[(p.rounds, p.nodes, p.events, p.groups) for p in parts], strict=True)
-        return cls(*[np.concatenate(column) for column in columns])
-
-    def take(self, places: np.ndarray) -> EventRows:
-        """The rows at `places`, in that order, or those where it is True."""
-        return EventRows(
-            self.rounds[places], self.nodes[places], self.events[places], self.groups[places]
-        )
-
     @property
     def of_node(self) -> np.ndarray:
         """Mark the rows that are events of Pastry's nodes: bool, shape (E,)."""
         return self.events < NODE_EVENTS
-
-    def __len__(self) -> int:
-        return len(self.rounds)
 
 
 def event_codes(names: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import expand, find_sorted, flags, key_of, whole_numbers
+from scribe_spark.core.arrays import Rows, expand, find_sorted, flags, key_of, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.scribe.group_keys import Groups
@@ -61,7 +61,7 @@ def watched_groups(groups: WorldGroups, initial: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Tree:
+class Tree(Rows):
     """A group's tree between two rounds; arrays of shape (n,), nodes by position, ascending.
 
     Attributes
@@ -83,10 +83,6 @@ class Tree:
     def inner(self) -> np.ndarray:
         """Return the nodes that are parents of others: bool, shape (n,)."""
         return np.isin(self.node, self.parent)
-
-    def take(self, which: np.ndarray) -> Tree:
-        """Some of its nodes."""
-        return Tree(*[part[which] for part in vars(self).values()])
 
 
 #: The tables of the watched trees: entries (``group, node, parent, member, root``), and the edges

@@ -100,7 +100,7 @@ def check(seed: int) -> None:
         result = system.play(tables, now)
         compare(run, wanted, tables, sent, ring, numbers)
         assert result.measures == pytest.approx(run.measures()), number
-        due = zip(*(c.tolist() for c in result.publications.columns().values()), strict=True)
+        due = zip(*(c.tolist() for c in result.publications.to_columns().values()), strict=True)
         outcomes.update({(r, numbers[g]): np.array(rest) for r, g, *rest in due})
     told: dict = {}
     for one in publications(run):

@@ -101,7 +101,7 @@ def check(seed: int) -> None:
         wanted = oracle.step(number, case.events)
         compare(wanted, tables, sent, ring, numbers, number)
         node = ring.node
-        due = zip(*(c.tolist() for c in result.publications.columns().values()), strict=True)
+        due = zip(*(c.tolist() for c in result.publications.to_columns().values()), strict=True)
         outcomes.update((r, int(numbers[g]), *rest) for r, g, *rest in due)
         assert node is ring.node
     told = Counter(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import Rows
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import NONE
 
@@ -21,7 +22,7 @@ __all__ = ["Distances", "Keys", "clockwise", "distances", "not_above", "roots"]
 
 
 @dataclass(frozen=True)
-class Keys:
+class Keys(Rows):
     """Keys of messages.
 
     Attributes
@@ -36,13 +37,6 @@ class Keys:
     def of_nodes(cls, known: Ring, position: np.ndarray) -> Keys:
         """The nodeIds of some nodes."""
         return cls(known.hi[position], known.lo[position])
-
-    def __len__(self) -> int:
-        return len(self.hi)
-
-    def take(self, index: np.ndarray) -> Keys:
-        """Some of the keys."""
-        return Keys(self.hi[index], self.lo[index])
 
 
 def clockwise(a_hi, a_lo, b_hi, b_lo) -> tuple[np.ndarray, np.ndarray]:
