@@ -23,9 +23,16 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.core.arrays import NONE, distinct, expand, find_sorted, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    expand,
+    find_sorted,
+    index_in_run,
+    run_starts,
+    whole_numbers,
+)
 from scribe_spark.engine.buckets import BucketRing, ends, read_typed
-from scribe_spark.engine.exchange import row_starts
 from scribe_spark.engine.facts import Facts, KnowsRing
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import Columns, concatenate, take
@@ -233,7 +240,7 @@ class Dissemination:
         row = row[find_sorted(sources, key[row]) < 0]
         ranks = ("at_us", "hops") if self.clock == TIME else ("hops",)
         for name in (*ranks, "sender", *self.carried, "edge"):
-            rank, start = copies[name][row], row_starts(key[row])
+            rank, start = copies[name][row], run_starts(key[row])
             if len(start) == len(row):
                 break
             least = np.minimum.reduceat(rank, start)
@@ -299,8 +306,7 @@ class Dissemination:
             key = self._key(edges["group"], edges["node"])
             order = np.lexsort((*(edges[n] for n in self.carried[::-1]), edges["peer"], key))
             edges, key = take(edges, order), key[order]
-            start = row_starts(key, edges["peer"])
-            number = np.arange(len(key)) - np.repeat(start, np.diff(start, append=len(key)))
+            number = index_in_run(key, edges["peer"])
             if len(number) and int(number.max()) >= _MOST_EDGES:
                 raise ValueError(f"a node has more than {_MOST_EDGES} edges to one peer")
             tables[EDGES] = {**edges, "edge": number}

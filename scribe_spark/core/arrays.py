@@ -37,6 +37,7 @@ __all__ = [
     "order_of",
     "row_numbers",
     "row_values",
+    "run_starts",
     "struct_lists",
     "turns",
     "whole_numbers",
@@ -101,9 +102,18 @@ def numbered(*columns: np.ndarray) -> np.ndarray:
     return number
 
 
-def index_in_run(keys: np.ndarray) -> np.ndarray:
-    """Return how many equal keys stand before each, where `keys` are ascending: int64."""
-    return np.arange(len(keys)) - np.searchsorted(keys, keys)
+def run_starts(*columns: np.ndarray) -> np.ndarray:
+    """The first of each run of rows that are equal in all columns: int64."""
+    if not len(columns[0]):
+        return whole_numbers()
+    differs = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.flatnonzero(np.r_[True, differs])
+
+
+def index_in_run(*columns: np.ndarray) -> np.ndarray:
+    """Return how many equal rows stand before each in its run: int64."""
+    start, rows = run_starts(*columns), len(columns[0])
+    return np.arange(rows) - np.repeat(start, np.diff(start, append=rows))
 
 
 def last_of_runs(*columns: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import order_of, whole_numbers
+from scribe_spark.core.arrays import order_of, run_starts
 from scribe_spark.engine.on_spark import pack_row, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.runtime.batches import Batches, BatchKernel
@@ -24,7 +24,6 @@ __all__ = [
     "each_bucket",
     "gather",
     "meet",
-    "row_starts",
     "send",
 ]
 
@@ -85,21 +84,13 @@ def distinct_rows(*keys: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], np.n
     """Return a row of each combination, the combinations, and how often each occurs."""
     order = order_of(*keys)
     ordered = [key[order] for key in keys]
-    start = row_starts(*ordered)
+    start = run_starts(*ordered)
     return order[start], [key[start] for key in ordered], np.diff(start, append=len(order))
-
-
-def row_starts(*keys: np.ndarray) -> np.ndarray:
-    """Return where another combination of keys begins, of rows in their order."""
-    if not len(keys[0]):
-        return whole_numbers()
-    differs = np.any([key[1:] != key[:-1] for key in keys], axis=0)
-    return np.flatnonzero(np.r_[True, differs])
 
 
 def add_rows(value: str, columns: Columns, *keys: str) -> dict[str, np.ndarray]:
     """Return the rows that differ in `keys`, in their order, with sums of `value`."""
     order = order_of(*(columns[key] for key in keys))
     ordered = take(columns, order)
-    start = row_starts(*(ordered[key] for key in keys))
+    start = run_starts(*(ordered[key] for key in keys))
     return {**take(ordered, start), value: np.add.reduceat(ordered[value], start)}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import NONE, distinct
+from scribe_spark.core.arrays import NONE, distinct, row_numbers
 from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.leaf_set_order import ring_leaves
@@ -58,7 +58,7 @@ class GroupRings:
     @property
     def group(self) -> np.ndarray:
         """The group of each place."""
-        return np.repeat(np.arange(len(self.begins) - 1), np.diff(self.begins))
+        return row_numbers(self.begins)
 
     def find(self, group: np.ndarray, position: np.ndarray, size: int) -> np.ndarray:
         """Return the places of some nodes that are there: int64."""

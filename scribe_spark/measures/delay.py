@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import find_sorted
-from scribe_spark.engine.exchange import gather, meet, row_starts, send
+from scribe_spark.core.arrays import find_sorted, run_starts
+from scribe_spark.engine.exchange import gather, meet, send
 from scribe_spark.engine.on_spark import ROWS, pack_row, read_rows
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.distributions import histogram_metrics, values_of
@@ -118,7 +118,7 @@ _SIZES = "sizes of groups"
 def _sums(columns: Columns) -> dict[str, np.ndarray]:
     """Return a row for each group: sums of ``total`` and ``reached``, the greatest ``most``."""
     ordered = take(columns, np.argsort(columns["group"], kind="stable"))
-    start = row_starts(ordered["group"])
+    start = run_starts(ordered["group"])
     return {
         "group": ordered["group"][start],
         "total": np.add.reduceat(ordered["total"], start),

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import expand
 from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
@@ -89,9 +90,7 @@ def _compare_pairs(
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes * sizes) // _PAIRS)) + 1
     blocks = (np.split(part, cuts) for part in (starts, sizes, depths))
     for start, size, depth in zip(*blocks, strict=True):
-        squares = size * size
-        which = np.repeat(np.arange(len(size)), squares)
-        pair = np.arange(squares.sum()) - np.repeat(np.cumsum(squares) - squares, squares)
+        which, pair = expand(np.zeros_like(size), size * size)
         i = start[which] + pair // size[which]
         j = start[which] + pair % size[which]
         row = depth[which]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NONE
+from scribe_spark.core.arrays import NONE, index_in_run
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
@@ -69,9 +69,8 @@ def place_in_line(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
         The first of `order` counts most.
     """
     rows = np.lexsort((*order[::-1], at))
-    start = np.flatnonzero(np.r_[True, at[rows][1:] != at[rows][:-1]][: len(at)])
     place = np.empty(len(at), dtype=np.int64)
-    place[rows] = np.arange(len(at)) - np.repeat(start, np.diff(np.r_[start, len(at)]))
+    place[rows] = index_in_run(at[rows])
     return place
 
 

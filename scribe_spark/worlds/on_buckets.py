@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
+from scribe_spark.core.arrays import row_numbers
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import BucketRing, typed
 from scribe_spark.engine.facts import bucket_bounds, distribute_facts
@@ -303,8 +304,7 @@ def _spread(state: DataFrame, ring: BucketRing, rules: WorldRules, kernel: Kerne
                 rows = read_state(part, rules.leaf_set, kernel)
                 width = table_rows(facts.ring, rules.b) * 2**rules.b
                 cells = np.full((len(rows.node), width), NONE, dtype=np.int32)
-                node = np.repeat(np.arange(len(rows.node)), np.diff(rows.offsets))
-                cells[node, rows.cell] = facts.positions(rows.entry)
+                cells[row_numbers(rows.offsets), rows.cell] = facts.positions(rows.entry)
                 leaves = facts.positions(np.maximum(rows.leaves, 0))
                 leaves = np.where(rows.leaves >= 0, leaves, NONE).astype(np.int32)
                 at = facts.positions(rows.node)
