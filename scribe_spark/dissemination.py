@@ -69,9 +69,6 @@ _MOST_EDGES = 64
 #: ``rule(first, edges)``: on which edges nodes forward; rows of the two belong together.
 Rule = Callable[[Columns, Columns], np.ndarray]
 
-#: ``keep(first, copies)``: which copies are sent after all; rows of the two belong together.
-Keep = Callable[[Columns, Columns], np.ndarray]
-
 
 def all_but_sender(first: Columns, edges: Columns) -> np.ndarray:
     """Forward on every edge but the one to the node that the first copy came from."""
@@ -248,20 +245,6 @@ class Dissemination:
         copies["first"][row] = True
         return {"key": key[row], **{name: copies[name][row] for name in self._columns}}
 
-    def first_copies(self, copies: Columns) -> dict[str, np.ndarray]:
-        """Return the first copy of each copy's receiver, of all copies that a bucket's nodes get.
-
-        Row by row, with the columns of :data:`ARRIVALS`.
-        """
-        known = take(copies, copies["first"])
-        labels = {name: known[name] for name in self._columns}
-        labels["key"] = self._key(known["group"], known["node"])
-        labels = take(labels, np.argsort(labels["key"]))
-        found = self._named(labels, self._key(copies["group"], copies["node"]))
-        at_source = found["hops"] < 0
-        found["hops"][at_source] = found["at_us"][at_source] = 0
-        return {"group": copies["group"], "node": copies["node"], **found}
-
     # --- sending
 
     def _send(
@@ -397,7 +380,7 @@ def disseminate(
 
 
 def copy_rows(
-    program: Dissemination, copies: Columns, number: np.ndarray, keep: Keep | None = None
+    program: Dissemination, copies: Columns, number: np.ndarray
 ) -> dict[str, np.ndarray | pa.Array]:
     """Return the copies that nodes of a bucket get: `multicast.COPIES`.
 
@@ -407,19 +390,11 @@ def copy_rows(
         The table :data:`ARRIVED_COPIES`.
     number : ndarray of int64, shape (G,)
         The numbers of the groups, by index.
-    keep : callable, optional
-        ``keep(first, copies)``: which of the copies are sent after all, because a node may tell
-        others not to send to it.  `first` is the first copy of the receiver (at a source as in
-        :data:`ARRIVALS`), and `copies` has ``sent_us``, too.  The first copies are sent in any
-        case.
     """
     ring, kernel = program.facts.ring, program.kernel
     above, below = ring.router[copies["sender"]], ring.router[copies["node"]]
     delay_us = kernel.delays(above, below) + 2 * program.lan_us
     columns = {**copies, "sent_us": copies["at_us"] - delay_us}
-    if keep is not None:
-        sent = copies["first"] | keep(program.first_copies(columns), columns)
-        columns = take(columns, sent)
     count = len(columns["node"])
     timed = program.clock == TIME
     return {
@@ -453,13 +428,9 @@ def delivery_rows(
     }
 
 
-def read_copies(
-    tables: BucketTables, program: Dissemination, number: np.ndarray, keep: Keep | None = None
-) -> Batches:
+def read_copies(tables: BucketTables, program: Dissemination, number: np.ndarray) -> Batches:
     """Return all copies as typed rows (:func:`copy_rows`); lazy."""
-    return _read(
-        tables, ARRIVED_COPIES, lambda some: copy_rows(program, some, number, keep), COPIES
-    )
+    return _read(tables, ARRIVED_COPIES, lambda some: copy_rows(program, some, number), COPIES)
 
 
 def read_deliveries(tables: BucketTables, program: Dissemination, number: np.ndarray) -> Batches:

@@ -25,7 +25,6 @@ from scribe_spark.config import (
     WorldConfig,
     check_names,
     documentation,
-    flat_values,
     read_toml,
     write_toml,
 )
@@ -324,7 +323,7 @@ def test_read_toml(tmp_path):
     file.write_text('groups = 3\ntopology = "transit-stub"\n[overlay]\nnodes = 5\n')
     read = read_toml(file)
     assert read == {"overlay": {"nodes": 5}, "groups": 3, "topology": "transit-stub"}
-    assert flat_values(read) == {"nodes": 5, "groups": 3, "topology": "transit-stub"}
+    assert RunConfig.flat_values(read) == {"nodes": 5, "groups": 3, "topology": "transit-stub"}
 
 
 def test_written_toml_reads_back(tmp_path):

@@ -237,29 +237,3 @@ def test_typed_rows_say_the_same(seed):
         assert sent == [None] * len(copies)
     else:
         assert sorted(sent) == sorted(at - case.delay(s, n) for _, n, at, _, s, *_ in copies)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_receiver_may_have_copies_left_out(seed):
-    """Such as those that are sent after it has told the sender, at its first copy, not to."""
-    case = Case(seed)
-    program = case.program(2)
-    tables = case.play(program)
-    came = gathered(tables, ARRIVED_COPIES)
-    if not came:
-        return
-    router = case.ring.router
-
-    def keep(first, copies):
-        back = case.kernel.delays(router[first["node"]], router[copies["sender"]])
-        return first["at_us"] + back + 2 * case.lan_us > copies["sent_us"]
-
-    arrivals, copies = case.expected()
-    at_of = {(g, n): at for g, n, at, *_ in arrivals}
-    expected = sorted(
-        (case.numbers[g], case.ring.node[s], case.ring.node[n], hops)
-        for g, n, at, hops, s, *_, first in copies
-        if first or at_of[g, n] + case.delay(n, s) > at - case.delay(s, n)
-    )
-    typed = copy_rows(program, came, case.numbers, keep)
-    assert rows(typed, "group", "sender", "receiver", "hop") == expected

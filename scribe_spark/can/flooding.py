@@ -13,10 +13,10 @@ import numpy as np
 from scribe_spark.can.zones import Zones
 from scribe_spark.engine import Columns
 
-__all__ = ["CORNER", "DIRECTED", "FLOODINGS", "OPTIMAL", "goes_on", "may_cross"]
+__all__ = ["CORNER", "DIRECTED", "OPTIMAL", "goes_on", "may_cross"]
 
 #: Rules 1 to 4; with rule 5; and the variant without duplicates.
-DIRECTED, CORNER, OPTIMAL = FLOODINGS = ("directed", "corner", "optimal")
+DIRECTED, CORNER, OPTIMAL = "directed", "corner", "optimal"
 
 _EDGES_AT_ONCE = 2**17
 
@@ -34,7 +34,7 @@ def may_cross(
     Parameters
     ----------
     flooding : str
-        One of `FLOODINGS`.
+        One of the three.
     zone, neighbour, face : ndarray of int64, shape (m,)
         See `neighbours.across_faces`.
     source : ndarray of int64, shape (m,)

@@ -120,7 +120,7 @@ class Joining(FindNeighbours):
     first_node : ndarray of int64, shape (G,)
         Position of the first node of each CAN: the source, and the contact.
     flooding : str
-        One of `flooding.FLOODINGS`.
+        See `flooding`.
     """
 
     group_point: np.ndarray

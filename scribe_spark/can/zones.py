@@ -19,7 +19,7 @@ from scribe_spark.core.arrays import offsets_of
 from scribe_spark.errors import InputError
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 
-__all__ = ["KnowsZones", "SharedZones", "Zones", "ZonesInMemory", "split_zones"]
+__all__ = ["KnowsZones", "SharedZones", "Zones", "split_zones"]
 
 
 @dataclass(frozen=True)
@@ -136,13 +136,6 @@ class KnowsZones(Protocol):
 
     @property
     def zones(self) -> Zones: ...
-
-
-@dataclass(frozen=True)
-class ZonesInMemory:
-    """Zones of this process' memory, where the engine plays in process."""
-
-    zones: Zones
 
 
 @dataclass(frozen=True)

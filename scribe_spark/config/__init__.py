@@ -19,7 +19,7 @@ from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.paper import EXPERIMENTS, Experiment, Paper
 from scribe_spark.config.reference_tree import ReferenceTreeConfig
 from scribe_spark.config.rounds import RoundsConfig
-from scribe_spark.config.run import SECTIONS, RunConfig, flat_values
+from scribe_spark.config.run import SECTIONS, RunConfig
 from scribe_spark.config.scribe import ScribeConfig
 from scribe_spark.config.toml import read_toml, write_toml
 from scribe_spark.config.topology import TopologyConfig
@@ -50,7 +50,6 @@ __all__ = [
     "check_names",
     "documentation",
     "fields_of",
-    "flat_values",
     "read_toml",
     "write_toml",
 ]

@@ -94,7 +94,3 @@ class Paper(Section):
             changes["power_law_routers"] = max(round(network.power_law_routers * self.scale), 100)
             changes["power_law_links"] = max(round(network.power_law_links * self.scale), 139)
         return config.replace(**changes)
-
-    def as_dict(self) -> dict[str, Any]:
-        """As `flat`."""
-        return self.flat()

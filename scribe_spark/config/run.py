@@ -6,7 +6,6 @@ A config says *what* is simulated and holds no Spark object.  Where it runs and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -26,7 +25,7 @@ from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
 from scribe_spark.errors import InputError
 
-__all__ = ["SECTIONS", "RunConfig", "flat_values"]
+__all__ = ["SECTIONS", "RunConfig"]
 
 #: The sections of a run, in order.
 SECTIONS: dict[str, type[Section]] = {
@@ -149,14 +148,3 @@ class RunConfig(NetworkConfig):
     def estimated_work(self) -> int:
         """Return the cost of a run, roughly: nodes times the systems that are built."""
         return self.overlay.nodes * (1 + len(self.trees.variants) + len(self.trees.systems))
-
-
-def flat_values(given: Mapping[str, Any], what: str = "config key") -> dict[str, Any]:
-    """Fields of a run by their flat names, however they were given.
-
-    Raises
-    ------
-    InputError
-        For an unknown name (`what` says what the names are), or a field that is given twice.
-    """
-    return RunConfig.flat_values(given, what)

@@ -26,7 +26,6 @@ __all__ = [
     "flags",
     "index_in_run",
     "joined",
-    "kept_offsets",
     "key_of",
     "key_parts",
     "last_of_runs",
@@ -163,11 +162,6 @@ def offsets_of(lengths: np.ndarray) -> np.ndarray:
 def row_numbers(offsets: np.ndarray) -> np.ndarray:
     """The row of each value."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-
-
-def kept_offsets(offsets: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """Offsets of what is left of the rows when only the values marked in `keep` are kept."""
-    return offsets_of(keep)[offsets]
 
 
 def row_values(offsets: np.ndarray, rows: slice) -> tuple[np.ndarray, slice]:

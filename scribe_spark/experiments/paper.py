@@ -161,9 +161,9 @@ def _refuse_previous(
 
 
 def _manifest(paper: Paper, execution: Execution, spark: SparkSession) -> dict[str, Any]:
-    resolved, runs = paper.as_dict(), paper.runs()[1]
+    resolved, runs = paper.flat(), paper.runs()[1]
     return {
-        "config": non_default(resolved, Paper().as_dict()),
+        "config": non_default(resolved, Paper().flat()),
         "resolved": resolved,
         "experiments": {
             name: non_default(config.flat(), RunConfig(seed=config.seed).flat())

@@ -51,16 +51,6 @@ class Knowledge:
         leaf_sets, tables = self.leaf_sets.take(nodes), self.routing_tables.take(nodes)
         return Knowledge(self.known, self.own[nodes], leaf_sets, tables)
 
-    def without(self, dead: np.ndarray) -> Knowledge:
-        """The same nodes without the leaves and entries that are `dead` (numbers of nodes)."""
-        alive = ~np.isin(self.known.node, dead)
-        return Knowledge(
-            self.known,
-            self.own,
-            self.leaf_sets.keep(alive[self.leaf_sets.leaves]),
-            self.routing_tables.keep(alive[self.routing_tables.entry]),
-        )
-
     def to_arrow(self) -> pa.RecordBatch:
         """Rows of `schemas.KNOWLEDGE`, one per node."""
         leaf_sets, tables = self.leaf_sets, self.routing_tables

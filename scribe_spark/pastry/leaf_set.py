@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.core.arrays import kept_offsets, row_numbers, row_values
+from scribe_spark.core.arrays import row_values
 
 __all__ = ["LeafSets", "covers_by_length", "covers_ring"]
 
@@ -46,25 +46,6 @@ class LeafSets:
         """The leaf sets of a slice of the nodes."""
         offsets, leaves = row_values(self.offsets, nodes)
         return LeafSets(offsets, self.leaves[leaves], self.smaller[nodes], self.covers_ring[nodes])
-
-    def keep(self, keep: np.ndarray) -> LeafSets:
-        """Only the leaves marked in `keep` (bool, as long as `leaves`).
-
-        A leaf set that covered the ring still does: what was dropped is no longer on it.
-        """
-        first = self.offsets[:-1]
-        kept_before = np.r_[0, np.cumsum(keep)]
-        return LeafSets(
-            kept_offsets(self.offsets, keep),
-            self.leaves[keep],
-            kept_before[first + self.smaller] - kept_before[first],
-            self.covers_ring,
-        )
-
-    @property
-    def rows(self) -> np.ndarray:
-        """The node (0 to n - 1) of each of `leaves`."""
-        return row_numbers(self.offsets)
 
 
 def covers_ring(larger: np.ndarray, smaller: np.ndarray, size: int) -> np.ndarray:

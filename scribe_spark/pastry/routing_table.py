@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import kept_offsets, offsets_of, row_numbers, row_values
+from scribe_spark.core.arrays import offsets_of, row_values
 from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import BucketRing, typed
 
@@ -53,12 +53,6 @@ class RoutingTables:
         cells = row.astype(np.int32), col.astype(np.int32)
         return cls(offsets_of(lengths), *cells, tables[filled].astype(np.int64))
 
-    def dense(self, rows: int, b: int) -> np.ndarray:
-        """All cells, int64 of shape (n, rows, 2**b): positions, -1 where there is no entry."""
-        tables = np.full((len(self), rows, 2**b), -1, dtype=np.int64)
-        tables[self.rows, self.row, self.col] = self.entry
-        return tables
-
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -66,16 +60,6 @@ class RoutingTables:
         """The routing tables of a slice of the nodes."""
         offsets, own = row_values(self.offsets, nodes)
         return RoutingTables(offsets, self.row[own], self.col[own], self.entry[own])
-
-    def keep(self, keep: np.ndarray) -> RoutingTables:
-        """Only the entries marked in `keep` (bool, as long as `entry`)."""
-        offsets = kept_offsets(self.offsets, keep)
-        return RoutingTables(offsets, self.row[keep], self.col[keep], self.entry[keep])
-
-    @property
-    def rows(self) -> np.ndarray:
-        """The node (0 to n - 1) of each entry."""
-        return row_numbers(self.offsets)
 
 
 def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:

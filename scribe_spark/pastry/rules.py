@@ -6,10 +6,7 @@ from dataclasses import dataclass
 
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
 
-__all__ = ["REPAIRS", "WorldRules"]
-
-#: How dead entries of routing tables are repaired.
-REPAIRS = ("lazy", "none", "eager")
+__all__ = ["WorldRules"]
 
 
 @dataclass(frozen=True)

@@ -28,22 +28,20 @@ __all__ = ["lookups", "route_lookups"]
 def lookups(
     nodes: DataFrame,
     *,
-    bits: int = 128,
     children: int = 2,
     assignment: str = CHORD,
     buckets: int | None = None,
-    progress: Progress | None = None,
 ) -> DataFrame:
     """The look-ups of all hosts: `rows.LOOKUPS`, materialised, to be freed with `release`.
 
     Parameters
     ----------
-    nodes, bits, children, assignment, buckets, progress
+    nodes, children, assignment, buckets
         As of :func:`.places.places`, which counts them.
     """
-    tree = ReferenceTree(bits, children)
+    tree = ReferenceTree(128, children)
     cut, hosts = cut_ring(nodes, tree, assignment, buckets)
-    searched = search(replace(cut, name_lookups=True), hosts, progress)
+    searched = search(replace(cut, name_lookups=True), hosts)
     result, _ = materialise(searched.rows(LOOKUPS, LOOKUP))
     searched.release()
     return result

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import psutil
 
 __all__ = [
-    "EXIT_CODE",
     "deferred",
     "end_on_signals",
     "end_processes",
@@ -41,9 +40,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-#: What a shell makes of a process that SIGINT ended.
-EXIT_CODE = 128 + signal.SIGINT
 
 #: Seconds between two looks at whether the call has come back.
 _AGAIN = 0.2

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark import schemas
+from scribe_spark.engine.in_process import thread_bounds
 from scribe_spark.engine.ring import ring_of
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.arrivals.one_task import grow
@@ -79,7 +80,7 @@ def arrived_start(nodes: DataFrame, initial: int, rules: WorldRules, kernel: Ker
         is_first = known.node < initial
         first = known.take(is_first)
         plan = Plan.of(first, rules, kernel)
-        *_, done = grow(first, plan, rules, kernel)
+        *_, done = grow(first, plan, rules, kernel, thread_bounds(len(first)))
         lives = Lives.of(len(first), done.states.own, plan.rank + 1)
         there = to_rows(done.states, lives)
         both = NodeRows.join(there, NodeRows.of_new(known.take(~is_first), rules.leaf_set))

@@ -13,7 +13,7 @@ from scribe_spark.can.flooding import goes_on
 from scribe_spark.can.joining import JoinAndFlood, Joining
 from scribe_spark.can.points import Landmarks
 from scribe_spark.can.space import Space
-from scribe_spark.can.zones import ZonesInMemory
+from scribe_spark.can.zones import Zones
 from scribe_spark.config.can import most_bits
 from scribe_spark.dissemination import Dissemination
 from scribe_spark.engine.facts import RingInMemory
@@ -23,9 +23,16 @@ from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
 from tests.oracle.can.cases import CanCase
 
-__all__ = ["LAN_US", "Played", "Routers", "draw_of"]
+__all__ = ["LAN_US", "Played", "Routers", "ZonesInMemory", "draw_of"]
 
 LAN_US = 1000
+
+
+@dataclass(frozen=True)
+class ZonesInMemory:
+    """Zones of this process' memory (`KnowsZones`), where the engine plays in process."""
+
+    zones: Zones
 
 
 @dataclass(frozen=True)

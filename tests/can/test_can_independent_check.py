@@ -16,7 +16,6 @@ from scribe_spark.can.cans import Placement, zones_of_groups
 from scribe_spark.can.flooding import CORNER, DIRECTED, OPTIMAL, goes_on
 from scribe_spark.can.joining import NEIGHBOURS, JoinAndFlood, Joining
 from scribe_spark.can.space import Space
-from scribe_spark.can.zones import ZonesInMemory
 from scribe_spark.config.can import most_bits
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
 from scribe_spark.engine.facts import RingInMemory
@@ -24,6 +23,7 @@ from scribe_spark.engine.in_process import play
 from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.multicast import HOPS, TIME
+from tests.can.played import ZonesInMemory
 
 MESSAGES = 15
 

@@ -10,7 +10,6 @@ import pytest
 from scribe_spark.can.cans import Placement, zones_of_all
 from scribe_spark.can.joining import NEIGHBOURS, FindNeighbours
 from scribe_spark.can.overlay import CanNextHop
-from scribe_spark.can.zones import ZonesInMemory
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.program import AT, Tables
@@ -19,7 +18,7 @@ from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.run import Run
 from scribe_spark.scribe.trees import CHILDREN, Create, Join
-from tests.can.played import LAN_US, Played, draw_of
+from tests.can.played import LAN_US, Played, ZonesInMemory, draw_of
 from tests.oracle.can.cases import random_can
 from tests.oracle.scribe import Scribe
 from tests.seeds import seeds

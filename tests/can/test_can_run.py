@@ -12,11 +12,11 @@ from scribe_spark.can.cans import zones_of_groups
 from scribe_spark.can.flooding import goes_on
 from scribe_spark.can.joining import CONTROL, KINDS, NEIGHBOURS, Joining
 from scribe_spark.can.multicast import placement_of
-from scribe_spark.can.zones import ZonesInMemory
 from scribe_spark.dissemination import ARRIVED_COPIES, START, Dissemination
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.program import AT, Tables
 from scribe_spark.multicast import PAYLOAD
+from tests.can.played import ZonesInMemory
 
 GIVEN = {
     "nodes": 300,

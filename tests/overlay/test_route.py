@@ -19,9 +19,17 @@ from scribe_spark.overlay import Application, Step
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, Route, starting
 from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryNextHop
-from scribe_spark.pastry.trace import Tracing
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # applications go to the workers
+
+
+class Tracing(Application):
+    """Every node that a message passes is an outcome, with the message's way so far."""
+
+    independent = True
+
+    def forward(self, tables, messages):
+        return Step(onward=messages, outcomes=messages)
 
 
 def way(one: worlds.World, node: int, key: int) -> list[tuple[int, int, int]]:

@@ -17,8 +17,8 @@ from scribe_spark import draws
 from scribe_spark.config import RunConfig
 from scribe_spark.engine.on_spark import read_rows
 from scribe_spark.overlays import build_overlay
+from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
 from scribe_spark.pastry.arrivals.messages import Kind
-from scribe_spark.pastry.arrivals.overlay import arrivals as grow
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
 from scribe_spark.pastry.overlay import PastryOverlay
@@ -76,7 +76,8 @@ def snapshot_of(overlay: PastryOverlay, known) -> Snapshot:
 
 
 @pytest.mark.parametrize("one_task", [1, pytest.param(10, marks=pytest.mark.slow), 100])
-def test_states_and_messages_are_the_oracles(spark, one_task):
+def test_states_and_messages_are_the_oracles(spark, monkeypatch, one_task):
+    monkeypatch.setattr(arrivals_overlay, "_ONE_TASK", one_task)
     case = arrivals(1000, most=40, **RULES)
     routes, rules = underlay(spark, case), case.rules
     nodes = spark.createDataFrame(node_table(case)).repartition(3)
@@ -86,7 +87,7 @@ def test_states_and_messages_are_the_oracles(spark, one_task):
     oracle = case.oracle()
     for wave in range(len(ends)):
         arrive(oracle, case.arriving(wave))
-    grown = grow(nodes, routes, rules, one_task=one_task)
+    grown = arrivals_overlay.arrivals(nodes, routes, rules)
     assert differences(snapshot_of(grown, case.known), oracle_snapshot(oracle), PARTS) == []
     assert sum(oracle.counts.values()) > 5 * len(case.idents)
     grown.release()
@@ -127,7 +128,8 @@ def test_of_equally_near_nodes_the_latest_is_asked(spark):
     routes.release()
 
 
-def test_contacts_are_discovered_in_one_task_and_probes_are_counted(spark):
+def test_contacts_are_discovered_in_one_task_and_probes_are_counted(spark, monkeypatch):
+    monkeypatch.setattr(arrivals_overlay, "_ONE_TASK", 1)
     case = arrivals(1002, most=40, **RULES | {"contact": "discovered", "maintenance": 0})
     routes, rules = underlay(spark, case), case.rules
     nodes = spark.createDataFrame(node_table(case))
@@ -136,7 +138,7 @@ def test_contacts_are_discovered_in_one_task_and_probes_are_counted(spark):
     overlay = case.oracle()
     for wave in range(len(ends)):
         arrive(overlay, case.arriving(wave))
-    grown = grow(nodes, routes, rules, one_task=1)
+    grown = arrivals_overlay.arrivals(nodes, routes, rules)
     assert differences(snapshot_of(grown, case.known), oracle_snapshot(overlay), PARTS) == []
     assert overlay.counts["probe"] > len(case.idents)
     grown.release()

@@ -22,6 +22,7 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry import PastryOverlay
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.live_knowledge import live_knowledge
+from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
 
 CASES = 400
@@ -65,11 +66,9 @@ def test_next_hops_from_any_knowledge_equal_the_oracle(spark):
         name |= {node: identifier for identifier, node in number.items()}
         dead = {one for one in ids if rng.random() < 0.2} if case % 2 else set()
         known = [random_known(rng, own, ids, b) for own in ids]
-        read = Knowledge.from_arrow(knowledge_rows(known, number), leaf_set=2)
-        left = read.without(np.array([number[one] for one in dead], dtype=np.int64))
-        batches[b].append(left.to_arrow())
-        for one in known:
-            mine = one.without(dead)
+        left = [one.without(dead) for one in known]
+        batches[b].append(knowledge_rows(left, number))
+        for one, mine in zip(known, left, strict=True):
             asked += [(mine, key, number[one.own], b) for key in keys_for(rng, mine, ids)]
     hops = []
     routers = np.arange(100 * CASES + 100)
@@ -123,22 +122,27 @@ def test_an_unknown_cover_is_told_by_the_number_of_leaves():
 
 
 def test_a_leaf_set_that_loses_the_dead_covers_what_it_covered():
-    rows = knowledge_rows(
-        [Known(10, 4, (30, 25), (20,), covers_ring=True)], {10: 0, 20: 1, 25: 2, 30: 3}
-    )
-    left = Knowledge.from_arrow(rows, 16).without(np.array([2, 1])).leaf_sets
-    assert (left.covers_ring.tolist(), left.smaller.tolist(), len(left.leaves)) == ([True], [1], 1)
+    state, kernel = overlay_of(6, leaf_set=16)
+    state.alive[[1, 4]] = False
+    left = live_knowledge(state, kernel).leaf_sets
+    assert left.covers_ring.tolist() == [True] * 4
+    assert np.diff(left.offsets).tolist() == [3] * 4
+
+
+def overlay_of(nodes: int, leaf_set: int, seed: int = 8) -> tuple[OverlayState, arriving.Kernel]:
+    """Nodes with perfect tables (b is 2), and their network."""
+    rng = random.Random(seed)
+    idents = sorted(rng.getrandbits(128) for _ in range(nodes))
+    hi, lo = np.array([worlds.halves(ident) for ident in idents]).T.view(np.uint64).copy()
+    kernel = arriving.Kernel(np.ones((nodes, nodes), dtype=np.int64), np.arange(nodes))
+    ring = Ring(hi, lo, np.arange(nodes), np.arange(nodes))
+    return perfect_start(ring, np.arange(nodes), leaf_set, 2, kernel), kernel
 
 
 def test_what_is_left_after_failures_survives_being_read_again(spark):
     """A side without leaves, or short of them, stays so: nobody routes as if the sides met."""
-    rng = random.Random(8)
-    idents = sorted(rng.getrandbits(128) for _ in range(20))
-    hi, lo = np.array([worlds.halves(ident) for ident in idents]).T.view(np.uint64)
-    kernel = arriving.Kernel(np.ones((20, 20), dtype=np.int64), np.arange(20))
+    rng, (state, kernel) = random.Random(9), overlay_of(20, leaf_set=4)
     underlay = SimpleNamespace(kernel=kernel, routers=np.arange(20), lan_us=0)
-    ring = Ring(hi.copy(), lo.copy(), np.arange(20), np.arange(20))
-    state = perfect_start(ring, np.arange(20), 4, 2, kernel)
     state.alive[[2, 7, 8, 13, 14, 16, 17]] = False  # of 0 one leaf, of 6 a side, of 15 all
     rows = pa.Table.from_batches([live_knowledge(state, kernel).to_arrow()])
 

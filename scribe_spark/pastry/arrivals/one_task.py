@@ -14,7 +14,7 @@ import numpy as np
 
 from scribe_spark.engine import Program
 from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play, thread_bounds
+from scribe_spark.engine.in_process import play
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.arrival import asking, entering, maintenance
 from scribe_spark.pastry.arrivals.messages import Kind
@@ -54,7 +54,7 @@ def grow(
     plan: Plan,
     rules: ArrivalRules,
     kernel: Kernel,
-    bounds: np.ndarray | None = None,
+    bounds: np.ndarray,
 ) -> Iterator[Grown]:
     """Yield the overlay after each wave, from the first node on.
 
@@ -64,11 +64,9 @@ def grow(
         The nodes that arrive, in the order of their nodeIds; routers are indices.
     plan : Plan
         Nodes whose wave is -1 do not arrive.
-    bounds : ndarray of int64, shape (B + 1,), optional
-        First positions of buckets, each played in a thread; by default as many as pay.
+    bounds : ndarray of int64, shape (B + 1,)
+        First positions of buckets, each played in a thread (`in_process.thread_bounds`).
     """
-    if bounds is None:
-        bounds = thread_bounds(len(known))
     states = States.empty(known, np.arange(len(known)), rules.leaf_set, rules.b)
     tables = states_in_buckets(states, bounds)
     given = Given(RingInMemory(known), bounds, rules, kernel, Observer())

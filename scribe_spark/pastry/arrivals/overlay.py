@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from scribe_spark import schemas
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.engine.in_process import thread_bounds
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row, read_rows
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
@@ -40,7 +41,7 @@ from scribe_spark.underlay.protocol import Kernel, Underlay
 
 __all__ = ["arrivals", "play_arrivals"]
 
-#: Waves up to this many nodes are one task's.
+#: Waves up to this many nodes are one task's; what nodes know does not depend on it.
 _ONE_TASK = 2**17
 
 
@@ -49,7 +50,6 @@ def arrivals(
     underlay: Underlay,
     rules: ArrivalRules,
     progress: Progress | None = None,
-    one_task: int = _ONE_TASK,
 ) -> PastryOverlay:
     """Return the overlay after the last wave, to be freed by its ``release``.
 
@@ -59,12 +59,10 @@ def arrivals(
         `schemas.NODES`.
     underlay : Underlay
     rules : ArrivalRules
-    one_task : int
-        Waves up to this many nodes are one task's; what nodes know does not depend on it.
     """
     overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
     ring = overlay.ring
-    tables = play_arrivals(ring, len(ring), underlay.kernel, rules, progress, one_task)
+    tables = play_arrivals(ring, len(ring), underlay.kernel, rules, progress)
     tables.play(_Finish(ring.bounds), "arrivals", progress)
     overlay.known = [tables.constant(KNOWN)]
     overlay.own(tables.release)
@@ -79,7 +77,6 @@ def play_arrivals(
     kernel: Kernel,
     rules: ArrivalRules,
     progress: Progress | None = None,
-    one_task: int = _ONE_TASK,
 ) -> BucketTables:
     """Return the tables `LEAVES`, `CELLS` and `MESSAGES` after the last wave.
 
@@ -89,7 +86,7 @@ def play_arrivals(
         How many nodes arrive: those with smaller numbers.
     """
     spark, ends = ring.layout.spark, wave_ends(initial, rules.growth)
-    last = max(0, int(np.searchsorted(ends, one_task, side="right")) - 1)
+    last = max(0, int(np.searchsorted(ends, _ONE_TASK, side="right")) - 1)
     first = _in_one_task(spark, _first_waves(ring, initial, kernel, rules, last), ROWS)
     tables = BucketTables(ring.layout, first)
     if last + 1 < len(ends):
@@ -120,7 +117,9 @@ def _first_waves(
         # the nodes of later waves are in the ring already, and know nobody
         plan = Plan.of_first(facts.ring, initial, rules, kernel)
         wave = np.where(plan.wave <= last, plan.wave, -1)
-        *_, done = grow(facts.ring, replace(plan, wave=wave), rules, kernel)
+        *_, done = grow(
+            facts.ring, replace(plan, wave=wave), rules, kernel, thread_bounds(len(facts.ring))
+        )
         for bucket, (first, end) in enumerate(itertools.pairwise(bounds.tolist())):
             states = done.states
             yield pack_row(
