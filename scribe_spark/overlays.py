@@ -105,21 +105,8 @@ _KINDS: Registry[OverlayKind] = Registry(
     OverlayKind("can", _can, drawn=True),
 )
 
-
-def register_overlay(kind: OverlayKind) -> OverlayKind:
-    """Add a kind of overlay to this process.
-
-    Raises
-    ------
-    ValueError
-        The package has one of that name.
-    """
-    return _KINDS.register(kind)
-
-
-def unregister_overlay(name: str) -> None:
-    """Take a kind out again; nothing happens if there is none of that name."""
-    _KINDS.unregister(name)
+#: Add a kind of overlay to this process, and take a user's out again: see `Registry`.
+register_overlay, unregister_overlay = _KINDS.register, _KINDS.unregister
 
 
 def check_overlay(config: OverlayConfig) -> OverlayKind:

@@ -413,9 +413,8 @@ def register_system(system: System) -> System:
     return _SYSTEMS.register(system)
 
 
-def unregister_system(name: str) -> None:
-    """Take a system out again; nothing happens if there is none of that name."""
-    _SYSTEMS.unregister(name)
+#: Take a user's system out again: see `Registry.unregister`.
+unregister_system = _SYSTEMS.unregister
 
 
 def all_systems() -> tuple[System, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.config.flooding import MOST_COPIES
 from scribe_spark.errors import InputError
@@ -16,7 +19,7 @@ from scribe_spark.systems import systems_of_run
 from scribe_spark.topology import check_routable, load, needs_spark
 from scribe_spark.worlds import check_start, check_world
 
-__all__ = ["check", "check_previous", "refuse_buckets", "refuse_local_lock"]
+__all__ = ["check", "check_out", "check_previous", "refuse_buckets", "refuse_local_lock"]
 
 
 def check(config: RunConfig, execution: Execution) -> None:
@@ -28,10 +31,9 @@ def check(config: RunConfig, execution: Execution) -> None:
     """
     if not config.has_rounds:
         refuse_buckets(execution)
-    if is_local(execution.out):
-        check_previous(config, execution)
-        refuse_local_lock(execution.out)
-        probe_local(execution.out)
+    check_out(
+        execution.out, lambda names, read: previous_run_manifest(names, read, config, execution)
+    )
     _check_trees(config)
     _check_knowledge(config)
     if config.has_rounds:
@@ -104,6 +106,25 @@ def _check_knowledge(config: RunConfig) -> None:
     if config.knowledge is not None and is_local(config.knowledge):
         folder = local_path(config.knowledge)
         check_saved_knowledge(config, lambda name: (folder / name).read_text("utf-8"))
+
+
+def check_out(out: str, previous: Callable[[list[str], Callable[[str], str]], Any]) -> None:
+    """Refuse a local OUT that cannot be gone on with or replaced, is in use, or has no room.
+
+    Parameters
+    ----------
+    previous : callable
+        ``previous(names, read)``, of what is in the folder and a text of it by its name: refuses
+        what cannot be gone on with or replaced.
+
+    Raises
+    ------
+    InputError
+    """
+    if is_local(out):
+        previous(*local_contents(out))
+        refuse_local_lock(out)
+        probe_local(out)
 
 
 def check_previous(config: RunConfig, execution: Execution) -> None:

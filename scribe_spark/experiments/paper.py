@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from scribe_spark import schemas
 from scribe_spark.config import Execution, Paper, RunConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import check_previous, refuse_buckets, refuse_local_lock
+from scribe_spark.experiments.checks import check_out, check_previous, refuse_buckets
 from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.locations import inside, local_contents, probe_local
+from scribe_spark.experiments.locations import inside
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.owner import PAPER
 from scribe_spark.experiments.previous import (
@@ -58,12 +58,8 @@ def check(paper: Paper, execution: Execution) -> None:
     """
     refuse_buckets(execution)
     out = execution.out
-    if not is_local(out):
-        return
-    _refuse_previous(*local_contents(out), paper, execution)
-    refuse_local_lock(out)
-    probe_local(out)
-    if execution.overwrite:
+    check_out(out, lambda names, read: _refuse_previous(names, read, paper, execution))
+    if execution.overwrite or not is_local(out):
         return
     for runs in paper.runs().values():
         for name, config in runs.items():

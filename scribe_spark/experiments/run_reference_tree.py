@@ -20,21 +20,17 @@ from scribe_spark import schemas
 from scribe_spark.config import Execution
 from scribe_spark.config.reference_tree import Point, ReferenceTreeConfig
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import refuse_buckets, refuse_local_lock
+from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.locations import local_contents, probe_local
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.owner import REFERENCE_TREE
 from scribe_spark.experiments.previous import (
-    refuse_contents,
-    refuse_other_config,
-    refuse_other_version,
+    previous_manifest,
 )
 from scribe_spark.experiments.reference_tree_points import measure_point
 from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_setup import network_of
-from scribe_spark.inputs import is_local
 from scribe_spark.measures.reference_tree import reference_tree_metrics
 from scribe_spark.overlays import check_overlay
 from scribe_spark.progress import Progress, Silent
@@ -58,10 +54,7 @@ def check_reference_tree(config: ReferenceTreeConfig, execution: Execution) -> N
     InputError
     """
     refuse_buckets(execution)
-    if is_local(execution.out):
-        _previous(*local_contents(execution.out), config, execution)
-        refuse_local_lock(execution.out)
-        probe_local(execution.out)
+    check_out(execution.out, lambda names, read: _previous(names, read, config, execution))
     if config.reference_tree.dht == "routed":
         if not check_overlay(config.overlay).randomised:
             remedy = (
@@ -134,20 +127,15 @@ def _previous(
     execution: Execution,
 ) -> dict[str, Any] | None:
     """The manifest to go on with; None where there is none or it is to be replaced."""
-    out = execution.out
-    manifest = refuse_contents(
-        out, names, read, execution.resume, execution.overwrite, REFERENCE_TREE
+    return previous_manifest(
+        *(names, read, config.flat(), execution, REFERENCE_TREE),
+        check=_check_shape,
     )
-    if manifest is None:
-        return None
-    try:
-        resolved, version = dict(manifest["resolved"]), manifest["versions"]["scribe_spark"]
-        dict(manifest[_DONE])
-    except Exception:
-        raise InputError("out", out, f"its {MANIFEST} cannot be read; use --overwrite") from None
-    refuse_other_config(config.flat(), resolved, out)
-    refuse_other_version("scribe_spark", version, out)
-    return manifest
+
+
+def _check_shape(manifest: Mapping[str, Any]) -> None:
+    """Raise unless all that is read of the manifest later has the form it needs."""
+    dict(manifest["resolved"]), manifest["versions"]["scribe_spark"], dict(manifest[_DONE])
 
 
 def _file(point: Point) -> str:

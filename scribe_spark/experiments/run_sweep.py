@@ -24,9 +24,9 @@ from pyspark.sql.types import (
 from scribe_spark import schemas
 from scribe_spark.config import Execution
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import refuse_local_lock
+from scribe_spark.experiments.checks import check_out
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.locations import inside, join, local_contents, probe_local
+from scribe_spark.experiments.locations import inside, join
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.previous import previous_manifest
 from scribe_spark.experiments.run import locked
@@ -34,7 +34,6 @@ from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.sweep import Point, Sweep
 from scribe_spark.experiments.sweep_kinds import PointResult
 from scribe_spark.experiments.world_setup import network_of
-from scribe_spark.inputs import is_local
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.report import MOST_LINES, render_sweep
 from scribe_spark.worlds.summary import measure_of
@@ -64,12 +63,8 @@ def check_sweep(sweep: Sweep, execution: Execution) -> None:
     ------
     InputError
     """
-    if is_local(execution.out):
-        previous_manifest(
-            *local_contents(execution.out), sweep.as_dict(), execution, sweep.kind.owner
-        )
-        refuse_local_lock(execution.out)
-        probe_local(execution.out)
+    of = sweep.as_dict(), execution, sweep.kind.owner
+    check_out(execution.out, lambda names, read: previous_manifest(names, read, *of))
     for point in sweep.points:
         sweep.kind.check(point.config, execution.replace(out=join(execution.out, point.name)))
 

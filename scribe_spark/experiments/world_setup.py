@@ -17,8 +17,7 @@ from scribe_spark.config import (
     WorldConfig,
 )
 from scribe_spark.errors import InputError
-from scribe_spark.experiments.checks import refuse_local_lock
-from scribe_spark.experiments.locations import local_contents, probe_local
+from scribe_spark.experiments.checks import check_out
 from scribe_spark.experiments.manifest import check_origin, file_digest
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.previous import previous_manifest, refuse_other_inputs
@@ -231,10 +230,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     ------
     InputError
     """
-    if is_local(execution.out):
-        previous_world(*local_contents(execution.out), config, execution)
-        refuse_local_lock(execution.out)
-        probe_local(execution.out)
+    check_out(execution.out, lambda names, read: previous_world(names, read, config, execution))
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
     if not needs_spark(config.topology.kind):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from scribe_spark.engine.exchange import add_rows, gather, meet, send
 from scribe_spark.engine.on_spark import ROWS
-from scribe_spark.measures.distributions import values_of
+from scribe_spark.measures.distributions import histogram_metrics, values_of
 from scribe_spark.measures.histogram import Histogram
 from scribe_spark.measures.link_stress import packet_metrics
 from scribe_spark.measures.measure import (
@@ -221,26 +221,6 @@ def _or_tree(
     return histogram
 
 
-def _mean_and_max(
-    measure: str,
-    unit: str,
-    what: str,
-    histogram: Callable[[Found, str], Histogram | None],
-    systems: Callable[[System], bool],
-) -> tuple[Metric, ...]:
-    def metric(name: str, words: str, number: Callable[[Histogram], float | None]) -> Metric:
-        def value(found: Found, system: str) -> float | None:
-            of = histogram(found, system)
-            return None if of is None else number(of)
-
-        return Metric(f"{measure}.{name}", unit, _SECTION, f"{words} {what}.", value, systems)
-
-    return (
-        metric("mean", "Mean", Histogram.mean),
-        metric("max", "Maximum", lambda of: of.max),
-    )
-
-
 STATE = Measure(
     "state",
     distributions=(
@@ -248,12 +228,14 @@ STATE = Measure(
             "state", _SECTION, lambda run: _by_node(run, "system_state", "node", "entries")
         ),
     ),
-    metrics=_mean_and_max(
+    metrics=histogram_metrics(
         "state",
         "entries",
+        _SECTION,
         "entries that a node keeps for all groups, over all nodes (of trees: children)",
-        _or_tree("state", "children_entries", _keeps_children_only),
         keeps_children,
+        ("mean", "max"),
+        _or_tree("state", "children_entries", _keeps_children_only),
     ),
 )
 
@@ -279,12 +261,14 @@ CONTROL = Measure(
         Distribution("control_stress", _SECTION, _control_packets),
     ),
     metrics=(
-        *_mean_and_max(
+        *histogram_metrics(
             "join_messages",
             "messages",
+            _SECTION,
             "control messages that a node takes while members join, over all nodes",
-            _or_tree("join_messages", "children_entries", _joins_by_edges),
             _sends_control,
+            ("mean", "max"),
+            _or_tree("join_messages", "children_entries", _joins_by_edges),
         ),
         *packet_metrics(
             "control_stress",

@@ -136,6 +136,7 @@ def histogram_metrics(
     what: str,
     systems: Callable[[System], bool],
     numbers: Iterable[str],
+    histogram: Callable[[Found, str], Histogram | None] | None = None,
 ) -> tuple[Metric, ...]:
     """The metrics ``MEASURE.mean``, ``MEASURE.median`` and ``MEASURE.max`` of a distribution.
 
@@ -147,11 +148,16 @@ def histogram_metrics(
         Which systems have these metrics.
     numbers : iterable of str
         Which of the three.
+    histogram : callable, optional
+        ``histogram(found, system)``: by default that of the distribution `measure`.
     """
+
+    def own(found: Found, system: str) -> Histogram | None:
+        return found.histograms.get((system, measure))
 
     def of(number: Callable[[Histogram], float | None]):
         def value(found: Found, system: str) -> float | None:
-            values = found.histograms.get((system, measure))
+            values = (histogram or own)(found, system)
             return None if values is None else number(values)
 
         return value

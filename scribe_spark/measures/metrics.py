@@ -69,9 +69,8 @@ def register_measure(measure: Measure) -> Measure:
     return _MEASURES.register(measure)
 
 
-def unregister_measure(name: str) -> None:
-    """Take a measure out again; nothing happens if there is none of that name."""
-    _MEASURES.unregister(name)
+#: Take a user's measure out again: see `Registry.unregister`.
+unregister_measure = _MEASURES.unregister
 
 
 def all_measures() -> tuple[Measure, ...]:

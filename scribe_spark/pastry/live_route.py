@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.packing import concatenate, count_rows, take
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.packing import count_rows, take
+from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.routes import count_hop, hop, route_to_edge, unrouted
 from scribe_spark.pastry.arrivals.states import States
@@ -63,8 +63,7 @@ class LiveRoute(NodeProgram):
 
         ended, leaving = route_to_edge(moving, hop_of, lambda at: (at >= first) & (at < last))
         if count_rows(ended):
-            before = [tables[self.ends]] if self.ends in tables else []
-            tables[self.ends] = concatenate([*before, ended])
+            append(tables, self.ends, ended)
         return {_MESSAGE: leaving} if leaving else {}
 
     def _start(self, bucket: int, tables: Tables) -> Columns:

@@ -129,7 +129,7 @@ def deliver_multicast(scribe: Scribe, place: np.ndarray) -> tuple[np.ndarray, np
 def deliver_leave(
     scribe: Scribe, group: np.ndarray, node: np.ndarray, source: np.ndarray, number: np.ndarray
 ) -> None:
-    """Figure 4, line 9; lines 10 and 11 are `leave.leave_up`.
+    """Figure 4, line 9; lines 10 and 11 are `leave._leave_up`.
 
     A LEAVE that is older than the JOIN by which the child was added last is ignored.
 

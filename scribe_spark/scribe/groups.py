@@ -43,6 +43,11 @@ def group_sizes(config: RunConfig) -> np.ndarray:
     return np.floor(config.overlay.nodes * rank**-exponent + 0.5).astype(np.int64)
 
 
+def drawn_members(nodes: int, size: int, seed: int, group: int) -> np.ndarray:
+    """The members of a group: distinct ones of the first `nodes` nodes, int64 of shape (size,)."""
+    return draws.distinct_below(nodes, size, seed, "members", group)
+
+
 def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
     """`schemas.MEMBERS`: distinct nodes for each group, drawn uniformly and independently; lazy."""
     sizes = group_sizes(config)
@@ -52,7 +57,7 @@ def draw_members(spark: SparkSession, config: RunConfig) -> Batches:
     def draw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for group, size in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                nodes = draws.distinct_below(n, size, seed, "members", group)
+                nodes = drawn_members(n, size, seed, group)
                 yield pa.RecordBatch.from_arrays(
                     [pa.array(np.full(size, group)), pa.array(nodes)], names=["group", "node"]
                 )

@@ -117,7 +117,7 @@ def receive_states(scribe: Scribe, states: SentStates) -> None:
         row = copies.find(place)
         there = row >= 0
         newer = ~there
-        newer[there] = _is_newer(one, there, copies, row[there])
+        newer[there] = _is_newer(_age(one, there), _age(copies, row[there]))
         root = newer & there & scribe.is_root(one.group, one.to)
         for name in _STATE:
             getattr(copies, name)[row[root]] = getattr(one, name)[root]
@@ -126,12 +126,15 @@ def receive_states(scribe: Scribe, states: SentStates) -> None:
         copies.put(place[other], **one.take(other).of_copies())
 
 
-def _is_newer(
-    one: Copies | SentStates, rows: np.ndarray | slice, than: Copies, other: np.ndarray
-) -> np.ndarray:
+def _is_newer(one: dict[str, np.ndarray], than: dict[str, np.ndarray]) -> np.ndarray:
     """Whether states are newer than others, row by row."""
-    epoch, version = than.epoch[other], than.version[other]
-    return (one.epoch[rows] > epoch) | ((one.epoch[rows] == epoch) & (one.version[rows] > version))
+    same_epoch = one["epoch"] == than["epoch"]
+    return (one["epoch"] > than["epoch"]) | (same_epoch & (one["version"] > than["version"]))
+
+
+def _age(states: Copies | SentStates, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """What tells the age of some states."""
+    return {name: getattr(states, name)[rows] for name in ("epoch", "version")}
 
 
 def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
@@ -206,8 +209,7 @@ def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
             row = copies.find(place)
             there = row >= 0
             takes = ~scribe.is_root(one.group, one.to)
-            other = _newer_copies(copies, row[there], one, there)
-            takes[there] &= ~other
+            takes[there] &= ~_is_newer(_age(copies, row[there]), _age(one, there))
             one = one.take(takes)
             copies.put(place[takes], **one.of_copies())
             state = {name: getattr(one, name) for name in ("epoch", "version")}
@@ -218,16 +220,6 @@ def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
         state = {name: came[name] for name in ("epoch", "version")}
         incarnation = scribe.state.incarnation[came["leaf"]]
         scribe.state.replicas.put(edge, **state, incarnation=incarnation)
-
-
-def _newer_copies(
-    copies: Copies, row: np.ndarray, than: SentStates, there: np.ndarray
-) -> np.ndarray:
-    """Whether copies are newer than states that have come."""
-    epoch, version = than.epoch[there], than.version[there]
-    return (copies.epoch[row] > epoch) | (
-        (copies.epoch[row] == epoch) & (copies.version[row] > version)
-    )
 
 
 def replicate_changed(scribe: Scribe, tables: Tables) -> None:

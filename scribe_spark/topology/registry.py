@@ -37,21 +37,8 @@ _KINDS: Registry[TopologyKind] = Registry(
     "kind of topology", transit_stub.KIND, power_law.KIND, topohub.KIND
 )
 
-
-def register_topology(kind: TopologyKind) -> TopologyKind:
-    """Add a kind of topology to this process.
-
-    Raises
-    ------
-    ValueError
-        The package has one of that name.
-    """
-    return _KINDS.register(kind)
-
-
-def unregister_topology(name: str) -> None:
-    """Take a kind out again; nothing happens if there is none of that name."""
-    _KINDS.unregister(name)
+#: Add a kind of topology to this process, and take a user's out again: see `Registry`.
+register_topology, unregister_topology = _KINDS.register, _KINDS.unregister
 
 
 def find(topology: str | GivenGraph) -> tuple[TopologyKind, str] | None:

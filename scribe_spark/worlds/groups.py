@@ -10,11 +10,17 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from scribe_spark import draws, schemas
+from scribe_spark import schemas
 from scribe_spark.config import RunConfig
 from scribe_spark.errors import InputError
 from scribe_spark.inputs import is_local
-from scribe_spark.scribe.groups import check_members, group_sizes, make_groups, read_members
+from scribe_spark.scribe.groups import (
+    check_members,
+    drawn_members,
+    group_sizes,
+    make_groups,
+    read_members,
+)
 from scribe_spark.worlds.access import AccessLists, groups_are, read_access
 from scribe_spark.worlds.rows import Extent
 
@@ -82,7 +88,7 @@ class DrawnMembers:
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """See `MembersAtStart`."""
         drawn = [
-            draws.distinct_below(self.initial, size, self.seed, "members", group)
+            drawn_members(self.initial, size, self.seed, group)
             for group, size in enumerate(self.drawn_sizes.tolist(), start=1)
         ]
         nodes = np.concatenate([np.empty(0, dtype=np.int64), *drawn])

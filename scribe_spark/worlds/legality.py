@@ -1,7 +1,7 @@
 """The checks that events of nodes are possible: numpy kernels, for a table of events.
 
 Nothing here loops over rows: rows are sorted by node and round, and compared with the row before.
-Events of groups are in :mod:`.possible_groups`.
+Events of groups are in :mod:`.group_legality`.
 """
 
 from __future__ import annotations

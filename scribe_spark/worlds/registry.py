@@ -218,17 +218,5 @@ def generators() -> Mapping[str, Generator]:
     return _GENERATORS
 
 
-def register_generator(generator: Generator) -> Generator:
-    """Add a generator to this process.
-
-    Raises
-    ------
-    ValueError
-        The package has one of that name.
-    """
-    return _GENERATORS.register(generator)
-
-
-def unregister_generator(name: str) -> None:
-    """Take a generator out again; nothing happens if there is none of that name."""
-    _GENERATORS.unregister(name)
+#: Add a generator to this process, and take a user's out again: see `Registry`.
+register_generator, unregister_generator = _GENERATORS.register, _GENERATORS.unregister

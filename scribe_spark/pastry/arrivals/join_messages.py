@@ -16,7 +16,7 @@ import numpy as np
 from scribe_spark.core import u128 as ids
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.cell_offers import take_cells
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
@@ -59,8 +59,7 @@ class JoinMessages(WaveProgram):
             outbox = self._route(bucket, tables, inbox[_JOIN])
         for kind, name in _KEPT.items():
             if kind in inbox:
-                before = [tables[name]] if name in tables else []
-                tables[name] = concatenate([*before, inbox[kind]])
+                append(tables, name, inbox[kind])
         return outbox
 
     def _ask(self, bucket: int, tables: Tables) -> Outbox:

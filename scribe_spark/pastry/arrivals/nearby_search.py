@@ -14,7 +14,7 @@ import numpy as np
 from scribe_spark.core.arrays import distinct
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
-from scribe_spark.engine.program import AT
+from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.cell_offers import NO_OFFER, scored, scores
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.states import NONE
@@ -82,8 +82,7 @@ class Discover(WaveProgram):
         ends = (phase == _ROW_0) & (at == came["asked"])
         found = {AT: arriving[ends], "contact": at[ends]}
         if np.any(ends):
-            before = [tables[CONTACTS]] if CONTACTS in tables else []
-            tables[CONTACTS] = concatenate([*before, found])
+            append(tables, CONTACTS, found)
         upward = np.isin(phase, (_LAST_ROW, _UP)) & (row > 0)
         after = np.where(phase == _AROUND, _LAST_ROW, np.where(upward, _UP, _ROW_0))
         above = np.where(upward, row - 1, 0)

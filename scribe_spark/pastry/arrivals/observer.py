@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import append
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.traffic import Between, ends_of
 
@@ -100,8 +100,7 @@ class Observer:
     def meet(self, tables: Tables, node: np.ndarray, dead: np.ndarray) -> None:
         """Note that live nodes of a bucket have found others dead: positions."""
         if len(node):
-            before = [tables[FOUND]] if FOUND in tables else []
-            tables[FOUND] = concatenate([*before, {"node": node, "dead": dead}])
+            append(tables, FOUND, {"node": node, "dead": dead})
 
 
 def counted(table: Columns, kinds: int) -> tuple[np.ndarray, np.ndarray]:
