@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import living_worlds
 import numpy as np
 from arriving import Kernel
+from group_rounds import Buckets, RoundInputs, ScribeResult, play_round
 from in_tasks import InTasks
 from living_worlds import as_snapshot as overlay_snapshot
 from oracle.scribe_living.cases import World as Case
@@ -39,7 +40,6 @@ from scribe_spark.scribe.program import (
     StoredApplications,
 )
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.round import Buckets, RoundInputs, ScribeResult, play_round
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.sources import FATES
 from scribe_spark.scribe.splitting import join_states, state_of

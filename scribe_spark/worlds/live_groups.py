@@ -23,8 +23,10 @@ from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events, ImpossibleRound
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.round import RoundResult
+from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.round import NEW_LEAFS, RoundResult
 from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.pastry.tally import MESSAGE_KINDS, Tally
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.duplicates import SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES
@@ -32,13 +34,16 @@ from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.outcomes import LEFT, PublicationResults
+from scribe_spark.scribe.program import Applications, KeptApplications
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
 from scribe_spark.scribe.rejoin import EXTRA_JOINS, extra_joins
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.round import RoundInputs, play_round, publication_results
+from scribe_spark.scribe.round import COUNTS, play_groups, publication_results
 from scribe_spark.scribe.rows import from_tables, to_tables
 from scribe_spark.scribe.rules import ScribeRules
-from scribe_spark.scribe.state import ScribeState
+from scribe_spark.scribe.scribe import SCRIBE_KINDS
+from scribe_spark.scribe.splitting import state_of, tables_of
+from scribe_spark.scribe.state import PARTS, ScribeState
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.counts import Counted
@@ -227,26 +232,52 @@ class LiveGroups:
         of_nodes, of_groups = split_events(events, known, groups)
         watched = self.watched_indices(groups)
         before = trees_of(watched_rows(state, watched), watched, state.size)
-        given = RoundInputs(
-            *(number, of_nodes, of_groups, groups, rules, self.rules, kernel, lookups, traffic),
-            observed=self.link_stress.is_measured(number),
-            lan_us=self.multicasts.lan_us if self.multicasts.of_ways else None,
-            is_last=number == self.rounds - 1,
+        kinds = MESSAGE_KINDS + SCRIBE_KINDS
+        player = InProcess.of(overlay, rules, kernel, kinds=kinds)
+        player.observe(traffic=traffic is not None or self.link_stress.is_measured(number))
+        player.tables[0].update(tables_of(state))
+        kept = None if held.application is None else KeptApplications([held.application])
+        round = self.round(number, groups, state.incarnation, kept)
+        tally, is_last = Tally(kinds, traffic), number == self.rounds - 1
+        of_overlay, taken = play_groups(
+            *(player, round, of_nodes, of_groups, lookups, tally, is_last),
             measures=partial(self.programs, keeps_messages=traffic is not None),
-            tables=MEASURE_TABLES,
+            tables=(NEW_LEAFS, *COUNTS, EXTRA_JOINS, *MEASURE_TABLES),
         )
-        of_overlay, result = play_round(overlay, state, given, held.application)
-        taken = result.tables
+        tables = player.tables[0]
+        after = state_of(tables, state.size, state.incarnation, len(groups))
+        for name in PARTS:
+            setattr(state, name, getattr(after, name))
 
         def multicasts() -> dict[str, pa.Table]:
             if not self.multicasts.of_ways:
                 return {}
             of = self.multicasts.multicasts(taken.get(OUTCOMES, {}))
-            came = state.entries, taken.get(DELIVERIES, {}), taken.get(PAYLOADS, {})
+            came = state.entries, tables.get(DELIVERIES, {}), tables.get(PAYLOADS, {})
             return self.multicasts.tables(of, *came, known, groups, kernel)
 
         seen = of_overlay, taken, groups, known, overlay, kernel, before
         return self.see(number, *seen, multicasts)
+
+    def round(
+        self,
+        number: int,
+        groups: Groups,
+        incarnation: np.ndarray,
+        applications: Applications | None,
+    ) -> RoundOfGroups:
+        """Return what the programs of a round share.
+
+        Parameters
+        ----------
+        incarnation : ndarray of int64
+            The round of each node's last arrival or recovery.
+        applications : Applications, optional
+            Without them delivery is best effort.
+        """
+        ways = self.multicasts
+        timed = ways.of_ways, ways.lan_us if ways.of_ways else 0
+        return RoundOfGroups(number, groups, self.rules, incarnation, applications, *timed)
 
     def watched_indices(self, groups: Groups) -> np.ndarray:
         """Return the groups whose trees are watched, by index."""

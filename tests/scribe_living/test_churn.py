@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from group_rounds import RoundInputs, ScribeResult, application_of, play_round
 from large_groups import PlaneKernel, full_overlay, large_ring, many_groups
 
 from scribe_spark import draws
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.round import RoundInputs, ScribeResult, application_of, play_round
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.state import ScribeState
 

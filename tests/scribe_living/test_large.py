@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from group_rounds import RoundInputs, ScribeResult, application_of, play_round
 from large_groups import PlaneKernel, full_overlay, large_ring, many_groups
 
 from scribe_spark import draws
@@ -14,7 +15,6 @@ from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe.events import GroupEvents
-from scribe_spark.scribe.round import RoundInputs, ScribeResult, application_of, play_round
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.state import ScribeState
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from group_rounds import RoundInputs, play_round
 from killed import killed_then_gone_on
 from pyspark.sql import DataFrame
 from stopping import Stops
@@ -31,7 +32,6 @@ from scribe_spark.report.world_panels import GROUP_PANELS
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.round import RoundInputs, play_round
 from scribe_spark.scribe.state import CAUSES, ScribeState
 from scribe_spark.scribe.upcalls import Application, Emitted
 from scribe_spark.worlds.group_measures import (
