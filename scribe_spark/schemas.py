@@ -120,8 +120,8 @@ WORLD_STATE = _schema(
     entries=BinaryType(),
 )
 
-#: A world between two rounds: `nodes` (:data:`WORLD_STATE`) and the tables of
-#: `scribe.rows`, in parts, each an Arrow stream.
+#: A world between two rounds: `nodes` (:data:`WORLD_STATE`), what nodes know of groups, and what
+#: can be queried of that (`worlds.group_tables`), in parts, each an Arrow stream.
 PACKED = _schema(name=_STRING, part=_INT, data=BinaryType())
 
 #: What became of the publications of a round to a group: how many members were expected to get

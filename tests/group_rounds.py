@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from split_states import state_of, tables_of
 
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.pastry.events import Events
@@ -25,7 +26,7 @@ from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.join import JOINS, REPAIRING
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.outcomes import LEFT, ORPHANS, OVERLOADED, PublicationResults
-from scribe_spark.scribe.program import Applications, GroupRound, KeptApplications
+from scribe_spark.scribe.program import Applications, GroupRound
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.repairs import REPAIRED
 from scribe_spark.scribe.round import (
@@ -38,10 +39,26 @@ from scribe_spark.scribe.round import (
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.scribe import REFUSED, REFUSED_KINDS, SCRIBE_KINDS, Joins
 from scribe_spark.scribe.sources import Sent
-from scribe_spark.scribe.splitting import state_of, tables_of
 from scribe_spark.scribe.state import PARTS, PREFIX, ScribeState
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An application that is no other from superstep to superstep, whatever it remembers.
+
+    It does what `Applications` does for the one bucket there is.
+    """
+
+    application: Application
+
+    def of(self, tables: Tables) -> Application:
+        """See `Applications`."""
+        return self.application
+
+    def put_back(self, application: Application, tables: Tables) -> None:
+        """See `Applications`."""
 
 
 def _no_measures(given, round) -> tuple[()]:
@@ -300,7 +317,7 @@ def play_round(
     ImpossibleRound
         For an event that cannot be, or if no node is left.
     """
-    kept = None if application is None else KeptApplications([application])
+    kept = None if application is None else Kept(application)
     buckets = Buckets([tables_of(state)], kept)
     played = buckets.play(overlay, state.incarnation, given)
     after = state_of(buckets.tables[0], state.size, state.incarnation, len(given.groups))

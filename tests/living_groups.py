@@ -20,6 +20,7 @@ from oracle.scribe_living.groups import Group, Settings
 from oracle.scribe_living.measures import PublicationResult
 from oracle.scribe_living.world import Event, Run, Snapshot
 from poisoned import PoisonedPlayer
+from split_states import empty_state, join_states, state_of
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
@@ -27,22 +28,17 @@ from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.player import InProcess
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import OPERATIONS, Groups
 from scribe_spark.scribe.outcomes import publications_due
-from scribe_spark.scribe.program import (
-    GroupRound,
-    KeptApplications,
-    RoundProgram,
-    StoredApplications,
-)
+from scribe_spark.scribe.program import Applications, GroupRound, RoundProgram
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.sources import FATES
-from scribe_spark.scribe.splitting import join_states, state_of
 from scribe_spark.scribe.state import CAUSES, ScribeState
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups
@@ -79,19 +75,18 @@ class World:
 
     def in_buckets(self, count: int) -> World:
         """The same, played on some buckets, whose tables only they can read."""
-        made, size, buffer = None, len(self.overlay.states.known), self.case.buffer
-        if buffer is not None:
-            made = KeptApplications([Reliable(buffer, size) for _ in range(count)])
-        self.buckets = Buckets([Tables() for _ in range(count)], made, PoisonedPlayer)
-        return self
+        return self._in(count, PoisonedPlayer)
 
     def in_tasks(self, count: int) -> World:
         """The same, played as Spark's tasks do."""
+        return self._in(count, InTasks.remembering())
+
+    def _in(self, count: int, player: type[InProcess]) -> World:
         made, buffer = None, self.case.buffer
         if buffer is not None:
             make = functools.partial(Reliable, buffer)
-            made = StoredApplications(make, len(self.overlay.states.known))
-        self.buckets = Buckets([Tables() for _ in range(count)], made, InTasks.remembering())
+            made = Applications(make, len(self.overlay.states.known))
+        self.buckets = Buckets([Tables() for _ in range(count)], made, player)
         return self
 
     def step(self, number: int, events: list[Event]) -> tuple[Snapshot, Snapshot]:
@@ -180,7 +175,7 @@ def _world(case: Case, run: Run) -> World:
         collapse=settings.collapse,
         lazy=remover_of(settings) if settings.lazy else None,
     )
-    state = ScribeState.empty(len(known), len(groups))
+    state = empty_state(len(known), len(groups))
     application = None if case.buffer is None else Reliable(case.buffer, len(known))
     overlay_state = living_worlds.state_of(made)
     return World(case, run, made, groups, rules, overlay_state, state, application)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core.arrays import find_sorted, whole_numbers
-from scribe_spark.engine import Columns, Tables
+from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.scribe import Scribe
-from scribe_spark.scribe.state import Got
 
 __all__ = [
     "AGAIN",
     "GOT",
     "SOURCE",
     "SOURCE_BITS",
-    "got_columns",
-    "got_of",
     "keep_got",
     "note_got",
     "pending_keys",
@@ -94,21 +90,3 @@ def keep_got(scribe: Scribe, tables: Tables) -> None:
 
 def _merged(keys: np.ndarray, more: np.ndarray) -> np.ndarray:
     return np.insert(keys, np.searchsorted(keys, more), more)
-
-
-def got_columns(got: Got, groups: Groups, known: Ring) -> dict[str, np.ndarray]:
-    """``age, group, source, node``: who has had what, between two rounds.
-
-    The age of a publication is the number of rounds from the first whose deadline has not come.
-    """
-    key, node = np.divmod(got.key, len(known))
-    key, source = np.divmod(key, _numbers(known))
-    age, group = np.divmod(key, len(groups))
-    return {"age": age, "group": group, "source": source, "node": node}
-
-
-def got_of(columns: Columns, groups: Groups, known: Ring) -> Got:
-    """Return the table that :func:`got_columns` has made columns of; rows may come in any order."""
-    age, group, source, node = columns.values()
-    key = (age * len(groups) + group) * _numbers(known) + source
-    return Got(np.sort(key * len(known) + node))

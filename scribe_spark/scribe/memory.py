@@ -25,7 +25,7 @@ from scribe_spark.scribe.upcalls import Application, Calls
 
 __all__ = ["AtNodes", "Remembering"]
 
-_NODE, _EDGE = ("group", "node"), ("group", "node", "child")
+_NODE = ("group", "node")
 
 
 @dataclass
@@ -113,20 +113,6 @@ class Remembering(Application):
         self.at_edges.keep(~dead[self.at_edges.key % self.nodes])
 
     def tables(self) -> dict[str, Columns]:
-        """All of the memory."""
-        return {
-            "rings": self.rings.to_columns(),  # it numbers the rings of nodes
-            "nodes": self.at_nodes.to_columns(_NODE, self.nodes),
-            "edges": self.at_edges.to_columns(_EDGE, self.nodes),
-        }
-
-    def restore(self, tables: Mapping[str, Columns]) -> None:
-        """Take back what :meth:`tables` gave; this remembers nothing yet."""
-        self.at_nodes.take_back(tables["nodes"], _NODE, self.nodes)
-        self.at_edges.take_back(tables["edges"], _EDGE, self.nodes)
-        self.rings.take_back(**tables["rings"])
-
-    def memory(self) -> dict[str, Columns]:
         """See `Application`; the tables and rings as they are."""
         tables = {}
         for name, table in self._tables.items():
@@ -134,11 +120,9 @@ class Remembering(Application):
             tables[name] = overlay(self._before[name], columns) if name in self._before else columns
         return {**tables, "rings": {"top": self.rings.tops, "names": self.rings.names}}
 
-    def remember(self, memory: Mapping[str, Columns]) -> None:
+    def restore(self, tables: Mapping[str, Columns]) -> None:
         """See `Application`."""
-        self._before = memory
+        self._before = tables
         for name, table in self._tables.items():
-            if name in memory:
-                table.borrow(Lent(memory[name], writes=True))
-        if "rings" in memory:
-            self.rings.tops, self.rings.names = Lent(memory["rings"], writes=True).values()
+            table.borrow(Lent(tables[name], writes=True))
+        self.rings.tops, self.rings.names = Lent(tables["rings"], writes=True).values()

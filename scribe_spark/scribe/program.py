@@ -34,45 +34,14 @@ __all__ = [
     "MEMORY",
     "Applications",
     "GroupRound",
-    "KeptApplications",
     "PlaysPrograms",
     "RoundProgram",
-    "StoredApplications",
 ]
 
 
-class Applications(Protocol):
-    """An application for each bucket."""
-
-    def of(self, bucket: int, tables: Tables) -> Application:
-        """Return that of a bucket, which knows what it has remembered."""
-
-    def put_back(self, application: Application, tables: Tables) -> None:
-        """Keep what an application remembers."""
-
-
 @dataclass(frozen=True)
-class KeptApplications:
-    """Applications that stay in this process.
-
-    Attributes
-    ----------
-    of_buckets : sequence of Application
-    """
-
-    of_buckets: Sequence[Application]
-
-    def of(self, bucket: int, tables: Tables) -> Application:
-        """See `Applications`."""
-        return self.of_buckets[bucket]
-
-    def put_back(self, application: Application, tables: Tables) -> None:
-        """See `Applications`."""
-
-
-@dataclass(frozen=True)
-class StoredApplications:
-    """Applications that remember in the tables of their buckets.
+class Applications:
+    """An application for each bucket, which remembers in its tables.
 
     Attributes
     ----------
@@ -84,17 +53,18 @@ class StoredApplications:
     make: Callable[[int], Application]
     nodes: int
 
-    def of(self, bucket: int, tables: Tables) -> Application:
-        """See `Applications`."""
+    def of(self, tables: Tables) -> Application:
+        """Return that of a bucket, which knows what it has remembered."""
         made = self.make(self.nodes)
         names = [name for name in tables if name.startswith(MEMORY)]
         if names:
-            made.remember({name.removeprefix(MEMORY): tables[name] for name in names})
+            found = {name.removeprefix(MEMORY): tables[name] for name in names}
+            made.restore({**made.tables(), **found})  # a table without rows is not kept
         return made
 
     def put_back(self, application: Application, tables: Tables) -> None:
-        """See `Applications`."""
-        for name, columns in application.memory().items():
+        """Keep what an application remembers."""
+        for name, columns in application.tables().items():
             if count_rows(columns):
                 tables[f"{MEMORY}{name}"] = columns
             else:
@@ -148,7 +118,7 @@ class GroupRound:
             return States(ring, np.arange(first, last), leaves, cells)
 
         if self.applications is not None:
-            make = partial(self.applications.of, bucket, tables)
+            make = partial(self.applications.of, tables)
         return Scribe(
             ring,
             states,

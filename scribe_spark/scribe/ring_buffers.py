@@ -180,31 +180,6 @@ class SharedRings:
         self.names = np.concatenate([self.names[is_kept], names])
         self._free = whole_numbers()
 
-    def share(self) -> None:
-        """Let rows with equal rings share one; number rings in the order of the rows."""
-        ring, rows = self._first_equal(), np.flatnonzero(self.table.ring != NONE)
-        kept, first, which = np.unique(
-            ring[self.table.ring[rows]], return_index=True, return_inverse=True
-        )
-        order = np.argsort(first)
-        self.table.ring[rows] = np.argsort(order)[which]
-        kept = np.r_[kept[order], len(self.tops) - 1]  # the empty one stays the last
-        self.tops, self.names = self.tops[kept], self.names[kept]
-        self._free = whole_numbers()
-
-    def to_columns(self) -> dict[str, np.ndarray]:
-        """``ring, number, name``: all that is in rings, which are shared before that."""
-        self.share()
-        ring, slot = np.nonzero(self.names != NONE)
-        number = self.tops[ring] - (self.tops[ring] - slot) % self.size
-        return {"ring": ring, "number": number, "name": self.names[ring, slot]}
-
-    def take_back(self, ring: np.ndarray, number: np.ndarray, name: np.ndarray) -> None:
-        """Take back what :meth:`to_columns` gave; rows may come in any order."""
-        self.tops, self.names = self._empty(int(ring.max(initial=NONE)) + 2)
-        np.maximum.at(self.tops, ring, number)
-        self.names[ring, number % self.size] = name
-
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows of a matrix, and which of them each row is."""

@@ -25,7 +25,6 @@ from scribe_spark.core.arrays import (
 )
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import Lent, concatenate, count_rows, overlay
-from scribe_spark.pastry.overlay_state import NEVER
 from scribe_spark.scribe.upcalls import CAUSES, NOTHING
 
 __all__ = [
@@ -418,26 +417,6 @@ class ScribeState:
     resent: Resent = field(default_factory=Resent)
     lacking: Lacking = field(default_factory=Lacking)
     got: Got = field(default_factory=Got)
-
-    @classmethod
-    def empty(cls, nodes: int, groups: int) -> ScribeState:
-        """No group has been created yet.
-
-        Parameters
-        ----------
-        nodes : int
-            All that are known, dead ones too.
-
-        Raises
-        ------
-        ValueError
-            If keys of edges would not fit into 63 bits.
-        """
-        if groups * nodes * nodes >= 2**63:
-            raise ValueError(f"{groups} groups among {nodes} nodes are too many")
-        created = np.zeros(groups, dtype=bool)
-        newest = np.full(groups, NONE, dtype=np.int64)
-        return cls(nodes, np.full(nodes, NEVER, dtype=np.int64), created, newest)
 
 
 # --- tables of a bucket

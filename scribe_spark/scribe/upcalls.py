@@ -201,16 +201,8 @@ class Application:
         """The memory of these nodes' processes is gone."""
 
     def tables(self) -> dict[str, Columns]:
-        """All that it remembers, to be saved; columns of nodes are ``node`` and ``child``."""
+        """All that it remembers: for the next superstep of the same nodes."""
         return {}
 
     def restore(self, tables: Mapping[str, Columns]) -> None:
-        """Take back what :meth:`tables` gave; rows may come in any order."""
-
-    def memory(self) -> dict[str, Columns]:
-        """All that it remembers, as it is inside: for the next superstep of the same nodes."""
-        return self.tables()
-
-    def remember(self, memory: Mapping[str, Columns]) -> None:
-        """Take back what :meth:`memory` gave, but for tables without rows."""
-        self.restore({**self.tables(), **memory})
+        """Take back what :meth:`tables` gave; this remembers nothing yet."""

@@ -37,12 +37,11 @@ from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.events import JOINING, QUITTING, PlayEvents
 from scribe_spark.scribe.multicast import DELIVERIES, OF_THE_LAST_ROUND, PAYLOADS
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
-from scribe_spark.scribe.program import StoredApplications
 from scribe_spark.scribe.rejoin import EXTRA_JOINS
 from scribe_spark.scribe.round import COUNTS, play_groups
-from scribe_spark.scribe.rows import table_of_rows
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
-from scribe_spark.scribe.state import PREFIX, Children, Entries, table_of
+from scribe_spark.scribe.state import PREFIX, Entries, table_of
+from scribe_spark.worlds.group_tables import INCARNATIONS, QUERIED, incarnation_table, queried
 from scribe_spark.worlds.live_groups import (
     MEASURE_TABLES,
     GroupRound,
@@ -75,9 +74,6 @@ _BUCKETS = "buckets"
 _COUNT = StructType([StructField("buckets", LongType())])
 
 _INCARNATIONS = StructType([StructField(name, LongType()) for name in ("node", "round")])
-
-#: Packed tables that queries read -> what their rows are.
-_ASKED: dict[str, type[Entries | Children]] = {"entries": Entries, "children": Children}
 
 
 def spread_groups(state: DataFrame) -> DataFrame:
@@ -119,7 +115,7 @@ def refuse_other_buckets(buckets: int, before: int, otherwise: str = "") -> None
 def read_incarnations(state: DataFrame, facts: Facts) -> np.ndarray:
     """Return the round of the last arrival or recovery of each node of a packed state."""
     incarnation = np.full(len(facts.ring), NEVER)
-    came = unpacked(state, "incarnations", _INCARNATIONS).toArrow()
+    came = unpacked(state, INCARNATIONS, _INCARNATIONS).toArrow()
     node, number = (came.column(name).to_numpy() for name in came.column_names)
     incarnation[facts.positions(node)] = number
     return incarnation
@@ -227,13 +223,8 @@ class GroupsOnBuckets:
         return seen
 
     def _round(self, number: int) -> _SharedRound:
-        live, make = self._live, self._live.make_application
-        kept = None if make is None else StoredApplications(make, len(self._ring))
-        lan_us = live.multicasts.lan_us if live.multicasts.of_ways else None
-        return _SharedRound(
-            *(number, self._groups, live.rules, self._incarnations.rounds, kept),
-            *(lan_us is not None, lan_us or 0, self._incarnations.share),
-        )
+        made = self._live.round(number, self._groups, self._incarnations.rounds)
+        return _SharedRound(**vars(made), share=self._incarnations.share)
 
     def _trees(self, player: OnSpark, round: RoundOfGroups) -> Mapping[int, Tree]:
         """Return the watched trees as they are."""
@@ -277,16 +268,13 @@ class GroupsOnBuckets:
     def asked(self, player: OnSpark) -> DataFrame:
         """`schemas.PACKED` of the tables that queries read; lazy."""
         groups, facts = self._groups, self._ring.facts
-        kinds = {table_of(name): (name, kind) for name, kind in _ASKED.items()}
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for row in read_rows(batches):
-                name, kind = kinds[row.name]
-                yield from pack_part(
-                    row.bucket, name, table_of_rows(name, kind(**row.read()), groups, facts.ring)
-                )
+                for name, table in queried(row.name, row.read(), groups, facts.ring):
+                    yield from pack_part(row.bucket, name, table)
 
-        return player.tables.rows(*kinds).mapInArrow(run, schemas.PACKED)
+        return player.tables.rows(*QUERIED).mapInArrow(run, schemas.PACKED)
 
     def packed(self, player: OnSpark, nodes: DataFrame) -> DataFrame:
         """`schemas.PACKED`: the nodes, the buckets' tables, and tables that queries read; lazy."""
@@ -302,11 +290,9 @@ class GroupsOnBuckets:
                 )
 
         kept = player.tables.rows_called(PREFIX).where(~F.col("name").isin(*OF_THE_LAST_ROUND))
-        rounds = self._incarnations.rounds
-        came = np.flatnonzero(rounds != NEVER)
-        table = pa.table({"node": self._ring.facts.ring.node[came], "round": rounds[came]})
+        table = incarnation_table(self._incarnations.rounds, self._ring.facts.ring)
         told = pa.table({"buckets": [self._ring.layout.buckets]})
-        driver = local_frame(nodes.sparkSession, pack({"incarnations": table, _BUCKETS: told}))
+        driver = local_frame(nodes.sparkSession, pack({INCARNATIONS: table, _BUCKETS: told}))
         both = nodes.unionByName(kept.mapInArrow(run, schemas.PACKED))
         return both.unionByName(self.asked(player)).unionByName(driver)
 

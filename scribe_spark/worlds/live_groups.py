@@ -1,4 +1,4 @@
-"""The groups of a world in a task: Scribe's state out of tables, rounds, and into tables again.
+"""The groups of a world in a task: what nodes know of them, played round by round.
 
 References
 ----------
@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.core.arrays import whole_numbers
-from scribe_spark.engine import Columns, Program
+from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events, ImpossibleRound
-from scribe_spark.pastry.lives import KnowsLives
+from scribe_spark.pastry.lives import NEVER, KnowsLives
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import InProcess
 from scribe_spark.pastry.round import NEW_LEAFS, RoundResult
@@ -32,28 +32,28 @@ from scribe_spark.scribe.duplicates import SOURCE_BITS
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
-from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
+from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.scribe.outcomes import LEFT, PublicationResults
-from scribe_spark.scribe.program import Applications, KeptApplications
+from scribe_spark.scribe.program import Applications
 from scribe_spark.scribe.program import GroupRound as RoundOfGroups
 from scribe_spark.scribe.rejoin import EXTRA_JOINS, extra_joins
 from scribe_spark.scribe.reliable import Reliable
 from scribe_spark.scribe.round import COUNTS, play_groups, publication_results
-from scribe_spark.scribe.rows import from_tables, to_tables
 from scribe_spark.scribe.rules import ScribeRules
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
-from scribe_spark.scribe.splitting import state_of, tables_of
-from scribe_spark.scribe.state import PARTS, ScribeState
+from scribe_spark.scribe.state import PREFIX
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.counts import Counted
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
+from scribe_spark.worlds.group_tables import INCARNATIONS, incarnation_table, queried
 from scribe_spark.worlds.link_stress import KINDS, LINKS_MEASURED, LinkStress, MeasureLinks
 from scribe_spark.worlds.multicast_measures import (
     MULTICASTS_MEASURED,
     MeasureMulticasts,
     MulticastMeasures,
 )
+from scribe_spark.worlds.packed import bytes_of, columns_of
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
 from scribe_spark.worlds.watched_trees import (
     TREES_SEEN,
@@ -84,14 +84,15 @@ class PlayedGroups:
     Attributes
     ----------
     groups : Groups
-    state : ScribeState
-    application : Application, optional
-        Without one delivery is best effort.
+    tables : Tables
+        What nodes know of groups.
+    incarnation : ndarray of int64
+        The round of each node's last arrival or recovery, or NEVER.
     """
 
     groups: Groups
-    state: ScribeState
-    application: Application | None
+    tables: Tables
+    incarnation: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,16 @@ class LiveGroups:
     application: Callable[[int], Application] | None = None
 
     def groups(self, known: Ring) -> Groups:
-        """Return the groups; `known` are all nodes of the world, in the order of nodeIds."""
+        """Return the groups; `known` are all nodes of the world, in the order of nodeIds.
+
+        Raises
+        ------
+        ValueError
+            If keys of edges would not fit into 63 bits.
+        """
+        groups, nodes = len(self.numbers), len(known)
+        if groups * nodes * nodes >= 2**63:
+            raise ValueError(f"{groups} groups among {nodes} nodes are too many")
         return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
 
     @property
@@ -190,17 +200,20 @@ class LiveGroups:
         known : Ring
             All nodes of the world, in the order of nodeIds.
         """
-        groups, make = self.groups(known), self.make_application
-        application = None if make is None else make(len(known))
-        if "entries" in tables:
-            state = from_tables(tables, groups, known, application)
-        else:
-            state = ScribeState.empty(len(known), len(groups))
-        return PlayedGroups(groups, state, application)
+        incarnation = np.full(len(known), NEVER)
+        if INCARNATIONS in tables:
+            node, number = (column.to_numpy() for column in tables[INCARNATIONS].columns)
+            incarnation[known.positions(node)] = number
+        kept = {name: columns_of(tables[name]) for name in tables if name.startswith(PREFIX)}
+        return PlayedGroups(self.groups(known), Tables.of(kept), incarnation)
 
     def pack(self, held: PlayedGroups, known: Ring) -> Iterator[tuple[str, pa.Table]]:
-        """Yield all that has to be kept of the groups, as `rows.to_tables` does."""
-        return to_tables(held.state, held.groups, known, held.application)
+        """Yield all that has to be kept of the groups, and what can be queried: names, tables."""
+        for name, columns in held.tables.items():
+            if name not in OF_THE_LAST_ROUND:
+                yield name, bytes_of(columns)
+                yield from queried(name, columns, held.groups, known)
+        yield INCARNATIONS, incarnation_table(held.incarnation, known)
 
     def play(
         self,
@@ -227,55 +240,47 @@ class LiveGroups:
         ImpossibleRound
             An event that cannot be; or no node is left.
         """
-        known, groups, state = overlay.states.known, held.groups, held.state
+        known, groups = overlay.states.known, held.groups
         refuse_unknown(number, events, known, groups)
         of_nodes, of_groups = split_events(events, known, groups)
         watched = self.watched_indices(groups)
-        before = trees_of(watched_rows(state, watched), watched, state.size)
+        round = self.round(number, groups, held.incarnation)
+        before = trees_of(watched_rows(round.state(held.tables), watched), watched, len(known))
         kinds = MESSAGE_KINDS + SCRIBE_KINDS
         player = InProcess.of(overlay, rules, kernel, kinds=kinds)
         player.observe(traffic=traffic is not None or self.link_stress.is_measured(number))
-        player.tables[0].update(tables_of(state))
-        kept = None if held.application is None else KeptApplications([held.application])
-        round = self.round(number, groups, state.incarnation, kept)
+        tables = player.tables[0]
+        tables.update(held.tables)
         tally, is_last = Tally(kinds, traffic), number == self.rounds - 1
         of_overlay, taken = play_groups(
             *(player, round, of_nodes, of_groups, lookups, tally, is_last),
             measures=partial(self.programs, keeps_messages=traffic is not None),
             tables=(NEW_LEAFS, *COUNTS, EXTRA_JOINS, *MEASURE_TABLES),
         )
-        tables = player.tables[0]
-        after = state_of(tables, state.size, state.incarnation, len(groups))
-        for name in PARTS:
-            setattr(state, name, getattr(after, name))
+        held.tables.clear()
+        held.tables.update({name: tables[name] for name in tables if name.startswith(PREFIX)})
 
         def multicasts() -> dict[str, pa.Table]:
             if not self.multicasts.of_ways:
                 return {}
             of = self.multicasts.multicasts(taken.get(OUTCOMES, {}))
-            came = state.entries, tables.get(DELIVERIES, {}), tables.get(PAYLOADS, {})
-            return self.multicasts.tables(of, *came, known, groups, kernel)
+            entries = round.state(held.tables).entries
+            came, paid = (held.tables.get(name, {}) for name in OF_THE_LAST_ROUND)
+            return self.multicasts.tables(of, entries, came, paid, known, groups, kernel)
 
         seen = of_overlay, taken, groups, known, overlay, kernel, before
         return self.see(number, *seen, multicasts)
 
-    def round(
-        self,
-        number: int,
-        groups: Groups,
-        incarnation: np.ndarray,
-        applications: Applications | None,
-    ) -> RoundOfGroups:
+    def round(self, number: int, groups: Groups, incarnation: np.ndarray) -> RoundOfGroups:
         """Return what the programs of a round share.
 
         Parameters
         ----------
         incarnation : ndarray of int64
             The round of each node's last arrival or recovery.
-        applications : Applications, optional
-            Without them delivery is best effort.
         """
-        ways = self.multicasts
+        ways, make = self.multicasts, self.make_application
+        applications = None if make is None else Applications(make, len(incarnation))
         timed = ways.of_ways, ways.lan_us if ways.of_ways else 0
         return RoundOfGroups(number, groups, self.rules, incarnation, applications, *timed)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -15,11 +16,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
+from scribe_spark.engine import packing
 
-__all__ = ["pack", "unpack", "unpacked"]
+__all__ = ["bytes_of", "columns_of", "pack", "unpack", "unpacked"]
 
 #: About how many bytes a part has: an array of the JVM has less than 2**31.
 _PART = 2**25
+
+#: How many rows of a table of a bucket are in one of `bytes_of`.
+_ROWS = 2**18
 
 
 def pack(tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -58,6 +63,22 @@ class _Packed(Mapping[str, pa.Table]):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+
+def bytes_of(columns: packing.Columns) -> pa.Table:
+    """Return a table of a bucket as one that can be packed: ``bytes``, a row for many of its."""
+    parts = (
+        {name: column[first : first + _ROWS] for name, column in columns.items()}
+        for first in range(0, max(1, packing.count_rows(columns)), _ROWS)
+    )
+    return pa.table({"bytes": [b"".join(packing.pack(part)[0]) for part in parts]})
+
+
+def columns_of(table: pa.Table) -> dict[str, np.ndarray]:
+    """Return the columns that :func:`bytes_of` made a table of; they can be written to."""
+    parts = (packing.unpack(part.as_buffer()) for part in table.column("bytes"))
+    columns = packing.concatenate(parts)
+    return {name: one if one.flags.writeable else one.copy() for name, one in columns.items()}
 
 
 def unpacked(

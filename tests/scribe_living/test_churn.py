@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 from group_rounds import RoundInputs, ScribeResult, application_of, play_round
 from large_groups import PlaneKernel, full_overlay, large_ring, many_groups
+from split_states import empty_state
 
 from scribe_spark import draws
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.rules import ScribeRules
-from scribe_spark.scribe.state import ScribeState
 
 NODES, GROUPS, MEMBERSHIPS, ROUNDS, QUIET = 500, 12, 2500, 40, 12
 
@@ -24,7 +24,7 @@ def results(lifetime: int) -> Iterator[ScribeResult]:
     It joins its groups again; each group has a publication by a live node in every round.
     """
     known = large_ring(NODES)
-    overlay, state = full_overlay(known), ScribeState.empty(NODES, GROUPS)
+    overlay, state = full_overlay(known), empty_state(NODES, GROUPS)
     groups, group, member = many_groups(known, GROUPS, MEMBERSHIPS)
     kernel = PlaneKernel(np.random.default_rng(1).uniform(0, 100_000, (NODES, 2)))
     rules = ScribeRules(reliable=True, deadline=10)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from group_rounds import RoundInputs, ScribeResult, application_of, play_round
 from large_groups import PlaneKernel, full_overlay, large_ring, many_groups
+from split_states import empty_state
 
 from scribe_spark import draws
 from scribe_spark.pastry.events import Events
@@ -16,7 +17,6 @@ from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.rules import ScribeRules
-from scribe_spark.scribe.state import ScribeState
 from scribe_spark.worlds.group_measures import GROUPS_MEASURED, MeasureGroups, group_measures
 
 FAIL, ROUNDS = 2, 8
@@ -32,7 +32,7 @@ class Played:
         self.groups, self.group, self.node = many_groups(known, groups, memberships)
         points = np.random.default_rng(1).uniform(0, 100_000, (nodes, 2))
         self.kernel = PlaneKernel(points)
-        self.state = ScribeState.empty(nodes, groups)
+        self.state = empty_state(nodes, groups)
         self.application = application_of(rules, nodes)
         order = np.argsort(draws.stream(1, "failing").random_raw(nodes))
         self.dead, live = np.sort(order[: nodes // 4]), np.sort(order[nodes // 4 :])

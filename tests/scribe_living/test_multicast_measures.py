@@ -19,6 +19,7 @@ from oracle.scribe_living.multicasts import (
 )
 from oracle.scribe_living.multicasts import tables as oracle_tables
 from poisoned import PoisonedPlayer
+from split_states import split_state, tables_of
 from test_link_stress import network, on_routers
 
 from scribe_spark.engine.packing import take
@@ -26,7 +27,6 @@ from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.scribe.end_of_round import OUTCOMES
 from scribe_spark.scribe.multicast import DELIVERIES, PAYLOADS
 from scribe_spark.scribe.program import GroupRound
-from scribe_spark.scribe.splitting import split_state, tables_of
 from scribe_spark.worlds.multicast_measures import (
     MULTICAST_MEASURES,
     MULTICASTS_MEASURED,

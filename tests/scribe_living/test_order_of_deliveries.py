@@ -13,6 +13,7 @@ from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import PARTS, differences
 from oracle.scribe_living.measures import out_of_order
 from oracle.scribe_living.upcalls import Join, Local, Payload, Publication
+from split_states import empty_state, written
 
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.ring import Ring
@@ -20,9 +21,8 @@ from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.scribe import order
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.rows import from_tables, to_tables
 from scribe_spark.scribe.sources import FATES, Sent
-from scribe_spark.scribe.state import Missing, ScribeState
+from scribe_spark.scribe.state import Missing
 from scribe_spark.scribe.upcalls import NOTHING, Calls
 
 
@@ -80,14 +80,14 @@ def hasty(world: World, step: int) -> Hasty:
 def test_they_are_those_that_a_list_of_all_deliveries_gives(seed: int, step: int) -> None:
     """The state is written and read after each round of every second world."""
     world = hasty_world(seed, step)
-    known = world.overlay.states.known
     for number in range(world.case.rounds):
         events = [event for event in world.case.events if event[0] == number]
         assert differences(*world.step(number, events), PARTS) == []
         if seed % 2:
-            tables = dict(to_tables(world.state, world.groups, known, world.application))
+            remembered = world.application.tables()
             world.application = hasty(world, step)
-            world.state = from_tables(tables, world.groups, known, world.application)
+            world.application.restore(remembered)
+            world.state = written(world.state)
     theirs = out_of_order(world.run, numbered=True)
     for number in range(world.case.rounds):
         assert deliveries_out_of_order(world, number) == sorted(theirs[number]), number
@@ -107,7 +107,7 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
     ids = np.arange(NODES, dtype=np.uint64)
     known = Ring(ids, ids, numbers, numbers)
     groups = Groups(np.arange(GROUPS), Keys(ids[:GROUPS], ids[:GROUPS]), NODES)
-    state = ScribeState.empty(NODES, GROUPS)
+    state = empty_state(NODES, GROUPS)
     # of members: round in which the root took it, round of publication, source
     had: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     taken: dict[tuple[int, int, int], int] = {}  # group, round, source
@@ -172,4 +172,4 @@ def test_members_come_and_go_and_get_anything_at_any_time(seed: int) -> None:
             had[one, member].append(place)
         assert ours.tolist() == theirs
         if seed % 2:
-            state = from_tables(dict(to_tables(state, groups, known)), groups, known)
+            state = written(state)

@@ -15,6 +15,7 @@ from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.phase import Phase
 from oracle.scribe_living.upcalls import Join
 from poisoned import PoisonedPlayer
+from split_states import join_states, split_state, state_of, tables_of
 
 from scribe_spark.core.arrays import NONE
 from scribe_spark.pastry.arrivals.observer import FOUND, MESSAGES, counted
@@ -22,7 +23,6 @@ from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.scribe.program import GroupRound
 from scribe_spark.scribe.rejoin import DROPPED, REFUSED_JOINS, rejoin
 from scribe_spark.scribe.scribe import REFUSED, SCRIBE_KINDS
-from scribe_spark.scribe.splitting import join_states, split_state, state_of, tables_of
 from scribe_spark.scribe.state import NOTHING, cause
 
 SEEDS = [*range(16), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(16, 240)]]

@@ -80,21 +80,6 @@ def test_rings_have_what_dictionaries_have(size: int, seed: int) -> None:
     assert rings.top(every).tolist() == [max(names, default=NONE) for names in plain.names]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_rings_that_are_written_and_read_are_the_same(seed: int) -> None:
-    """In any order of the rows; equal rings are one, numbered in the order of their first rows."""
-    rings, plain, base = written(4, seed)
-    columns, ring = rings.to_columns(), rings.table.ring.copy()
-    order = np.random.default_rng(seed).permutation(len(columns["ring"]))
-    again = SharedRings(4, Table(ring.copy()))
-    again.take_back(**{name: column[order] for name, column in columns.items()})
-    assert same(rings, plain, base + 4)
-    assert same(again, plain, base + 4)
-    contents = [tuple(sorted(names.items())) for names in plain.names]
-    first = [one for one in dict.fromkeys(contents) if one]
-    assert ring.tolist() == [first.index(one) if one else NONE for one in contents]
-
-
 def test_rows_that_write_the_same_share_one_ring() -> None:
     """However many rows there are; and rings that no row has any more are used again."""
     rows = np.arange(10_000)
@@ -118,6 +103,5 @@ def test_rings_that_become_equal_are_merged():
             np.arange(1), np.array([start + size]), np.array([7])
         )  # one more ring is needed
         rings.write(np.arange(1, rows), np.arange(1, rows) * 0 + start + size, np.full(rows - 1, 7))
-    rings.share()
-    assert len(rings.tops) == 2
+    rings._merge()
     assert (rings.table.ring == 0).all()

@@ -13,6 +13,7 @@ import pytest
 from group_rounds import RoundInputs, play_round
 from killed import killed_then_gone_on
 from pyspark.sql import DataFrame
+from split_states import empty_state
 from stopping import Stops
 
 from scribe_spark import experiments
@@ -32,7 +33,7 @@ from scribe_spark.report.world_panels import GROUP_PANELS
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.reliable import Reliable
-from scribe_spark.scribe.state import CAUSES, ScribeState
+from scribe_spark.scribe.state import CAUSES
 from scribe_spark.scribe.upcalls import Application, Emitted
 from scribe_spark.worlds.group_measures import (
     GROUP_MEASURES,
@@ -71,7 +72,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
     known, _ = ring_of(simulation.nodes.toArrow(), kernel)
     overlay = perfect_start(known, np.arange(len(known)), rules.leaf_set, rules.b, kernel)
     groups = Groups.of(live.numbers, Keys(live.key_hi, live.key_lo), known, live.lists)
-    state = ScribeState.empty(len(known), len(groups))
+    state = empty_state(len(known), len(groups))
     application = Reliable(CONFIG.scribe.buffer, len(known))
     world = experiments.make_world(simulation, CONFIG)
     events = world._events.toPandas()

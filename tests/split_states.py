@@ -1,6 +1,6 @@
-"""What the nodes of a world know of groups, cut into buckets and put together again.
+"""What the nodes of a world know of groups: as one state, cut into buckets, and put together again.
 
-Tests and measures look at all nodes at once; a round is played by buckets.
+Tests look at all nodes at once; a round is played by buckets.
 """
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ from scribe_spark.core.arrays import NONE, SortedTable
 from scribe_spark.engine import Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.lives import NEVER
 from scribe_spark.scribe.duplicates import SOURCE
 from scribe_spark.scribe.state import PARTS, BucketState, ScribeState
-
-__all__ = ["join_states", "split_state", "state_of", "tables_of"]
+from scribe_spark.worlds.packed import bytes_of, columns_of, pack, unpack
 
 #: Tables that all buckets have, for the measures alone.
 _EVERYWHERE = ("dead_roots", "publications", "resent")
+
+
+def empty_state(nodes: int, groups: int) -> ScribeState:
+    """No group has been created yet."""
+    created, newest = np.zeros(groups, dtype=bool), np.full(groups, NONE, dtype=np.int64)
+    return ScribeState(nodes, np.full(nodes, NEVER, dtype=np.int64), created, newest)
 
 
 def tables_of(state: ScribeState) -> Tables:
@@ -32,6 +38,13 @@ def tables_of(state: ScribeState) -> Tables:
         setattr(held, name, getattr(state, name))
     held.put_back()
     return tables
+
+
+def written(state: ScribeState) -> ScribeState:
+    """Return what a save has of a state."""
+    kept = {name: bytes_of(columns) for name, columns in tables_of(state).items()}
+    tables = Tables.of({name: columns_of(table) for name, table in unpack(pack(kept)).items()})
+    return state_of(tables, state.size, state.incarnation, len(state.created))
 
 
 def state_of(tables: Tables, size: int, incarnation: np.ndarray, groups: int) -> ScribeState:
