@@ -155,7 +155,7 @@ class Emitter:
         times = np.maximum(self.messages.lengths[payloads.message], 1)
         times[payloads.sender == payloads.node] = 0
         arrives = scribe.is_alive(payloads.node)
-        scribe.counter.count(
+        scribe.count(
             self.kind,
             times.sum(),
             times[~arrives].sum(),

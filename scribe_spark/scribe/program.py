@@ -18,10 +18,8 @@ import numpy as np
 from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT, append
-from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given
-from scribe_spark.pastry.traffic import Between
 from scribe_spark.scribe.figures import deliver_leave
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import LEAVE
@@ -129,7 +127,8 @@ class GroupRound:
             state,
             self.number,
             make,
-            _Counts(given.observer, tables),
+            given.observer,
+            tables,
             bounds=given.bounds,
             bucket=bucket,
             seed=given.rules.seed,
@@ -195,26 +194,3 @@ class RoundProgram(ABC):
     @abstractmethod
     def play(self, scribe: Scribe, tables: Tables, inbox: Inbox, superstep: int) -> None:
         """What the nodes of a bucket do in a superstep; LEAVEs have been delivered."""
-
-
-@dataclass(frozen=True)
-class _Counts:
-    """Counts in the tables of a bucket."""
-
-    observer: Observer
-    tables: Tables
-
-    def count(
-        self,
-        kind: str,
-        messages: int | np.integer,
-        lost: int | np.integer = 0,
-        *,
-        between: Between,
-    ) -> None:
-        """See `scribe.Counter`."""
-        self.observer.count(self.tables, kind, messages, lost, between=between)
-
-    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
-        """See `scribe.Counter`."""
-        self.observer.meet(self.tables, node, dead)

@@ -34,7 +34,7 @@ from scribe_spark.pastry.bucket_tables import KNOWN, states_of
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.rules import ScribeRules
-from scribe_spark.scribe.scribe import CountsNothing, Scribe
+from scribe_spark.scribe.scribe import Scribe
 from scribe_spark.scribe.state import NOTHING, PARTS, BucketState, ScribeState, table_of
 from scribe_spark.underlay.protocol import Kernel
 
@@ -127,7 +127,7 @@ class RunRound(GroupRound):
         return replace(
             super().scribe(given, bucket, tables, state),
             find_states=states,
-            counter=CountsNothing(),
+            observer=None,
             rule=partial(self.rule, first, tables),
             roots=self.roots,
             settled=True,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from scribe_spark.core.arrays import Rows, codes, whole_numbers
-from scribe_spark.engine import Columns
+from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.packing import concatenate, count_rows
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.routes import Met, count_hop, hop
 from scribe_spark.pastry.arrivals.states import IsAlive, States
 from scribe_spark.pastry.randomised import randomised_hop
@@ -28,8 +28,6 @@ __all__ = [
     "REFUSED",
     "REFUSED_KINDS",
     "SCRIBE_KINDS",
-    "Counter",
-    "CountsNothing",
     "Joins",
     "Rule",
     "Scribe",
@@ -103,40 +101,6 @@ class Joins(Rows):
 Rule = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
-class Counter(Protocol):
-    """Counts the messages that the nodes of a bucket send."""
-
-    def count(
-        self,
-        kind: str,
-        messages: int | np.integer,
-        lost: int | np.integer = 0,
-        *,
-        between: Between,
-    ) -> None:
-        """Count messages, of which some are lost; `between` gives senders and receivers."""
-
-    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
-        """Note dead nodes that nodes have met."""
-
-
-class CountsNothing:
-    """A `Counter` for runs, in which nobody asks."""
-
-    def count(
-        self,
-        kind: str,
-        messages: int | np.integer,
-        lost: int | np.integer = 0,
-        *,
-        between: Between,
-    ) -> None:
-        """See `Counter`."""
-
-    def meet(self, node: np.ndarray, dead: np.ndarray) -> None:
-        """See `Counter`."""
-
-
 @dataclass
 class Scribe:
     """The Scribe software of the nodes of a bucket, while they play a superstep.
@@ -157,7 +121,10 @@ class Scribe:
         The round.
     make_application : callable, optional
         Returns the application of these nodes; without one delivery is best effort.
-    counter : Counter
+    observer : Observer, optional
+        Counts messages in `tables`; without one nobody asks, as in runs.
+    tables : Tables
+        Of the bucket.
     bounds : ndarray of int64, shape (B + 1,)
         Of all buckets.
     bucket : int
@@ -189,7 +156,8 @@ class Scribe:
     state: ScribeState
     number: int
     make_application: Callable[[], Application] | None = None
-    counter: Counter = field(default_factory=CountsNothing)
+    observer: Observer | None = None
+    tables: Tables = field(default_factory=Tables)
     bounds: np.ndarray = field(default_factory=whole_numbers)
     bucket: int = 0
     seed: int = 0
@@ -280,11 +248,23 @@ class Scribe:
 
     # ---- messages
 
+    def count(
+        self,
+        kind: str,
+        messages: int | np.integer,
+        lost: int | np.integer = 0,
+        *,
+        between: Between,
+    ) -> None:
+        """Count messages that these nodes send, of which some are lost; see `Observer.count`."""
+        if self.observer is not None:
+            self.observer.count(self.tables, kind, messages, lost, between=between)
+
     def send(self, kind: str, sender: np.ndarray, to: np.ndarray) -> np.ndarray:
         """Count a message to each node; whether it arrives."""
         arrives = self.is_alive(to)
         lost = arrives.size - np.count_nonzero(arrives)
-        self.counter.count(kind, arrives.size, lost, between=lambda: (sender, to))
+        self.count(kind, arrives.size, lost, between=lambda: (sender, to))
         return arrives
 
     def tell(self, kind: str, at: np.ndarray, **columns: np.ndarray) -> None:
@@ -337,8 +317,9 @@ class Scribe:
         return onward
 
     def _count_hops(self, kind: str, at: np.ndarray, onward: np.ndarray, met: Met) -> None:
-        self.counter.meet(at[met.message], met.dead)
-        count_hop(functools.partial(self.counter.count, kind), at, onward, met)
+        if self.observer is not None:
+            self.observer.meet(self.tables, at[met.message], met.dead)
+        count_hop(functools.partial(self.count, kind), at, onward, met)
 
     def delay(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """D between two different nodes, in microseconds: int64."""
