@@ -27,13 +27,10 @@ from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation
 from scribe_spark.experiments.world_buckets import buckets_of
 from scribe_spark.experiments.world_setup import (
-    live_groups_of,
-    live_systems_of,
-    live_tree_of,
     make_world,
     network_of,
     previous_world,
-    rules_of,
+    protocols_of,
     world_inputs,
 )
 from scribe_spark.progress import Progress, Silent
@@ -233,12 +230,8 @@ class _WorldRun:
             rows,
             self._events(),
             self.simulation.underlay,
-            rules_of(self.config),
-            self.config.world.lookups,
+            protocols_of(self.simulation, self.config),
             number,
-            live_tree_of(self.config),
-            live_groups_of(self.simulation, self.config),
-            live_systems_of(self.simulation, self.config),
             self.buckets,
         )
 

@@ -45,17 +45,17 @@ from scribe_spark.worlds.access import RIGHTS
 from scribe_spark.worlds.groups_on_buckets import refuse_other_buckets
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveSystems
+from scribe_spark.worlds.live_world import Protocols
 from scribe_spark.worlds.multicast_measures import MulticastMeasures
 from scribe_spark.worlds.watched_trees import watched_groups
 
 __all__ = [
     "check_world_run",
     "live_groups_of",
-    "live_systems_of",
-    "live_tree_of",
     "make_world",
     "network_of",
     "previous_world",
+    "protocols_of",
     "rules_of",
     "world_inputs",
 ]
@@ -95,25 +95,34 @@ def make_world(
     ...     print(world.step()["lookups.hops"])
     ...     world.lookups.where("NOT right").show()
     """
-    groups = live_groups_of(simulation, config)
+    protocols = protocols_of(simulation, config)
     if application is not None:
+        groups = protocols.groups
         if groups is None or groups.rules.reliable:
             what = "is an application itself" if groups else "is of no group"
             remedy = f"{what}; give best-effort delivery and groups to one of your own"
             raise InputError("delivery", config.scribe.delivery, remedy)
-        groups = replace(groups, application=application)
+        protocols = replace(protocols, groups=replace(groups, application=application))
     return World.start(
         simulation.nodes,
         extent_of(config).initial,
         world_events(simulation.nodes, config) if events is None else events,
         simulation.underlay,
-        rules_of(config),
-        config.world.lookups,
+        protocols,
         config.overlay.kind,
-        live_tree_of(config),
-        groups,
-        live_systems_of(simulation, config),
         buckets,
+    )
+
+
+def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
+    """What the rounds of a config's world are played by."""
+    return Protocols(
+        config.world.lookups,
+        rules_of(config),
+        simulation.underlay.kernel,
+        _live_tree_of(config),
+        live_groups_of(simulation, config),
+        _live_systems_of(simulation, config),
     )
 
 
@@ -135,7 +144,7 @@ def rules_of(config: WorldConfig) -> WorldRules:
     )
 
 
-def live_tree_of(config: WorldConfig) -> LiveTree | None:
+def _live_tree_of(config: WorldConfig) -> LiveTree | None:
     """The reference tree that a config's world keeps; None where it keeps none."""
     tree = config.reference_tree
     return LiveTree(tree.children, tree.assignment) if tree.kept else None
@@ -189,7 +198,7 @@ def live_groups_of(simulation: Simulation, config: WorldConfig) -> LiveGroups | 
     )
 
 
-def live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems:
+def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems:
     """The systems that live in a config's world beside Scribe.
 
     Raises

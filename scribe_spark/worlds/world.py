@@ -21,16 +21,13 @@ from scribe_spark.engine.on_spark import Costs
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.pastry.overlay import PastryOverlay
-from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.runtime.sessions import describe_jobs, local_frame, parallelism
 from scribe_spark.runtime.task_reports import Address, receive_reports
 from scribe_spark.underlay.protocol import Underlay
 from scribe_spark.worlds.group_tables import children, memberships
 from scribe_spark.worlds.groups_on_buckets import refuse_other_buckets, saved_buckets
-from scribe_spark.worlds.live_groups import LEFT_BY_ROUNDS, LiveGroups
-from scribe_spark.worlds.live_systems import LiveSystems
-from scribe_spark.worlds.live_tree import LiveTree
+from scribe_spark.worlds.live_groups import LEFT_BY_ROUNDS
 from scribe_spark.worlds.live_world import Protocols
 from scribe_spark.worlds.on_buckets import OnBuckets
 from scribe_spark.worlds.operations import Operations
@@ -105,17 +102,10 @@ class World:
     events : DataFrame
         `schemas.EVENTS`, checked.
     underlay : Underlay
-    rules : WorldRules
-    lookups : int
-        Made in each round, between live nodes and keys that are drawn.
+    protocols : Protocols
+        What rounds are played by.
     number : int
         The round that is played next.
-    live_tree : LiveTree, optional
-        The reference tree that is kept over the live nodes.
-    groups : LiveGroups, optional
-        The groups of the world.
-    systems : LiveSystems, optional
-        The systems that live beside Scribe.
     buckets : int
         In how many the nodes are; one is played in one task, many rounds in a job.
     on_buckets : OnBuckets, optional
@@ -148,12 +138,8 @@ class World:
         state: DataFrame,
         events: DataFrame,
         underlay: Underlay,
-        rules: WorldRules,
-        lookups: int,
+        protocols: Protocols,
         number: int = 0,
-        live_tree: LiveTree | None = None,
-        groups: LiveGroups | None = None,
-        systems: LiveSystems | None = None,
         buckets: int = 1,
         on_buckets: OnBuckets | None = None,
     ) -> None:
@@ -165,11 +151,9 @@ class World:
         self._last_round: LastRound | None = None
         self._keeps_messages = False
         self._state, self._events = state, events
-        self._underlay = underlay
-        beside = systems or LiveSystems()
-        self._protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups, beside)
+        self._underlay, self._protocols = underlay, protocols
         self._on_buckets = on_buckets
-        if groups is not None and number and on_buckets is None:
+        if protocols.groups is not None and number and on_buckets is None:
             refuse_other_buckets(buckets, saved_buckets(state))
         if buckets > 1 and on_buckets is None:
             self._on_buckets = self._spread(buckets)
@@ -181,12 +165,8 @@ class World:
         initial: int,
         events: DataFrame,
         underlay: Underlay,
-        rules: WorldRules,
-        lookups: int,
+        protocols: Protocols,
         overlay: str = "perfect",
-        live_tree: LiveTree | None = None,
-        groups: LiveGroups | None = None,
-        systems: LiveSystems | None = None,
         buckets: int = 1,
     ) -> World:
         """The world before its first round.
@@ -199,7 +179,7 @@ class World:
             How many are alive at the start: the first numbers.
         overlay : str
             How tables are filled at the start: ``perfect`` or ``arrivals``.
-        live_tree, groups, systems, buckets
+        protocols, buckets
             As of the constructor.
 
         Raises
@@ -211,12 +191,10 @@ class World:
         begin = arrived_start if overlay == "arrivals" else perfect_tables
         with describe_jobs(nodes.sparkSession, "start of the world"):
             if buckets > 1:
-                protocols = Protocols(lookups, rules, underlay.kernel, live_tree, groups)
                 spread = OnBuckets.at_start(nodes, initial, overlay, buckets, protocols, underlay)
-                of = nodes, events, underlay, rules, lookups, 0, live_tree, groups, systems
-                return cls(*of, buckets, spread)
-            state, _ = materialise(begin(nodes, initial, rules, underlay.kernel))
-        return cls(state, events, underlay, rules, lookups, 0, live_tree, groups, systems, buckets)
+                return cls(nodes, events, underlay, protocols, 0, buckets, spread)
+            state, _ = materialise(begin(nodes, initial, protocols.rules, underlay.kernel))
+        return cls(state, events, underlay, protocols, 0, buckets)
 
     def step(self, *, messages: bool = False) -> dict[str, float]:
         """Play a round; its measures by name.

@@ -98,8 +98,7 @@ def test_buckets_measure_what_one_task_does(spark, tmp_path):
             if number == 1:
                 saved = many.packed.localCheckpoint()
         assert computed > 20
-        rest = one._protocols.rules, one._protocols.lookups, 2, one._protocols.live_tree
-        again = World(saved, one._events, simulation.underlay, *rest)
+        again = World(saved, one._events, simulation.underlay, one._protocols, 2)
         again.step()
         assert again.step() == measured
         for world in (many, again, one):

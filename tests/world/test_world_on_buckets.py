@@ -44,8 +44,7 @@ def test_rounds_are_those_of_one_task_and_a_save_goes_on_with_either(spark):
         sent = one.lookups.selectExpr("source AS node", "key_hi", "key_lo")
         assert rows_of(many.route(sent).toArrow()) == rows_of(one.route(sent).toArrow())
         saved = many.packed.localCheckpoint()
-        rest = (many._protocols.rules, many._protocols.lookups, 2)
-        again = World(saved, one._events, simulation.underlay, *rest)
+        again = World(saved, one._events, simulation.underlay, many._protocols, 2)
         measured = one.step()
         assert again.step() == many.step() == measured
         assert measured["messages.repair"] > 0
@@ -121,11 +120,11 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
         for table in ("memberships", "children"):
             assert rows_of(getattr(many, table).toArrow()) == rows_of(getattr(one, table).toArrow())
         protocols, saved = many._protocols, many.packed.localCheckpoint()
-        rest = one._events, simulation.underlay, protocols.rules, 0, 2
+        rest = one._events, simulation.underlay, protocols, 2
         for buckets, packed, was in ((1, saved, 2), (3, saved, 2), (2, one.packed, 1)):
             with pytest.raises(InputError, match=f"buckets = {buckets}: .* with; give {was}"):
-                World(packed, *rest, groups=protocols.groups, buckets=buckets)
-        again = World(saved, *rest, groups=protocols.groups, buckets=2)
+                World(packed, *rest, buckets)
+        again = World(saved, *rest, 2)
         assert (dropped > 0) == ("bottleneck" in variants)
         measured = one.step()
         assert measured["scribe.deliveries.late"] >= 0
