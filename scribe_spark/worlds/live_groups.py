@@ -265,8 +265,8 @@ class LiveGroups:
                 return {}
             of = self.multicasts.multicasts(taken.get(OUTCOMES, {}))
             entries = round.state(held.tables).entries
-            came, paid = (held.tables.get(name, {}) for name in OF_THE_LAST_ROUND)
-            return self.multicasts.tables(of, entries, came, paid, known, groups, kernel)
+            deliveries, payloads = (held.tables.get(name, {}) for name in OF_THE_LAST_ROUND)
+            return self.multicasts.tables(of, entries, deliveries, payloads, known, groups, kernel)
 
         seen = of_overlay, taken, groups, known, overlay, kernel, before
         return self.see(number, *seen, multicasts)
