@@ -6,8 +6,8 @@ import random
 from collections import defaultdict
 
 import numpy as np
-import plain_places
 import pytest
+from oracle.reference_tree.host_tree import parents_of_hosts
 
 from scribe_spark.core.u128 import from_halves
 from scribe_spark.reference_tree.failures import failures_by_depth
@@ -27,8 +27,8 @@ def depth_of(parent: dict[int, int | None], host: int) -> int:
 def after(ids: list[int], host: int, bits: int, c: int, assignment: str) -> tuple[int, int]:
     """Links that change, and hosts at the ends of those that do or that lost a link."""
     rest = [i for i in ids if i != host]
-    old = links(plain_places.parents(ids, bits, c, assignment))
-    changed = old ^ links(plain_places.parents(rest, bits, c, assignment))
+    old = links(parents_of_hosts(ids, bits, c, assignment))
+    changed = old ^ links(parents_of_hosts(rest, bits, c, assignment))
     return len(changed), len({end for link in changed for end in link} - {host})
 
 
@@ -43,7 +43,7 @@ def test_links_and_hosts_are_those_of_trees_made_plainly(bits, c, count, assignm
     found = failures_by_depth(
         ReferenceTree(bits, c), assignment, from_halves(hi, lo, bits), count, 1
     )
-    parent = plain_places.parents(ids, bits, c, assignment)
+    parent = parents_of_hosts(ids, bits, c, assignment)
     expected = sorted(
         (depth_of(parent, host), *after(ids, host, bits, c, assignment)) for host in ids
     )

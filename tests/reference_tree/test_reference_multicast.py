@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pandas as pd
-import plain_places
 import pytest
+from oracle.reference_tree.host_tree import parents_of_hosts
 from worlds import whole
 
 from scribe_spark import scribe
@@ -29,7 +29,7 @@ def neighbours_of(simulation: Simulation, c: int, assignment: str) -> dict[int, 
     """Node -> parent, plainly."""
     rows = simulation.nodes.collect()
     node_of = {whole(row["id_hi"], row["id_lo"]): row["node"] for row in rows}
-    above = plain_places.parents(list(node_of), 128, c, assignment)
+    above = parents_of_hosts(node_of, 128, c, assignment)
     return {node_of[i]: None if p is None else node_of[p] for i, p in above.items()}
 
 

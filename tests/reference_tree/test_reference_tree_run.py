@@ -9,9 +9,9 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
-import plain_places
 import pytest
 from damage import assert_all_damage_is_told
+from oracle.reference_tree.host_tree import parents_of_hosts
 from stopping import Stops
 from worlds import whole
 
@@ -97,7 +97,7 @@ def test_the_order_in_which_rows_are_collected_does_not_matter(monkeypatch):
 def test_large_trees_are_those_of_the_definitions(spark, finished, children):
     hosts = large_ids(spark, 70, CONFIG.seed).collect()
     ids = {whole(row["id_hi"], row["id_lo"]) for row in hosts}
-    parent = plain_places.parents(list(ids), 128, children, "chord")
+    parent = parents_of_hosts(ids, 128, children, "chord")
     degree = dict.fromkeys(ids, 0)
     depth = dict.fromkeys(ids, 0)
     for host, above in parent.items():

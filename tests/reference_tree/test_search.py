@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import random
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from oracle.reference_tree.dht import Dht, Keyset
+from oracle.reference_tree.search import find_neighbours
+from oracle.reference_tree.topmost import topmost_by_definition
+from oracle.reference_tree.tree import explicit_tree, reference_tree
 
-from reference_tree.brute import Place, Tree, place_of_hosts
 from scribe_spark.core import u128
 from scribe_spark.reference_tree import ReferenceTree
 from scribe_spark.reference_tree.climb import climb, climbs_from
@@ -27,24 +32,51 @@ def low_halves(numbers) -> list[int]:
     return u128.halves_of(numbers)[1].tolist()
 
 
+@dataclass(frozen=True)
+class Place:
+    """What a host finds; hosts are their ids, the root has no parent."""
+
+    topmost: int
+    parent: int | None
+    parent_lookups: int
+    children: frozenset[int]
+    child_lookups: int
+
+
+@functools.cache
+def expected_places(bits: int, children: int, assignment: str, ids: tuple[int, ...]) -> list[Place]:
+    """The oracle's, of every host."""
+    dht = Dht(reference_tree(bits, children), ids, assignment)
+    found = {host: find_neighbours(dht, host) for host in ids}
+    return [
+        Place(
+            dht.topmost[host],
+            one.parent,
+            len(one.parent_asked),
+            one.children,
+            len(one.child_asked),
+        )
+        for host, one in found.items()
+    ]
+
+
 @pytest.mark.parametrize("children", [2, 3, 4, 5, 7, 15, 16, 40, 2000])
 @pytest.mark.parametrize("bits", [4, 5, 8, 10])
 def test_paths_and_topmost_keys(width, bits, children):
-    plain, tree, size = Tree.of(bits, children), ReferenceTree(bits, children), 2**bits
+    plain, tree, size = explicit_tree(bits, children), ReferenceTree(bits, children), 2**bits
     keys = tree.rows(0, size) + u128.number(np.arange(size), tree.root)
     paths, depth = tree.paths(keys)
     assert depth.tolist() == [plain.depth[key] for key in range(size)]
     levels = np.array(low_halves(paths)).reshape(-1, size)
     for key in range(size):
         parent = levels[depth[key] - 1, key] if depth[key] else None
-        assert (levels[depth[key], key], parent) == (key, plain.parent[key])
+        assert (levels[depth[key], key], parent) == (key, plain.parent.get(key))
     rng = random.Random(bits * children)
     ends = [(rng.randrange(size), rng.randrange(size)) for _ in range(300)]
     first, last = (u128.number(np.array(end), tree.root) for end in zip(*ends, strict=True))
     found = topmost_keys(tree, first, last)
     for (start, end), key in zip(ends, low_halves(found.key), strict=True):
-        inside = range(start, end + 1) if start <= end else [*range(start, size), *range(end + 1)]
-        assert key == min(inside, key=lambda key: (plain.depth[key], key))
+        assert key == topmost_by_definition(plain, Keyset(start, end, bits))
     assert low_halves(tree.node(found.subtree)) == low_halves(found.key)
 
 
@@ -83,5 +115,5 @@ def test_places_on_several_rings_at_once(width, seed):
         )
     nodes = iter(range(len(ids)))
     for one in rings:
-        expected = place_of_hosts(Tree.of(bits, children), one, assignment)
-        assert [places[next(nodes)] for _ in one] == [expected[key] for key in one]
+        expected = expected_places(bits, children, assignment, tuple(one))
+        assert [places[next(nodes)] for _ in one] == expected

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .dht import Dht
+from .tree import reference_tree
 
 Neighbours = dict[int, frozenset[int]]
 
@@ -48,3 +50,10 @@ def tree_from_nothing(dht: Dht) -> HostTree:
         parent[host] = next(above, None)
     depth = {host: dht.reference.depth(key) for host, key in dht.topmost.items()}
     return HostTree(dict(dht.topmost), depth, parent)
+
+
+def parents_of_hosts(
+    hosts: Iterable[int], bits: int, children: int, assignment: str
+) -> dict[int, int | None]:
+    """Each host's parent in the tree computed from nothing; None at the root."""
+    return tree_from_nothing(Dht(reference_tree(bits, children), hosts, assignment)).parent
