@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pytest
-from plain_spread import Edge, First, spread
+from oracle.dissemination import Edge, First, spread
 
 from scribe_spark.dissemination import (
     ARRIVALS,

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from extending import run_examples
-from plain_spread import Edge, spread
+from oracle.dissemination import Edge, spread
 from worlds import whole
 
 from scribe_spark import experiments

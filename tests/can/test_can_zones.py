@@ -9,40 +9,61 @@ import pytest
 
 from scribe_spark.can.neighbours import across_faces, opposite
 from scribe_spark.can.space import Space
-from scribe_spark.can.zones import split_zones
+from scribe_spark.can.zones import Zones, split_zones
 from scribe_spark.config.can import most_bits
 from scribe_spark.errors import InputError
-from tests.can.plain import box, drawn_points, neighbours, one_by_one, zones_of
+from tests.oracle.can import space as plain
+from tests.oracle.can.zones import Zone, adjacencies, build
 
 CASES = list(itertools.product(range(8), (1, 2, 3, 6)))
+
+
+def drawn_points(rng: np.random.Generator, sizes: list[int], bits: int):
+    """CANs of some sizes: the CAN and the point of each node."""
+    can = np.repeat(np.arange(len(sizes)), sizes)
+    return can, rng.integers(0, 1 << bits, len(can))
+
+
+def zones_of(space: Space, can: np.ndarray, point: np.ndarray) -> Zones:
+    """The zones of nodes whose positions are their places in the order of joining."""
+    node = np.arange(len(can)) - np.searchsorted(can, can)
+    return Zones.of(space, can, node, point, int(node.max()) + 1)
+
+
+def one_by_one(dimensions: int, can: np.ndarray, point: np.ndarray) -> list[dict[int, Zone]]:
+    """The oracle's zones of each CAN, by their numbers among all."""
+    space = plain.Space.of(dimensions)
+    every = [(number, space.point(one)) for number, one in enumerate(point.tolist())]
+    return [
+        build([every[at] for at in np.flatnonzero(can == number)], space)
+        for number in np.unique(can)
+    ]
 
 
 def _case(seed: int, dimensions: int):
     rng = np.random.default_rng(seed)
     space = Space(dimensions, most_bits(dimensions))
     sizes = [1, 2, 3, *rng.integers(4, 60, 3)]
-    return space, sizes, *drawn_points(rng, sizes, space.bits)
+    return space, *drawn_points(rng, sizes, space.bits)
 
 
 @pytest.mark.parametrize(("seed", "dimensions"), CASES)
 def test_zones_are_those_of_joining_one_by_one(seed, dimensions):
-    space, sizes, can, point = _case(seed, dimensions)
+    space, can, point = _case(seed, dimensions)
     corner, depth = split_zones(space, can, point)
-    expected = [
-        one
-        for number in range(len(sizes))
-        for one in one_by_one(point[can == number].tolist(), space.bits)
-    ]
     first_bits = corner >> (space.bits - depth)
-    assert list(zip(depth.tolist(), first_bits.tolist(), strict=True)) == expected
+    expected = one_by_one(dimensions, can, point)
+    every = {at: zone for zones in expected for at, zone in zones.items()}
+    found = dict(enumerate(zip(depth.tolist(), first_bits.tolist(), strict=True)))
+    assert found == {at: (zone.depth, zone.prefix) for at, zone in every.items()}
     # they tile the space
-    for number in range(len(sizes)):
+    for number in range(len(expected)):
         assert sum(2.0 ** -depth[can == number]) == 1
 
 
 @pytest.mark.parametrize(("seed", "dimensions"), CASES)
 def test_neighbours_are_those_of_all_pairs(seed, dimensions):
-    space, sizes, can, point = _case(seed, dimensions)
+    space, can, point = _case(seed, dimensions)
     zones = zones_of(space, can, point)
     here, there, face = across_faces(zones, np.arange(len(zones)))
     back = zones.depth[there] < zones.depth[here]
@@ -50,19 +71,16 @@ def test_neighbours_are_those_of_all_pairs(seed, dimensions):
         zip(there[back], here[back], opposite(zones, here, face)[back], strict=True)
     )
     assert len(set(pairs)) == len(pairs)
-    boxes = [
-        box(space, int(k), int(bits >> (space.bits - int(k))))
-        for k, bits in zip(zones.depth, zones.corner, strict=True)
-    ]
-    for zone, intervals in enumerate(boxes):
-        assert zones.low[:, zone].tolist() == [low for low, _ in intervals]
-        side = zones.side(np.array([zone]))[:, 0].tolist()
-        assert side == [high - low for low, high in intervals]
+    place = zones.of_node(can, np.arange(len(can)) - np.searchsorted(can, can))
+    assert sorted(place) == list(range(len(zones)))
     expected = set()
-    for number in range(len(sizes)):
-        mine = np.flatnonzero(zones.can == number)
+    for one in one_by_one(dimensions, can, point):
+        for at, zone in one.items():
+            assert tuple(zones.low[:, place[at]].tolist()) == zone.low
+            assert tuple(zones.side(place[[at]])[:, 0].tolist()) == zone.side
         expected |= {
-            (mine[x], mine[y], f) for x, y, f in neighbours(space, [boxes[one] for one in mine])
+            (place[x], place[y], 2 * dimension + (direction > 0))
+            for x, y, dimension, direction in adjacencies(one, plain.Space.of(dimensions))
         }
     assert set(pairs) == expected
     assert {(y, x) for x, y, _ in expected} == {(x, y) for x, y, _ in expected}

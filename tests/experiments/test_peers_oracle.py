@@ -198,13 +198,13 @@ def can(saved: Saved, space: Space, flooding: str, landmarks: int, clock: str) -
             one, source, flooding, overlay.proximity if clock == "time" else None
         )
         for c in found.copies:
-            first = found.first.get(c.receiver) == c
-            sent = c.sent if clock == "time" else None
-            tables.copies["can", group, c.sender, c.receiver, "payload", c.hop, sent, first] += 1
+            row = (c.sender, c.receiver, "payload", c.hops)
+            sent = c.sent_us if clock == "time" else None
+            tables.copies["can", group, *row, sent, c.first] += 1
         got = can_flood.deliveries(found, members, source)
         told = joining.control(one, everybody, key)
         if clock == "hops":
-            senders = {node: copy.sender for node, copy in found.first.items()}
+            senders = {node: first.sender for node, first in found.first.items()}
             got = _delayed(got, senders, source, overlay)
         _note(tables, "can", group, got, told)
         kept = joining.state(one)

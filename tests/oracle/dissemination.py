@@ -1,89 +1,96 @@
-"""One publication spreads over directed edges: who gets it first, from whom; a priority queue.
+"""How a message spreads, event by event, with a heap.
 
-Two clocks. By hops: what is sent in round r arrives in round r + 1. By time: a copy sent at t
-arrives at t + D(sender, receiver), and a node forwards its first copy `processing` later. The
-first copy is the one that arrives first; ties go to the fewest hops, then to the smallest nodeId
-of the sender.
+1. At time 0 each source has the message, and sends it on the edges that the rule chooses.
+2. A copy that is sent at t to a peer arrives at t + D.  Copies are taken in the order of the clock:
+   by time (arrival, hops, sender's nodeId), by hops (hops, nodeId); then of what they carry.
+3. The first copy of a node that is no source is delivered; after the processing time the node sends
+   on the edges that the rule chooses for it.  No other copy is forwarded.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True)
+class Edge:
+    """An edge of one group's overlay; `label` has the numbers that copies carry."""
+
+    node: int
+    peer: int
+    label: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class First:
+    """The first copy of a node; at a source `sender` and the label are -1."""
+
+    node: int
+    sender: int
+    hops: int
+    at_us: int
+    label: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy that a node sends to a node.
-
-    Attributes
-    ----------
-    hop : int
-        1 for the source's copies.
-    sent, arrives : int
-        Microseconds from the publication on; by hops, rounds.
-    way : hashable
-        What the receiver's forwarding rule reads of the copy.
-    """
+    """A copy that a node gets."""
 
     sender: int
     receiver: int
-    hop: int
-    sent: int
-    arrives: int
-    way: Hashable = None
+    hops: int
+    sent_us: int
+    at_us: int
+    label: tuple[int, ...]
+    first: bool
 
 
-#: forward(node, first copy or None at the source) -> (receiver, way) of each copy that it sends.
-Forward = Callable[[int, Copy | None], Iterable[tuple[int, Hashable]]]
+class Spread(NamedTuple):
+    """The first copy of each node that gets one, sources too; and all copies."""
 
-
-@dataclass
-class Spread:
-    """What came of a publication: every copy that was sent, and the first that each node got."""
-
+    first: dict[int, First]
     copies: list[Copy]
-    first: dict[int, Copy]
 
 
 def spread(
-    source: int,
-    forward: Forward,
-    idents: Mapping[int, int],
-    delay: Callable[[int, int], int] | None = None,
-    processing: int = 0,
+    sources: Iterable[int],
+    edges: Iterable[Edge],
+    rule: Callable[[First, Edge], bool],
+    delay: Callable[[int, int], int],
+    clock: str,
+    processing_us: int,
+    labels: int,
+    idents: Mapping[int, int] | None = None,
 ) -> Spread:
-    """Return the copies of a publication.
-
-    Parameters
-    ----------
-    forward : callable
-        Which copies a node sends when it gets its first copy.
-    idents : mapping of node to nodeId
-        They break ties.
-    delay : callable, optional
-        D(sender, receiver), by time; None: by hops.
-    """
+    """Return what comes of a publication; without `idents` nodes are in the order of nodeIds."""
+    edges_of: dict[int, list[Edge]] = defaultdict(list)
+    for edge in edges:
+        edges_of[edge.node].append(edge)
+    waiting: list[tuple] = []
+    first = {s: First(s, -1, 0, 0, (-1,) * labels) for s in sources}
     copies: list[Copy] = []
-    first: dict[int, Copy] = {}
-    arriving: list[tuple[tuple[int, int, int, int], Copy]] = []
 
-    def send(node: int, got: Copy | None) -> None:
-        now = 0 if got is None else got.arrives
-        if delay is not None:
-            now += processing if got is not None else 0
-        hop = 1 if got is None else got.hop + 1
-        for receiver, way in forward(node, got):
-            arrives = now + (1 if delay is None else delay(node, receiver))
-            copy = Copy(node, receiver, hop, now, arrives, way)
-            copies.append(copy)
-            heapq.heappush(arriving, ((arrives, hop, idents[node], len(copies)), copy))
+    def send(mine: First) -> None:
+        sent = mine.at_us + (processing_us if mine.hops else 0)
+        ident = mine.node if idents is None else idents[mine.node]
+        for edge in edges_of[mine.node]:
+            if rule(mine, edge):
+                at, hops = sent + delay(edge.node, edge.peer), mine.hops + 1
+                order = (at, hops) if clock == "time" else (hops,)
+                row = (mine.node, edge.peer, hops, sent, at)
+                heapq.heappush(waiting, (*order, ident, edge.label, row))
 
-    send(source, None)
-    while arriving:
-        _, copy = heapq.heappop(arriving)
-        if copy.receiver != source and copy.receiver not in first:
-            first[copy.receiver] = copy
-            send(copy.receiver, copy)
-    return Spread(copies, first)
+    for source in list(first.values()):
+        send(source)
+    while waiting:
+        *_, label, (sender, receiver, hops, sent, at) = heapq.heappop(waiting)
+        is_first = receiver not in first
+        copies.append(Copy(sender, receiver, hops, sent, at, label, is_first))
+        if is_first:
+            first[receiver] = First(receiver, sender, hops, at, label)
+            send(first[receiver])
+    return Spread(first, copies)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..dissemination import Copy, Spread, spread
+from ..dissemination import Edge, First, Spread, spread
 from .can import Can
 from .space import Point
 
@@ -18,35 +18,33 @@ def flood(
     delay: Callable[[int, int], int] | None = None,
     processing: int = 0,
 ) -> Spread:
-    """Return what comes of a publication; a copy's `way` is (dimension, direction).
+    """Return what comes of a publication; labels are (dimension, direction).
 
     Parameters
     ----------
     flooding : {"directed", "corner", "optimal"}
     delay : callable, optional
-        By the clock of time; None: by hops.
+        By the clock of time; None: by hops, each of which takes 1, and processing nothing.
     """
-    forward = {
-        DIRECTED: lambda node, got: directed(can, source, node, got),
-        CORNER: lambda node, got: corner(can, source, node, got),
-        OPTIMAL: lambda node, _: optimal(can, source, node),
-    }[flooding]
-    return spread(source, forward, can.idents, delay, processing)
+    edges = [Edge(x, y, way) for x, across in can.across.items() for y, way in across.items()]
+    goes_on = {DIRECTED: directed, CORNER: corner, OPTIMAL: optimal}[flooding]
+
+    def rule(first: First, edge: Edge) -> bool:
+        return goes_on(can, source, first, edge)
+
+    if delay is None:
+        return spread([source], edges, rule, lambda *_: 1, "hops", 0, 2, can.idents)
+    return spread([source], edges, rule, delay, "time", processing, 2, can.idents)
 
 
-def directed(
-    can: Can, source: int, node: int, got: Copy | None
-) -> list[tuple[int, tuple[int, int]]]:
-    """Return (receiver, (dimension, direction)) of each copy, by rules 1 to 3 (C7)."""
-    chosen = []
-    for neighbour, (dimension, direction) in can.across[node].items():
-        if got is not None:
-            along, going = got.way
-            if not (dimension < along or (dimension == along and direction == going)):
-                continue
-        if before_half_way(can, source, node, dimension, direction):
-            chosen.append((neighbour, (dimension, direction)))
-    return chosen
+def directed(can: Can, source: int, first: First, edge: Edge) -> bool:
+    """Tell whether rules 1 to 3 let a copy go (C7)."""
+    dimension, direction = edge.label
+    if first.hops:
+        along, going = first.label
+        if not (dimension < along or (dimension == along and direction == going)):
+            return False
+    return before_half_way(can, source, edge.node, dimension, direction)
 
 
 def middle(can: Can, source: int) -> Point:
@@ -64,13 +62,11 @@ def before_half_way(can: Can, source: int, node: int, dimension: int, direction:
     return (start - zone.low[dimension]) % places < places / 2
 
 
-def corner(can: Can, source: int, node: int, got: Copy | None) -> list[tuple[int, tuple[int, int]]]:
-    """Return the copies of rules 1 to 3 that rule 5 leaves (C9)."""
-    return [
-        (neighbour, way)
-        for neighbour, way in directed(can, source, node, got)
-        if way[0] != 0 or holds_corner(can, node, neighbour)
-    ]
+def corner(can: Can, source: int, first: First, edge: Edge) -> bool:
+    """Tell whether rule 5 lets a copy go, too (C9)."""
+    return directed(can, source, first, edge) and (
+        edge.label[0] != 0 or holds_corner(can, edge.node, edge.peer)
+    )
 
 
 def holds_corner(can: Can, node: int, neighbour: int) -> bool:
@@ -82,13 +78,9 @@ def holds_corner(can: Can, node: int, neighbour: int) -> bool:
     )
 
 
-def optimal(can: Can, source: int, node: int) -> list[tuple[int, tuple[int, int]]]:
-    """Return a copy to each neighbour whose parent the node is (C10)."""
-    return [
-        (neighbour, way)
-        for neighbour, way in can.across[node].items()
-        if neighbour != source and parent(can, source, neighbour) == node
-    ]
+def optimal(can: Can, source: int, first: First, edge: Edge) -> bool:
+    """Tell whether the node is the parent of its neighbour (C10)."""
+    return edge.peer != source and parent(can, source, edge.peer) == edge.node
 
 
 def parent(can: Can, source: int, node: int) -> int:
@@ -120,7 +112,7 @@ def deliveries(
     By hops the delay is the number of hops.
     """
     return {
-        node: (found.first[node].hop, found.first[node].arrives, found.first[node].sender)
+        node: (found.first[node].hops, found.first[node].at_us, found.first[node].sender)
         for node in set(members) - {source}
         if node in found.first
     }

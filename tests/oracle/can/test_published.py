@@ -48,9 +48,9 @@ def test_numbers_of_an_independent_check(
     assert max(degrees) == pytest.approx(most, rel=0.2)
     for flooding, share in ((DIRECTED, duplicates), (CORNER, with_rule_5)):
         found = [flood(can, source, flooding) for source in can.order[:10]]
-        twice = fmean(len(one.copies) / len(one.first) - 1 for one in found)
+        twice = fmean(len(one.copies) / (len(one.first) - 1) - 1 for one in found)
         assert twice == pytest.approx(share, rel=0.1, abs=0.01)
-        longest = max(copy.hop for one in found for copy in one.first.values())
+        longest = max(first.hops for one in found for first in one.first.values())
         assert longest == pytest.approx(hops, rel=0.15)
 
 
