@@ -5,11 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from ..living.arrival import arrive_all
-from ..living.cases import small_rules
-from ..living.draws import Plane, keyed_draw, random_idents
+from ..living.cases import overlay_of, small_rules
+from ..living.draws import random_idents
 from ..living.overlay import Overlay, Rules
-from ..living.perfect import enter_perfect
 from ..living.world import step
 from ..scribe_living.cases import Story
 from ..scribe_living.groups import Access, Group
@@ -38,14 +36,7 @@ class LiveCase:
 
     def overlay(self) -> Overlay:
         """Return the overlay before round 0."""
-        overlay = Overlay(
-            random_idents(self.count, self.seed),
-            Plane(self.count, self.seed, self.count // 2 + 1),
-            keyed_draw(self.seed),
-            self.rules,
-        )
-        (enter_perfect if self.perfect else arrive_all)(overlay, range(self.present))
-        return overlay
+        return overlay_of(self.seed, self.count, self.present, self.rules, self.perfect)
 
     def begin(self) -> Bayeux:
         """Return the world before round 0."""

@@ -7,6 +7,7 @@ import random
 from .arrival import arrive_all
 from .draws import Plane, keyed_draw, random_idents
 from .overlay import Overlay, Rules
+from .perfect import enter_perfect
 from .world import Event, drawn_lookups, look_up
 
 
@@ -35,10 +36,14 @@ def small_overlay(seed: int, rules: Rules | None = None, most: int = 40) -> Over
     random_case = random.Random(seed)
     rules = rules or small_rules(random_case)
     count = random_case.randint(2, most)
-    overlay = Overlay(
-        random_idents(count, seed), Plane(count, seed, count // 2 + 1), keyed_draw(seed), rules
-    )
-    arrive_all(overlay, range(max(1, 2 * count // 3)))
+    return overlay_of(seed, count, max(1, 2 * count // 3), rules)
+
+
+def overlay_of(seed: int, count: int, present: int, rules: Rules, perfect: bool = False) -> Overlay:
+    """Nodes 0 to count - 1; 0 to present - 1 have arrived, or are there with perfect tables."""
+    delay = Plane(count, seed, count // 2 + 1)
+    overlay = Overlay(random_idents(count, seed), delay, keyed_draw(seed), rules)
+    (enter_perfect if perfect else arrive_all)(overlay, range(present))
     return overlay
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from .world import Snapshot
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 PARTS = ("live", "leaf_sets", "sides", "cells", "counts", "lookups", "new_leafs")
 
 
-def differences(
-    ours: Snapshot, theirs: Snapshot, parts: Iterable[str] = PARTS, most: int = 5
-) -> list[str]:
-    """At most `most` lines for each part that differs; no line where the two are equal."""
+def differences(ours: Any, theirs: Any, parts: Iterable[str] = PARTS, most: int = 5) -> list[str]:
+    """At most `most` lines for each part and side that differs; none where the two are equal.
+
+    Snapshots are those of Pastry, or of another system whose parts are named.
+    """
     lines = []
     for part in parts:
         a, b = getattr(ours, part), getattr(theirs, part)
-        if part == "counts":
+        if isinstance(a, Mapping):
             a, b = sorted(a.items()), sorted(b.items())
         if a == b:
             continue

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
+from ..living import compare
 from .world import Snapshot
 
 PARTS = (
@@ -31,18 +32,5 @@ PARTS = (
 def differences(
     ours: Snapshot, theirs: Snapshot, parts: Iterable[str] = PARTS, most: int = 5
 ) -> list[str]:
-    """At most `most` lines for each part and side that differs; none where the two are equal."""
-    lines = []
-    for part in parts:
-        a, b = getattr(ours, part), getattr(theirs, part)
-        if a == b:
-            continue
-        if isinstance(a, Mapping):
-            a, b = sorted(a.items()), sorted(b.items())
-        only_a = [row for row in a if row not in b]
-        only_b = [row for row in b if row not in a]
-        lines += [f"round {ours.round}, {part}, ours: {row}" for row in only_a[:most]]
-        lines += [f"round {ours.round}, {part}, theirs: {row}" for row in only_b[:most]]
-        if not only_a and not only_b:
-            lines.append(f"round {ours.round}, {part}: the same rows in another order")
-    return lines
+    """See `living.compare`; of Scribe's parts."""
+    return compare.differences(ours, theirs, parts, most)
