@@ -11,21 +11,13 @@ from oracle.bayeux.cases import BayeuxCase
 from oracle.pastry import Overlay
 from played import OneAtATime, Poisoned
 
-from scribe_spark.bayeux.joining import (
-    BEGUN,
-    EDGES,
-    JOIN,
-    LISTED,
-    MEMBER,
-    SENT,
-    TREE,
-    Join,
-    Record,
-    Tree,
-)
+from scribe_spark.bayeux.handed_over import ENTRIES, Sums
+from scribe_spark.bayeux.joining import BEGUN, JOIN, MEMBER, TREE, Join, Tree
+from scribe_spark.bayeux.member_lists import NextHops, Record
 from scribe_spark.bayeux.multicast import COPIES, DELIVERED, Deliver, Ways, flood
+from scribe_spark.bayeux.routes import SENT
 from scribe_spark.bayeux.sessions import Sessions
-from scribe_spark.dissemination import START
+from scribe_spark.dissemination import EDGES, START
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_process import play
@@ -78,7 +70,7 @@ class Played:
     def state(self) -> Counter:
         """(group, node) -> entries of its member lists."""
         found: Counter = Counter()
-        for table in self.rows(LISTED):
+        for table in self.rows(ENTRIES):
             for group, node, entries in zip(*table.values(), strict=True):
                 place = self._session(group * self.sessions.partitions)[0], self._node(node)
                 assert place not in found  # a row for each, however many partitions there are
@@ -120,8 +112,8 @@ def join_all(one: BayeuxCase, buckets: int, poisoned: bool = False) -> Played:
     nodes = np.array([node for _, node in joins], dtype=np.int64) + world.base
     member = {"group": group.astype(np.int64), AT: ring.positions(nodes)}
     play(wrap(Join(sessions)), tables, {MEMBER: member})
-    play(wrap(Tree(sessions)), tables)
-    play(wrap(Record(sessions)), tables)
+    for program in (Tree, Record, NextHops, Sums):
+        play(wrap(program(sessions)), tables)
     return Played(world, sessions, groups, tables)
 
 

@@ -15,12 +15,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.bayeux.handed_over import Rows
-from scribe_spark.bayeux.joining import EDGES, MEMBER, MEMBERS, Join, Record, Tree
+from scribe_spark.bayeux.handed_over import Rows, Sums
+from scribe_spark.bayeux.joining import MEMBER, Join, Tree
+from scribe_spark.bayeux.member_lists import MEMBERS, NextHops, Record
 from scribe_spark.bayeux.multicast import Deliver, Ways, flood
+from scribe_spark.bayeux.next_hop import Settled
 from scribe_spark.bayeux.sessions import TABLE, Sessions
 from scribe_spark.core.arrays import NONE
-from scribe_spark.dissemination import START
+from scribe_spark.dissemination import EDGES, START
 from scribe_spark.engine import Columns
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
@@ -118,7 +120,8 @@ def join_all(
     tables = BucketTables(ring.layout, first, overlay.known)
     tables.play(Join(sessions), "Bayeux JOIN", progress)
     tables.play(Tree(sessions), "Bayeux TREE", progress)
-    tables.play(Record(sessions), "Bayeux lists", progress)
+    lists = (Record(sessions), NextHops(sessions), Sums(sessions))
+    tables.play_in_turn(lists, "Bayeux lists", progress)
     return Joined(overlay, tables, Rows(sessions, number))
 
 
@@ -162,9 +165,13 @@ def _ways(
     )
     if source != "routed":
         return Ways.of(sessions, at, (at != main).astype(np.int64), sessions.delays(at, main))
+    assert isinstance(sessions.to_root, Settled)
     sent = groups.select(F.col("source").alias("node"), "key_hi", "key_lo", "group")
     routed = overlay.route(
-        Application(), sent, rule=sessions.to_root, name="Bayeux source", progress=progress
+        *(Application(), sent),
+        rule=sessions.to_root.rule,
+        name="Bayeux source",
+        progress=progress,
     )
     way = routed.outcomes().select("group", "node", "hops", "delay_us").toArrow().sort_by("group")
     routed.release()

@@ -16,18 +16,49 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark import multicast
-from scribe_spark.bayeux.joining import BEGUN, EDGES, JOIN, LISTED, SENT, TREE
+from scribe_spark.bayeux.joining import BEGUN, JOIN, TREE
+from scribe_spark.bayeux.member_lists import LISTS, Lists, take_tables
 from scribe_spark.bayeux.multicast import COPIES, DELIVERED
+from scribe_spark.bayeux.routes import SENT, SessionProgram
 from scribe_spark.bayeux.sessions import Sessions
-from scribe_spark.engine import Columns
+from scribe_spark.core.arrays import key_of, key_parts, read_table
+from scribe_spark.dissemination import EDGES
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import ends, read_columns
 from scribe_spark.engine.on_spark import BucketTables
+from scribe_spark.engine.packing import concatenate
 from scribe_spark.runtime.batches import Batches
 
-__all__ = ["MEMBER_LIST", "Rows"]
+__all__ = ["ENTRIES", "MEMBER_LIST", "Rows", "Sums"]
 
 #: The kind of the state that a node keeps.
 MEMBER_LIST = "member list"
+
+#: The table of how many entries nodes have.
+ENTRIES = "entries"
+
+
+@dataclass(frozen=True)
+class Sums(SessionProgram):
+    """Counts what nodes keep of each group, and what they have sent; the rows are gone then."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write the counts; nothing is sent."""
+        size = self.sessions.size
+        if LISTS in tables:
+            session, node = np.divmod(read_table(Lists, tables, LISTS).key // size, size)
+            del tables[LISTS]
+            place = key_of([session // self.sessions.partitions, node], size)
+            kept, entries = np.unique(place, return_counts=True)
+            tables[ENTRIES] = {**key_parts(kept, ("group", "node"), size), "entries": entries}
+        for kind in (JOIN, TREE):
+            if rows := take_tables(tables, f"{SENT} {kind}"):
+                ends, sent = ("session", "sender", "receiver"), concatenate(rows)
+                kept, messages = np.unique(
+                    key_of([sent[name] for name in ends], size), return_counts=True
+                )
+                tables[f"{SENT} {kind}"] = {**key_parts(kept, ends, size), "messages": messages}
+        return {}
 
 
 @dataclass(frozen=True)
@@ -62,7 +93,7 @@ class Rows:
 
     def state(self, tables: BucketTables) -> Batches:
         """Return `multicast.STATE`."""
-        return self._read(tables, LISTED, self._entries, multicast.STATE)
+        return self._read(tables, ENTRIES, self._entries, multicast.STATE)
 
     def control(self, tables: BucketTables) -> Batches:
         """Return `multicast.CONTROL`."""

@@ -1,11 +1,11 @@
-"""JOIN to the root, and TREE back: every node on its way records the member.
+"""JOIN to the root, and TREE to the member: every node on its way records the member.
 
 References
 ----------
-docs/rules.md, B4 to B6.  JSAC 2002, Section V: "Each request to join a group is routed by Tapestry
-all the way to the node acting as the root. Then, the root records the identity of the new member
-and uses Tapestry to route another message back to the new member. Every Tapestry node along this
-route records the identity of the new member."
+docs/rules.md, B4 to B6, B16.  JSAC 2002, Section V: "Each request to join a group is routed by
+Tapestry all the way to the node acting as the root. Then, the root records the identity of the new
+member and uses Tapestry to route another message back to the new member. Every Tapestry node along
+this route records the identity of the new member."
 """
 
 from __future__ import annotations
@@ -14,132 +14,112 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.bayeux.sessions import Sessions
-from scribe_spark.core.arrays import distinct, key_of, key_parts
+from scribe_spark.bayeux.member_lists import CAME, LISTED, MEMBERS, Members
+from scribe_spark.bayeux.routes import Sent, SessionProgram, ToRoot, at_root
+from scribe_spark.core.arrays import columns_of, distinct, key_of, read_table
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate, take
 from scribe_spark.engine.program import AT
+from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.routes import Met, unrouted
 
-__all__ = [
-    "BEGUN",
-    "EDGES",
-    "JOIN",
-    "LISTED",
-    "MEMBER",
-    "MEMBERS",
-    "SENT",
-    "TREE",
-    "Join",
-    "Record",
-    "Tree",
-]
+__all__ = ["BEGUN", "JOIN", "MEMBER", "TREE", "Join", "Tree"]
 
 # kinds of messages
 MEMBER, JOIN, TREE = "member", "JOIN", "TREE"
-# tables of a bucket
-MEMBERS, BEGUN, EDGES, LISTED, SENT = "members", "begun", "edges", "listed", "sent"
-_JOINED, _LISTS = "joined", "lists"
+_ARRIVED = "TREE has arrived"
+
+_NAMED = "session", "member", "number"
+
+#: The table of the sessions of which TREEs begin in the bucket.
+BEGUN = "begun"
 
 
 @dataclass(frozen=True)
-class _Program:
-    """What the programs have in common."""
+class Join(ToRoot):
+    """All members that wait send JOINs: those that join now, by messages :data:`MEMBER`, too."""
 
-    sessions: Sessions
+    kind = JOIN
 
-    @property
-    def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
-        return self.sessions.bounds
-
-    def first(self, bucket: int) -> int:
-        """Return the position of a bucket's first node."""
-        return int(self.bounds[bucket])
-
-
-def _sent(tables: Tables, kind: str, superstep: int, moving: Columns, to: np.ndarray) -> None:
-    """Count transmissions: by session, sender and receiver."""
-    tables[f"{SENT} {kind} {superstep}"] = {
-        "session": moving["session"],
-        "sender": moving[AT],
-        "receiver": to,
-    }
-
-
-@dataclass(frozen=True)
-class Join(_Program):
-    """All members send JOINs, which go to the roots of their sessions."""
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Move JOINs a hop; keep those that have come to the root."""
-        came = [inbox[JOIN]] if JOIN in inbox else []
+    def begin(self, tables: Tables, inbox: Inbox) -> Columns:
+        """See `ToRoot`."""
+        size, number = self.sessions.size, self.sessions.number
+        members = read_table(Members, tables, MEMBERS)
         if MEMBER in inbox:
-            group, at = inbox[MEMBER]["group"], inbox[MEMBER][AT]
-            tables[MEMBERS] = {"group": group, "node": at}
-            came.append({AT: at, "session": self.sessions.nearest(group, at), "member": at})
-        if not came:
-            return {}
-        moving, first = concatenate(came), self.first(bucket)
-        at, session = moving[AT], moving["session"]
-        keys = self.sessions.keys.take(session)
-        onward = self.sessions.to_root(first, tables, at, keys.hi, keys.lo)
-        ends = (onward == at) & (self.sessions.root_of[session] == at)
-        tables[f"{_JOINED} {superstep}"] = take(moving, ends)
-        goes = np.flatnonzero((onward >= 0) & (onward != at))
-        onward, moving = onward[goes], take(moving, goes)
-        _sent(tables, JOIN, superstep, moving, onward)
-        return {JOIN: {**moving, AT: onward}}
+            key = key_of([inbox[MEMBER]["group"], inbox[MEMBER][AT]], size)
+            members.put(key, number=number, waits=True)
+        members.number = np.where(members.waits, number, members.number)
+        tables[MEMBERS] = columns_of(members)
+        group, member = np.divmod(members.key[members.waits], size)
+        session = self.sessions.nearest(group, member)
+        return {AT: member, "session": session, "member": member, "number": 0 * group + number}
 
 
 @dataclass(frozen=True)
-class Tree(_Program):
-    """The roots send a TREE to each member; nodes on the way record it."""
+class Tree(SessionProgram):
+    """TREEs go to members.
+
+    In a run the nodes on the way record the member as they pass a TREE on.  In a world they do so
+    when it has come to the member: they know by its acknowledgement, which is not counted.
+
+    Attributes
+    ----------
+    begin : str
+        The table of what they answer or repair: ``at`` (where they begin), ``session``, ``member``,
+        ``number``.
+    """
+
+    begin: str = at_root(JOIN)
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Move TREEs a hop; record their members and where they went."""
-        came = [inbox[TREE]] if TREE in inbox else []
-        if not superstep:
-            came = [tables.pop(name) for name in list(tables) if name.startswith(f"{_JOINED} ")]
-        if not came:
-            return {}
-        moving, ring = concatenate(came), self.sessions.facts.ring
-        if not superstep:
+        """Move TREEs to the edge of the bucket; note whom nodes are to record."""
+        moving, sent, came = inbox.get(TREE, {}), Sent(TREE), list[Columns]()
+        listed = [inbox[_ARRIVED]] if _ARRIVED in inbox else []
+        if not superstep and self.begin in tables:
+            moving = unrouted(tables.pop(self.begin))
             tables[BEGUN] = {"session": distinct(moving["session"])}
-        moving = take(moving, moving[AT] != moving["member"])
-        at, member = moving[AT], moving["member"]
-        onward = self.sessions.to_member(
-            self.first(bucket), tables, at, ring.hi[member], ring.lo[member]
-        )
-        goes = np.flatnonzero((onward >= 0) & (onward != at))
-        onward, moving = onward[goes], take(moving, goes)
-        tables[f"{_LISTS} {superstep}"] = {**moving, "next": onward}
-        _sent(tables, TREE, superstep, moving, onward)
-        return {TREE: {**moving, AT: onward}}
+
+        def next_hop(first: int, messages: Columns) -> tuple[np.ndarray, Met]:
+            onward, met = self._next_hop(first, tables, messages)
+            came.append(take(messages, messages[AT] == messages["member"]))
+            if self.sessions.round is None:
+                goes = np.flatnonzero((onward >= 0) & (onward != messages[AT]))
+                passed = {name: messages[name][goes] for name in (AT, *_NAMED)}
+                listed.append({**passed, "next": onward[goes]})
+            return onward, met
+
+        _, leaving = self.route(bucket, moving, sent, next_hop)
+        sent.write(tables, superstep)
+        if listed:
+            tables[f"{LISTED} {superstep}"] = concatenate(listed)
+        outbox: dict[str, Columns] = {TREE: leaving} if leaving else {}
+        if came:
+            arrived = concatenate(came)
+            tables[f"{CAME} {superstep}"] = {name: arrived[name] for name in _NAMED}
+            if self.sessions.round is not None:
+                outbox[_ARRIVED] = _acknowledged(arrived)
+        return outbox
+
+    def _next_hop(self, first: int, tables: Tables, messages: Columns) -> tuple[np.ndarray, Met]:
+        """Return where TREEs go next: at their members they end."""
+        onward, ring = messages[AT].copy(), self.sessions.facts.ring
+        row = np.flatnonzero(onward != messages["member"])
+        keys = Keys.of_nodes(ring, messages["member"][row])
+        onward[row], met = self.sessions.to_member(first, tables, messages[AT][row], keys)
+        return onward, Met(row[met.message], met.dead)
 
 
-@dataclass(frozen=True)
-class Record(_Program):
-    """What JOIN and TREE have left, brought together at each node."""
+def _acknowledged(arrived: Columns) -> dict[str, np.ndarray]:
+    """Return messages to the nodes on the ways of TREEs that have come to their members.
 
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write what nodes list, to whom they forward, and what they have sent."""
-        size = len(self.sessions.facts.ring)
-        lists = [tables.pop(name) for name in list(tables) if name.startswith(f"{_LISTS} ")]
-        if lists:
-            listed = concatenate(lists)
-            entry = key_of([listed["session"], listed[AT]], size)
-            group = listed["session"] // self.sessions.partitions
-            kept, entries = np.unique(key_of([group, listed[AT]], size), return_counts=True)
-            tables[LISTED] = {**key_parts(kept, ("group", "node"), size), "entries": entries}
-            edges = distinct(key_of([entry, listed["next"]], size))
-            tables[EDGES] = key_parts(edges, ("group", "node", "peer"), size)
-        for kind in (JOIN, TREE):
-            names = [name for name in tables if name.startswith(f"{SENT} {kind} ")]
-            if not names:
-                continue
-            sent = concatenate([tables.pop(name) for name in names])
-            ends = ("session", "sender", "receiver")
-            key = key_of([sent[name] for name in ends], size)
-            kept, messages = np.unique(key, return_counts=True)
-            tables[f"{SENT} {kind}"] = {**key_parts(kept, ends, size), "messages": messages}
-        return {}
+    They have ``next``, too, and ``first``: whether the way began at that node.
+    """
+    path = arrived["path"]
+    row, column = np.nonzero(path >= 0)
+    node = path[row, column]
+    is_first, is_last = (np.ones(len(row), dtype=bool) for _ in range(2))
+    is_first[1:] = row[1:] != row[:-1]
+    is_last[:-1] = is_first[1:]
+    onward = np.where(is_last, arrived["member"][row], np.roll(node, -1))
+    named = {name: arrived[name][row] for name in _NAMED}
+    return {AT: node, **named, "next": onward, "first": is_first}

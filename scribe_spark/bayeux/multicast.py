@@ -15,14 +15,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.bayeux.joining import MEMBERS
+from scribe_spark.bayeux.member_lists import MEMBERS, Members
+from scribe_spark.bayeux.routes import SessionProgram, ToRoot
 from scribe_spark.bayeux.sessions import Sessions
-from scribe_spark.core.arrays import NONE, distinct, find_sorted, key_of
+from scribe_spark.core.arrays import NONE, distinct, find_sorted, key_of, read_table, whole_numbers
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.program import AT
+from scribe_spark.multicast import TIME
 
-__all__ = ["COPIES", "DELIVERED", "Deliver", "Ways", "flood"]
+__all__ = [
+    "COPIES",
+    "DELIVERED",
+    "MULTICAST",
+    "SOURCE",
+    "Deliver",
+    "Publish",
+    "Ways",
+    "flood",
+]
+
+# kinds of messages
+SOURCE, MULTICAST = "source", "MULTICAST"
 
 # tables of a bucket
 COPIES, DELIVERED = "copies of all sessions", "delivered"
@@ -89,10 +104,25 @@ class Ways:
         return sessions[self.hops[sessions] >= 0]
 
 
-def flood(sessions: Sessions) -> Dissemination:
-    """Return the program in which nodes send copies to all next hops in their lists: rule B7."""
+@dataclass(frozen=True)
+class Publish(ToRoot):
+    """Sources, by messages :data:`SOURCE`, send their publications to the roots."""
+
+    kind = MULTICAST
+
+    def begin(self, tables: Tables, inbox: Inbox) -> Columns:
+        """See `ToRoot`."""
+        came = inbox.get(SOURCE, {AT: whole_numbers(), "group": whole_numbers()})
+        source, session = came[AT], came["group"] * self.sessions.partitions
+        return {AT: source, "session": session, "member": source, "number": 0 * source}
+
+
+def flood(sessions: Sessions, clock: str = TIME) -> Dissemination:
+    """Return the program in which nodes send copies to all next hops: rules B7 and B17."""
     return Dissemination(
-        *(sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us), rule=_to_all
+        *(sessions.bounds, sessions.facts, sessions.kernel, sessions.lan_us),
+        rule=_to_all,
+        clock=clock,
     )
 
 
@@ -101,16 +131,10 @@ def _to_all(first: Columns, edges: Columns) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Deliver:
+class Deliver(SessionProgram):
     """Each node looks at the copies that it has got, whatever sessions they are of."""
 
-    sessions: Sessions
     ways: Ways
-
-    @property
-    def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
-        return self.sessions.bounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write deliveries and copies; nothing is sent."""
@@ -129,8 +153,7 @@ class Deliver:
         order = order[np.r_[True, place[1:] != place[:-1]]]
         first, place = take(came, order), distinct(place)
         # 2. members have a delivery
-        members = tables[MEMBERS] if MEMBERS in tables else {"group": place[:0], "node": place[:0]}
-        found = find_sorted(place, key_of([members["group"], members["node"]], size))
+        found = find_sorted(place, read_table(Members, tables, MEMBERS).key)
         got = take(first, found[found >= 0])
         got = take(got, got["node"] != ways.source[got["group"]])
         names = ("group", "node", "hops", "at_us")

@@ -7,19 +7,36 @@ docs/rules.md, B3 and B5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from scribe_spark.core import u128 as ids
+from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.routes import Met, hop, table_entry
-from scribe_spark.pastry.arrivals.states import IsAlive, States, is_node
+from scribe_spark.pastry.arrivals.states import IsAlive, States
 from scribe_spark.pastry.bucket_tables import KNOWN, states_of
 
-__all__ = ["SurrogateNextHop", "TableNextHop", "table_hop"]
+__all__ = ["ByKnowledge", "Hop", "Settled", "SurrogateNextHop", "table_hop"]
+
+
+class Hop(Protocol):
+    """How messages of Bayeux are routed; picklable."""
+
+    def __call__(
+        self, first: int, tables: Tables, at: np.ndarray, keys: Keys
+    ) -> tuple[np.ndarray, Met]:
+        """Return where messages at the nodes of a bucket go next, and the dead that they met.
+
+        As `routes.hop`, with the position of the bucket's first node, and the bucket's tables.
+        """
+        ...
 
 
 def table_hop(
@@ -39,20 +56,40 @@ def table_hop(
 
 
 @dataclass(frozen=True)
-class TableNextHop:
-    """To a node that exists, a digit a hop by the routing tables; leaf sets are not used.
+class ByKnowledge:
+    """By what the nodes of a bucket know, around dead nodes (`Hop`).
 
-    Perfect tables have every entry that is needed.
+    Attributes
+    ----------
+    facts : KnowsRing
+    is_alive : IsAlive
+    rule : callable
+        `routes.hop`, or :func:`table_hop`: a digit a hop, of which perfect tables have every entry.
     """
 
     facts: KnowsRing
+    is_alive: IsAlive
+    rule: Callable[[States, IsAlive, np.ndarray, Keys], tuple[np.ndarray, Met]]
 
     def __call__(
-        self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
-    ) -> np.ndarray:
-        """See :class:`~scribe_spark.overlay.next_hop.NextHop`; keys are nodeIds."""
-        states, keys = states_of(self.facts, first, tables[KNOWN]), Keys(key_hi, key_lo)
-        return table_hop(states, is_node, at, keys)[0]
+        self, first: int, tables: Tables, at: np.ndarray, keys: Keys
+    ) -> tuple[np.ndarray, Met]:
+        """See `Hop`."""
+        return self.rule(states_of(self.facts, first, tables[KNOWN]), self.is_alive, at, keys)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """By an overlay's rule, where nobody has died (`Hop`)."""
+
+    rule: NextHop
+
+    def __call__(
+        self, first: int, tables: Tables, at: np.ndarray, keys: Keys
+    ) -> tuple[np.ndarray, Met]:
+        """See `Hop`."""
+        met = Met(whole_numbers(), whole_numbers())
+        return self.rule(first, tables, at, keys.hi, keys.lo), met
 
 
 @dataclass(frozen=True)

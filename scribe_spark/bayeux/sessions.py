@@ -1,4 +1,4 @@
-"""What the programs of Bayeux share: groups, their partitions, roots, and the rules of routing.
+"""What all nodes know: groups, their partitions, roots, the rules of routing, and the round.
 
 A *session* is a partition of a group: session g * k + i is partition i of the group with index g.
 
@@ -13,22 +13,47 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.bayeux.next_hop import SurrogateNextHop, TableNextHop
+from scribe_spark.bayeux.next_hop import ByKnowledge, Hop, Settled, SurrogateNextHop, table_hop
 from scribe_spark.bayeux.roots import SURROGATE, find_roots, partition_keys
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.pastry.arrivals.states import is_node
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["LEAF_SET", "TABLE", "Sessions"]
+__all__ = ["LEAF_SET", "TABLE", "Round", "Sessions"]
 
 #: By what TREE messages are routed: routing tables alone, or leaf sets too.
 TABLE, LEAF_SET = "table", "leaf_set"
 
 
 @dataclass(frozen=True)
+class Round:
+    """A round of a world.
+
+    Attributes
+    ----------
+    number : int
+    alive : ndarray of bool, shape (K,)
+    born : ndarray of int64, shape (K,)
+        The last round in which each node has arrived or recovered; -1: none.
+    lost : ndarray of bool, shape (G,)
+        Sessions whose root has died.
+    """
+
+    number: int
+    alive: np.ndarray
+    born: np.ndarray
+    lost: np.ndarray
+
+    def is_alive(self, position: np.ndarray) -> np.ndarray:
+        """Return whether positions are those of live nodes."""
+        return (position >= 0) & self.alive[position]
+
+
+@dataclass(frozen=True)
 class Sessions:
-    """All sessions of a run; picklable.
+    """All sessions of a run, or of a world in a round; picklable.
 
     Attributes
     ----------
@@ -40,8 +65,10 @@ class Sessions:
         Of the sessions.
     roots : ndarray of int64, shape (G, k)
         Positions; -1 where a partition does not exist.
-    to_root, to_member : NextHop
-        How JOINs and TREEs are routed.
+    to_root, to_member : Hop
+        How messages to roots are routed, and TREEs.
+    round : Round, optional
+        Without it all nodes live, and there are no rounds: a run.
     """
 
     bounds: np.ndarray
@@ -50,8 +77,9 @@ class Sessions:
     lan_us: int
     keys: Keys
     roots: np.ndarray
-    to_root: NextHop
-    to_member: NextHop
+    to_root: Hop
+    to_member: Hop
+    round: Round | None = None
 
     @classmethod
     def of(
@@ -68,7 +96,7 @@ class Sessions:
         root: str,
         hops: str,
     ) -> Sessions:
-        """Return the sessions of some groups.
+        """Return the sessions of some groups of a run.
 
         Parameters
         ----------
@@ -81,9 +109,26 @@ class Sessions:
         """
         keys = partition_keys(group_ids, partitions)
         roots = find_roots(facts.ring, keys, partitions, root, b)
-        to_root = SurrogateNextHop(facts) if root == SURROGATE else usual
-        to_member = TableNextHop(facts) if hops == TABLE else usual
+        to_root = Settled(SurrogateNextHop(facts) if root == SURROGATE else usual)
+        by_table = ByKnowledge(facts, is_node, table_hop)
+        to_member = by_table if hops == TABLE else Settled(usual)
         return cls(bounds, facts, kernel, lan_us, keys, roots, to_root, to_member)
+
+    @property
+    def size(self) -> int:
+        """Return how many nodes there are: the keys of tables are made with it."""
+        return len(self.facts.ring)
+
+    @property
+    def number(self) -> int:
+        """Return the number of the round; 0 in a run."""
+        return 0 if self.round is None else self.round.number
+
+    def is_good(self, onward: np.ndarray, written: np.ndarray) -> np.ndarray:
+        """Return whether messages arrive by entries with these next hops: rule B12."""
+        if self.round is None:
+            return np.ones(len(onward), dtype=bool)
+        return self.round.alive[onward] & (self.round.born[onward] <= written)
 
     @property
     def partitions(self) -> int:
@@ -103,6 +148,8 @@ class Sessions:
 
     def nearest(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the session that each node joins in a group: of the nearest root, rule B4."""
+        if self.partitions == 1:
+            return group
         roots, best = self.roots[group], np.zeros(len(group), dtype=np.int64)
         least = self.delays(node, roots[:, 0])
         for i in range(1, self.partitions):

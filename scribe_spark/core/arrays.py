@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ __all__ = [
     "Rows",
     "SortedTable",
     "codes",
+    "columns_of",
     "depths",
     "distinct",
     "distinct_indices",
@@ -34,6 +35,7 @@ __all__ = [
     "numbered",
     "offsets_of",
     "order_of",
+    "read_table",
     "row_numbers",
     "row_values",
     "run_starts",
@@ -399,6 +401,23 @@ class SortedTable:
             kept = np.ones(len(self), dtype=bool)
             kept[index] = False
             self.keep(kept)
+
+
+_Table = TypeVar("_Table", bound=SortedTable)
+
+
+def read_table(
+    kind: type[_Table], tables: Mapping[str, Mapping[str, np.ndarray]], name: str
+) -> _Table:
+    """Return a table that :func:`columns_of` made; an empty one where there is none yet."""
+    if name not in tables:
+        return kind()
+    return kind(**{one.name: tables[name][one.name] for one in fields(kind)})
+
+
+def columns_of(table: SortedTable) -> dict[str, np.ndarray]:
+    """Return a table as columns."""
+    return {one.name: getattr(table, one.name) for one in fields(table)}
 
 
 def key_parts(key: np.ndarray, parts: tuple[str, ...], size: int) -> dict[str, np.ndarray]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scribe_spark.core.arrays import read_table
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import Inbox, Outbox, Tables
-from scribe_spark.gossipsub.links import WAS_DIALLED, BackOff, Links, read_table
+from scribe_spark.gossipsub.links import WAS_DIALLED, BackOff, Links
 from scribe_spark.gossipsub.mesh import (
     BACK_OFF,
     CONNECTIONS,

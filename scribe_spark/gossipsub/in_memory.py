@@ -13,13 +13,13 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.config.gossipsub import GossipSubConfig
-from scribe_spark.core.arrays import distinct
+from scribe_spark.core.arrays import distinct, read_table
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import Tables
 from scribe_spark.engine.ring import Ring
-from scribe_spark.gossipsub.links import Links, read_table
+from scribe_spark.gossipsub.links import Links
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, KnowsDelays, Topics, building
 from scribe_spark.gossipsub.publication import (
     ANSWERS,

@@ -6,14 +6,11 @@ the rows of a node in a topic stand together, its peers in the order of their no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import TypeVar
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from scribe_spark.core.arrays import SortedTable, codes, whole_numbers
-from scribe_spark.engine.packing import Columns
 
 __all__ = [
     "DIALLED",
@@ -21,8 +18,6 @@ __all__ = [
     "BackOff",
     "Links",
     "Space",
-    "columns_of",
-    "read_table",
     "turned_way",
 ]
 
@@ -105,18 +100,3 @@ class Space:
 def turned_way(way: np.ndarray) -> np.ndarray:
     """Return how connections came to be at their other ends."""
     return ((way & DIALLED) << 1 | (way & WAS_DIALLED) >> 1).astype(np.int8)
-
-
-_Table = TypeVar("_Table", bound=SortedTable)
-
-
-def read_table(kind: type[_Table], tables: Mapping[str, Columns], name: str) -> _Table:
-    """Return a table of a bucket; an empty one where there is none yet."""
-    if name not in tables:
-        return kind()
-    return kind(**{one.name: tables[name][one.name] for one in fields(kind)})
-
-
-def columns_of(table: SortedTable) -> dict[str, np.ndarray]:
-    """Return a table as columns."""
-    return {one.name: getattr(table, one.name) for one in fields(table)}

@@ -19,21 +19,12 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.config.gossipsub import GossipSubConfig
-from scribe_spark.core.arrays import expand
+from scribe_spark.core.arrays import columns_of, expand, read_table
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.gossipsub.choosing import Names, sample_others
-from scribe_spark.gossipsub.links import (
-    DIALLED,
-    WAS_DIALLED,
-    BackOff,
-    Links,
-    Space,
-    columns_of,
-    read_table,
-    turned_way,
-)
+from scribe_spark.gossipsub.links import DIALLED, WAS_DIALLED, BackOff, Links, Space, turned_way
 from scribe_spark.gossipsub.router import Router
 from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.subscribers import KnowsSubscribers, dialled

@@ -20,11 +20,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NONE, SortedTable, expand, index_in_run, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    SortedTable,
+    columns_of,
+    expand,
+    index_in_run,
+    read_table,
+    whole_numbers,
+)
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.gossipsub.choosing import in_order, least
-from scribe_spark.gossipsub.links import Links, columns_of, read_table
+from scribe_spark.gossipsub.links import Links
 from scribe_spark.gossipsub.mesh import CONNECTIONS, MESH, Topics, TopicsProgram
 from scribe_spark.multicast import TIME
 

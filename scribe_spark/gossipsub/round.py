@@ -16,9 +16,11 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
+    columns_of,
     distinct,
     expand,
     find_sorted,
+    read_table,
     whole_numbers,
 )
 from scribe_spark.engine.facts import RingInMemory
@@ -26,16 +28,7 @@ from scribe_spark.engine.in_process import play
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import Tables
 from scribe_spark.gossipsub.choosing import Names, least, sample_others
-from scribe_spark.gossipsub.links import (
-    DIALLED,
-    WAS_DIALLED,
-    BackOff,
-    Links,
-    Space,
-    columns_of,
-    read_table,
-    turned_way,
-)
+from scribe_spark.gossipsub.links import DIALLED, WAS_DIALLED, BackOff, Links, Space, turned_way
 from scribe_spark.gossipsub.mesh import BACK_OFF, CONNECTIONS, MESH, Topics
 from scribe_spark.gossipsub.publication import (
     ANSWERS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,15 +11,26 @@ import pytest
 from oracle.bayeux.live_cases import LiveCase, random_live
 from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
+from poisoned import OneAtATime, Poisoned
 
+from scribe_spark.bayeux import live
 from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import bucket_bounds
+from scribe_spark.engine.in_process import play
 from scribe_spark.engine.ring import Ring
 from scribe_spark.living import LivingRound
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.tally import Tally
+
+
+class NoDelays:
+    """A network that takes no time."""
+
+    def delays(self, one, other):
+        return np.zeros(len(one), dtype=np.int64)
 
 
 @dataclass
@@ -66,7 +78,24 @@ def overlay_of(overlay: Overlay, case: LiveCase, ring: Ring, at: dict[int, int])
     return OverlayState.of(states, np.array(sorted(at[node] for node in overlay.live)))
 
 
-def check(seed: int) -> None:
+@contextmanager
+def blind_buckets():
+    """Rounds are played in buckets that cannot see each other."""
+
+    def play_blind(program, buckets, first):
+        for mine in buckets:
+            mine.open = False
+        play(OneAtATime(program), buckets, first)
+        for mine in buckets:  # what the round counts
+            mine.open = True
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live, "Tables", Poisoned)
+        patch.setattr(live, "play", play_blind)
+        yield
+
+
+def check(seed: int, buckets: int = 1) -> None:
     """Play a world, and compare every round."""
     case = random_live(seed)
     run = case.begin()
@@ -78,6 +107,7 @@ def check(seed: int) -> None:
     lo = np.array([key & (2**64 - 1) for key in keys], dtype=np.uint64)
     system = LiveBayeux(case.settings.hops, case.settings.recreate)
     tables, outcomes = Tables.of({}), Counter()
+    bounds = bucket_bounds(ring, buckets, 8)
     for number in range(case.rounds):
         wanted = case.step(run, number)
         today = [event for event in case.events if event[0] == number]
@@ -95,9 +125,9 @@ def check(seed: int) -> None:
             *(number, case.rounds, ring, overlay_of(run.overlay, case, ring, at)),
             *(Events(**{kind: nodes(kind) for kind in kinds}), np.array(numbers), hi, lo),
             *(pairs("join"), pairs("quit"), pairs("publish")),
-            *(None, 1000, case.seed, case.settings.deadline, sent),
+            *(NoDelays(), 1000, case.seed, case.settings.deadline, sent),
         )
-        result = system.play(tables, now)
+        result = system.play_in(bounds, tables, now)
         compare(run, wanted, tables, sent, ring, numbers)
         assert result.measures == pytest.approx(run.measures()), number
         due = zip(*(c.tolist() for c in result.publications.to_columns().values()), strict=True)
@@ -143,8 +173,15 @@ def test_worlds_equal_the_oracle(seed):
     check(seed)
 
 
+@pytest.mark.parametrize(("seed", "buckets"), [(7, 2), (31, 5), (58, 3), (96, 7)])
+def test_nodes_read_nothing_of_other_buckets(seed, buckets):
+    with blind_buckets():
+        check(seed, buckets)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
 def test_all_worlds_equal_the_oracle(seed):
-    """All worlds."""
-    check(seed)
+    """All worlds, every other one in buckets."""
+    with blind_buckets() if seed % 2 else nullcontext():
+        check(seed, 1 + seed % 2 * (seed % 9))

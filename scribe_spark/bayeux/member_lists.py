@@ -1,0 +1,187 @@
+"""What nodes keep: members, and the lists of those to whom they pass messages on.
+
+References
+----------
+docs/rules.md, B6, B12, B16.  JSAC 2002, Section V: "Every Tapestry node along this route records
+the identity of the new member."
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scribe_spark.bayeux.routes import SessionProgram
+from scribe_spark.bayeux.sessions import Sessions
+from scribe_spark.core.arrays import (
+    SortedTable,
+    columns_of,
+    distinct,
+    flags,
+    key_of,
+    key_parts,
+    last_of_runs,
+    order_of,
+    read_table,
+    whole_numbers,
+)
+from scribe_spark.dissemination import EDGES
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate
+from scribe_spark.engine.program import AT
+
+__all__ = [
+    "CAME",
+    "LISTED",
+    "LISTS",
+    "MEMBERS",
+    "Forget",
+    "Lists",
+    "Members",
+    "NextHops",
+    "Record",
+    "record",
+    "take_tables",
+]
+
+#: Tables of a bucket: what nodes keep.
+MEMBERS, LISTS = "members", "lists"
+
+#: How the names of tables begin that wait for `Record`: entries that nodes are to write (``session,
+#: at, member, next, number``), and TREEs that have come to their members (``session, member,
+#: number``).
+LISTED, CAME = "listed", "came"
+
+
+@dataclass
+class Members(SortedTable):
+    """Members, by (group, node).
+
+    Attributes
+    ----------
+    number : ndarray of int64
+        The round of the last JOIN.
+    waits : ndarray of bool
+        Whether no TREE has come yet.
+    """
+
+    number: np.ndarray = field(default_factory=whole_numbers)
+    waits: np.ndarray = field(default_factory=flags)
+
+
+@dataclass
+class Lists(SortedTable):
+    """Entries of member lists, by (session, node, member).
+
+    Attributes
+    ----------
+    next : ndarray of int64
+        The next hop.
+    number, written : ndarray of int64
+        The round of the member's JOIN, and that in which the entry was put there.
+    """
+
+    next: np.ndarray = field(default_factory=whole_numbers)
+    number: np.ndarray = field(default_factory=whole_numbers)
+    written: np.ndarray = field(default_factory=whole_numbers)
+
+
+def take_tables(tables: Tables, prefix: str) -> list[Columns]:
+    """Take out the tables ``PREFIX NUMBER``, each of what a superstep has left."""
+    return [tables.pop(name) for name in list(tables) if name.startswith(f"{prefix} ")]
+
+
+@dataclass(frozen=True)
+class Forget(SessionProgram):
+    """Nodes that have died forget what they know; sessions begin anew: rules B12 and B13.
+
+    Attributes
+    ----------
+    dead : ndarray of bool, shape (K,)
+    anew : ndarray of bool, shape (G,)
+    """
+
+    dead: np.ndarray
+    anew: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        size = self.sessions.size
+        members = read_table(Members, tables, MEMBERS)
+        members.keep(~self.dead[members.key % size])
+        members.waits = members.waits | self.anew[members.key // size]
+        lists = read_table(Lists, tables, LISTS)
+        group, node = np.divmod(lists.key // size, size)
+        lists.keep(~(self.dead[node] | self.anew[group]))
+        tables[MEMBERS], tables[LISTS] = columns_of(members), columns_of(lists)
+        return {}
+
+
+@dataclass(frozen=True)
+class Record(SessionProgram):
+    """Nodes write the entries that TREEs have brought, and members wait no more."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """See `engine.Program`."""
+        record(self.sessions, tables)
+        return {}
+
+
+def record(sessions: Sessions, tables: Tables) -> None:
+    """Write entries over older ones; end the waiting of members whose last JOIN is answered."""
+    if listed := take_tables(tables, LISTED):
+        tables[LISTS] = columns_of(_written(sessions, tables, concatenate(listed)))
+    if came := take_tables(tables, CAME):
+        answered = concatenate(came)
+        members = read_table(Members, tables, MEMBERS)
+        group = answered["session"] // sessions.partitions
+        row = members.find(key_of([group, answered["member"]], sessions.size))
+        last = (row >= 0) & (members.number[row] == answered["number"])
+        members.waits = members.waits.copy()
+        members.waits[row[last]] = False
+        tables[MEMBERS] = columns_of(members)
+
+
+def _written(sessions: Sessions, tables: Tables, listed: Columns) -> Lists:
+    """Return the lists with new entries, that with the largest number of each.
+
+    All TREEs that come to a member by way of a node have the same next hop there.
+    """
+    key = key_of([listed["session"], listed[AT], listed["member"]], sessions.size)
+    order = order_of(key, listed["number"])
+    order = order[last_of_runs(key[order])]
+    key, onward, number = key[order], listed["next"][order], listed["number"][order]
+    lists = read_table(Lists, tables, LISTS)
+    row = lists.find(key)
+    old = np.flatnonzero(row >= 0)
+    newer = np.ones(len(key), dtype=bool)
+    newer[old] = lists.number[row[old]] <= number[old]
+    lists.drop(row[old[newer[old]]])
+    lists.insert(key[newer], next=onward[newer], number=number[newer], written=sessions.number)
+    return lists
+
+
+@dataclass(frozen=True)
+class NextHops(SessionProgram):
+    """Nodes look up to whom they send copies, each once, by entries that are good: rule B7, B17.
+
+    Attributes
+    ----------
+    wanted : ndarray of bool, optional
+        Of which sessions; without it of all.
+    """
+
+    wanted: np.ndarray | None = None
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write the edges of the multicast."""
+        size, lists = self.sessions.size, read_table(Lists, tables, LISTS)
+        place, onward = lists.key // size, lists.next
+        good = self.sessions.is_good(onward, lists.written)
+        if self.wanted is not None:
+            good &= self.wanted[place // size]
+        edges = distinct(key_of([place[good], onward[good]], size))
+        if len(edges):
+            tables[EDGES] = key_parts(edges, ("group", "node", "peer"), size)
+        return {}

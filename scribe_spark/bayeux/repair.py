@@ -1,0 +1,86 @@
+"""Repair by senders: who has sent copies in vain looks for other ways to the members.
+
+References
+----------
+docs/rules.md, B18.  NGC 2001, Section 4: "select alternative paths".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scribe_spark.bayeux.leaving import UNREACHED
+from scribe_spark.bayeux.member_lists import LISTED, LISTS, Lists, record
+from scribe_spark.bayeux.routes import Sent, SessionProgram
+from scribe_spark.core.arrays import columns_of, distinct, expand, find_sorted, key_of, read_table
+from scribe_spark.dissemination import ARRIVALS
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import take
+from scribe_spark.engine.program import AT
+from scribe_spark.multicast import PAYLOAD
+
+__all__ = ["TRIED", "GiveUp", "Repair"]
+
+#: Tables of a bucket: entries by which copies were lost, and those of them whose members TREEs are
+#: sent to; both ``at``, ``session``, ``member``, ``number``.
+_BROKEN, TRIED = "broken", "tried"
+
+
+@dataclass(frozen=True)
+class Repair(SessionProgram):
+    """Nodes that have got a publication note the copies that were lost, and whom to look for."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Read the arrivals; nothing is sent."""
+        if ARRIVALS not in tables:
+            return {}
+        size, heard = self.sessions.size, tables[ARRIVALS]
+        lists = read_table(Lists, tables, LISTS)
+        place = key_of([heard["group"], heard["node"]], size)
+        _, row = expand(*(np.searchsorted(lists.key, (place + i) * size) for i in (0, 1)))
+        row = row[~self.sessions.is_good(lists.next[row], lists.written[row])]
+        place, member = np.divmod(lists.key[row], size)
+        session, node = np.divmod(place, size)
+        tables[_BROKEN] = broken = {
+            **{AT: node, "session": session},
+            **{"member": member, "number": lists.number[row]},
+        }
+        tables[TRIED] = take(broken, lists.next[row] != member)
+        lost, to = np.divmod(distinct(key_of([place, lists.next[row]], size)), size)
+        sent = Sent(PAYLOAD)
+        sent.add(*np.divmod(lost, size), to, np.ones(len(to), dtype=bool))
+        sent.write(tables, superstep)
+        return {}
+
+
+@dataclass(frozen=True)
+class GiveUp(SessionProgram):
+    """Nodes write what TREEs have brought, and drop the members whom theirs have not reached."""
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write the lists, and whom to send LEAVE for; nothing is sent."""
+        failed = tables.pop(_BROKEN, {})
+        if not failed:
+            record(self.sessions, tables)
+            return {}
+        failed = take(failed, ~self._reached(tables, failed))
+        record(self.sessions, tables)
+        lists = read_table(Lists, tables, LISTS)
+        row = lists.find(self._entry(failed))
+        lists.drop(row[lists.written[row] < self.sessions.number])
+        tables[LISTS] = columns_of(lists)
+        away = failed[AT] != self.sessions.root_of[failed["session"]]
+        tables[UNREACHED] = take(failed, away)
+        return {}
+
+    def _entry(self, rows: Columns) -> np.ndarray:
+        return key_of([rows["session"], rows[AT], rows["member"]], self.sessions.size)
+
+    def _reached(self, tables: Tables, broken: Columns) -> np.ndarray:
+        """Return to which members nodes' own TREEs have come: bool."""
+        names = [name for name in tables if name.startswith(f"{LISTED} ")]
+        own = [self._entry(take(tables[name], tables[name]["first"])) for name in names]
+        reached = np.sort(np.concatenate([*own, broken[AT][:0]]))
+        return find_sorted(reached, self._entry(broken)) >= 0

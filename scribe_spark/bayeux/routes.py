@@ -1,0 +1,153 @@
+"""Messages of Bayeux on their way, to the roots of their sessions or to members.
+
+A message has the columns ``session``, ``member`` (whom it is about, or from) and ``number``.
+
+References
+----------
+docs/rules.md, B3 and B14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from scribe_spark.bayeux.sessions import Sessions
+from scribe_spark.engine import Columns, Inbox, Outbox, Tables
+from scribe_spark.engine.packing import concatenate, count_rows, take
+from scribe_spark.engine.program import AT, append
+from scribe_spark.pastry.arrivals.routes import Met, route_to_edge, unrouted
+
+__all__ = ["SENT", "Sent", "SessionProgram", "ToRoot", "at_root"]
+
+#: How the names of tables begin with the transmissions of a kind in a superstep: ``session, sender,
+#: receiver, lost``.
+SENT = "sent"
+
+
+def at_root(kind: str) -> str:
+    """Return the table of the messages of a kind that have come to roots of sessions."""
+    return f"{kind} at the root"
+
+
+@dataclass
+class Sent:
+    """Transmissions of a kind by a bucket's nodes in a superstep."""
+
+    kind: str
+    rows: list[Columns] = field(default_factory=list)
+
+    def add(
+        self, session: np.ndarray, sender: np.ndarray, receiver: np.ndarray, lost: np.ndarray
+    ) -> None:
+        """Note transmissions."""
+        self.rows.append({"session": session, "sender": sender, "receiver": receiver, "lost": lost})
+
+    def add_hop(self, session: np.ndarray, at: np.ndarray, onward: np.ndarray, met: Met) -> None:
+        """Note those of a hop, and those that met dead nodes."""
+        goes = np.flatnonzero((onward >= 0) & (onward != at))
+        row = np.r_[goes, met.message]
+        lost = np.arange(len(row)) >= len(goes)
+        self.add(session[row], at[row], np.r_[onward[goes], met.dead], lost)
+
+    def write(self, tables: Tables, superstep: int) -> None:
+        """Write the table."""
+        if self.rows:
+            tables[f"{SENT} {self.kind} {superstep}"] = concatenate(self.rows)
+
+
+@dataclass(frozen=True)
+class SessionProgram:
+    """A program of Bayeux."""
+
+    sessions: Sessions
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """See `engine.Program`."""
+        return self.sessions.bounds
+
+    def route(
+        self,
+        bucket: int,
+        moving: Columns,
+        sent: Sent,
+        next_hop: Callable[[int, Columns], tuple[np.ndarray, Met]],
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Route messages to their ends or the edge of the bucket, as `route_to_edge`.
+
+        Parameters
+        ----------
+        next_hop : callable
+            ``next_hop(first, messages)``, `first` the position of the bucket's first node.
+        """
+        first, last = self.bounds[bucket : bucket + 2].tolist()
+
+        def hop_of(messages: Columns) -> tuple[np.ndarray, Columns]:
+            onward, met = next_hop(first, messages)
+            sent.add_hop(messages["session"], messages[AT], onward, met)
+            return onward, messages
+
+        return route_to_edge(moving, hop_of, lambda at: (at >= first) & (at < last))
+
+
+_ON = "on to the root"
+_CARRIED = (AT, "session", "member", "number")
+
+
+@dataclass(frozen=True)
+class ToRoot(SessionProgram):
+    """Messages go to the roots of their sessions, and those that come there stay in a table.
+
+    In a world a node that is itself the root sends none; where another node is closer to the key
+    it knows the root, and sends them on.  Lost sessions take none.
+    """
+
+    kind: ClassVar[str]
+
+    def begin(self, tables: Tables, inbox: Inbox) -> Columns:
+        """Return the messages that nodes of the bucket send, with ``at``: these nodes."""
+        raise NotImplementedError
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Move messages to the edge of the bucket; keep those that have come to the root."""
+        now, roots, sent = self.sessions.round, self.sessions.root_of, Sent(self.kind)
+        there, moving = [inbox[_ON]] if _ON in inbox else [], inbox.get(self.kind, {})
+        if not superstep:
+            moving = self.begin(tables, inbox)
+            here = (moving[AT] == roots[moving["session"]]) & (now is not None)
+            there.append(take(moving, here))
+            moving = unrouted(take(moving, ~here))
+
+        def next_hop(first: int, messages: Columns) -> tuple[np.ndarray, Met]:
+            keys = self.sessions.keys.take(messages["session"])
+            return self.sessions.to_root(first, tables, messages[AT], keys)
+
+        ended, leaving = self.route(bucket, moving, sent, next_hop)
+        outbox: dict[str, Columns] = {self.kind: leaving} if leaving else {}
+        if count_rows(ended):
+            came = take({name: ended[name] for name in _CARRIED}, ended["delivered"])
+            is_root = came[AT] == roots[came["session"]]
+            there.append(take(came, is_root))
+            if now is not None:
+                outbox[_ON] = self._send_on(take(came, ~is_root), now.alive, sent)
+        self._keep(tables, there)
+        sent.write(tables, superstep)
+        return outbox
+
+    def _send_on(self, messages: Columns, alive: np.ndarray, sent: Sent) -> Columns:
+        """Send messages straight to the roots; return those that arrive."""
+        root = self.sessions.root_of[messages["session"]]
+        sent.add(messages["session"], messages[AT], root, ~alive[root])
+        return take({**messages, AT: root}, alive[root])
+
+    def _keep(self, tables: Tables, there: list[Columns]) -> None:
+        """Keep the messages at roots of sessions that are not lost."""
+        if there:
+            came, now = concatenate(there), self.sessions.round
+            if now is not None:
+                came = take(came, ~now.lost[came["session"]])
+            append(tables, at_root(self.kind), came)
