@@ -18,7 +18,7 @@ from scribe_spark.bayeux.member_lists import CAME, LISTED, MEMBERS, Members
 from scribe_spark.bayeux.routes import Sent, SessionProgram, ToRoot, at_root
 from scribe_spark.core.arrays import columns_of, distinct, key_of, read_table
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.packing import concatenate, take
+from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.routes import Met, unrouted
@@ -75,14 +75,16 @@ class Tree(SessionProgram):
         """Move TREEs to the edge of the bucket; note whom nodes are to record."""
         moving, sent, came = inbox.get(TREE, {}), Sent(TREE), list[Columns]()
         listed = [inbox[_ARRIVED]] if _ARRIVED in inbox else []
+        way = () if self.sessions.round is None else ("path",)
         if not superstep and self.begin in tables:
             moving = unrouted(tables.pop(self.begin))
             tables[BEGUN] = {"session": distinct(moving["session"])}
 
         def next_hop(first: int, messages: Columns) -> tuple[np.ndarray, Met]:
             onward, met = self._next_hop(first, tables, messages)
-            came.append(take(messages, messages[AT] == messages["member"]))
-            if self.sessions.round is None:
+            arrived = np.flatnonzero(messages[AT] == messages["member"])
+            came.append({name: messages[name][arrived] for name in (*_NAMED, *way)})
+            if not way:
                 goes = np.flatnonzero((onward >= 0) & (onward != messages[AT]))
                 passed = {name: messages[name][goes] for name in (AT, *_NAMED)}
                 listed.append({**passed, "next": onward[goes]})
@@ -96,7 +98,7 @@ class Tree(SessionProgram):
         if came:
             arrived = concatenate(came)
             tables[f"{CAME} {superstep}"] = {name: arrived[name] for name in _NAMED}
-            if self.sessions.round is not None:
+            if way:
                 outbox[_ARRIVED] = _acknowledged(arrived)
         return outbox
 
