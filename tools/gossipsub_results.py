@@ -19,7 +19,7 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.config.gossipsub import GossipSubConfig
-from scribe_spark.gossipsub.in_memory import DrawnDelays, TopicsInMemory, build_topics
+from tools.gossipsub_in_memory import DrawnDelays, TopicsInMemory, build_topics
 from tools.pages import table, with_lines
 
 __all__ = ["SCHEDULES", "WAKU", "lines", "main", "receivers_by_hop"]

@@ -7,8 +7,8 @@ import pytest
 
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import expand
-from scribe_spark.gossipsub.in_memory import DrawnDelays, TopicsInMemory, build_topics
 from scribe_spark.gossipsub.mesh import BACK_OFF
+from tools.gossipsub_in_memory import DrawnDelays, TopicsInMemory, build_topics
 
 
 def topics(sizes: list[int], seed: int = 1, **given) -> TopicsInMemory:
