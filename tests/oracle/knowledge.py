@@ -1,4 +1,8 @@
-"""One node's next hop from what it knows, however incomplete: plain Python, no numpy, no Spark."""
+"""One node's next hop from what it knows, however incomplete: plain Python, no numpy, no Spark.
+
+It is told by which rule, so that cases can be seen to have all of them; `living.routing` has the
+order in which a node tries others when the next hop is dead.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Pastry with perfect tables (JSAC section II; definitions of docs/concepts.md)."""
+"""Pastry with perfect tables (JSAC section II; definitions of docs/concepts.md).
+
+Roots, leaf sets, tables and next hops follow from the ring as a whole: they are what a run is to
+have.  `knowledge` is the next hop from what one node knows, however damaged, and `living` routes by
+tables that messages have made; with perfect tables all three are the same (`test_static`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Scribe, one message at a time (JSAC section III.A, Figures 3 and 4)."""
+"""Scribe, one message at a time (JSAC section III.A, Figures 3 and 4).
+
+The trees of a run, and of any overlay that has roots and next hops (`pastry`, `can.overlay`): a
+message comes alone, in any order.  `scribe_living` has rounds, in which messages go together and
+nodes come and go; where nobody does, its trees and deliveries are these (`test_static`).
+"""
 
 from __future__ import annotations
 

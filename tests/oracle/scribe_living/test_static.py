@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from itertools import product
 from typing import Any
 
 import pytest
 
+from ..imperfect import Damage, ImperfectOverlay
 from ..living.draws import keyed_draw
+from ..living.ring import RING
+from ..living.routing import candidates
 from ..random_cases import Case, random_case
 from ..scribe import Scribe as StaticScribe
 from . import bottleneck, in_run
@@ -29,6 +34,22 @@ def living(case: Case, **settings: Any) -> Run:
 def edges(run: Run) -> set[tuple[int, int, int]]:
     """(group, parent, child)."""
     return {(group, node, child) for group, node, child, *_ in run.seen[-1].children}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_three_definitions_of_the_next_hop_agree_on_perfect_tables(seed: int) -> None:
+    """By the ring as a whole, by what one node knows, and as the first that a living node tries."""
+    case, pick = random_case(seed), random.Random(seed)
+    ring = case.overlay(case.routes())
+    known = ImperfectOverlay(ring, Damage(0, missing=0, farther=0))
+    living = in_run.perfect_overlay(case, ring.proximity, keyed_draw(seed))
+    keys = [*case.keys.values(), *(pick.randrange(RING) for _ in range(3))]
+    keys += [ident ^ 1 << pick.randrange(128) for ident in pick.choices([*case.ids.values()], k=3)]
+    for node, key in product(case.ids, keys):
+        following = ring.next_hop(node, key)
+        assert known.next_hop(node, key) == following
+        tried = next(candidates(living, living.states[node], key), node)
+        assert (None if tried == node else tried) == following
 
 
 @pytest.mark.parametrize("seed", SEEDS)
