@@ -179,7 +179,7 @@ def result_of(round: GroupRound, taken: Mapping[str, Columns]) -> ScribeResult:
     group, publication, node = rows(DELIVERIES, "group", "publication", "node")
     payloads = rows(PAYLOADS, "group", "publication", "sender", "to")
     (wrong,) = rows(DELIVERIES, "out_of_order")
-    (orphans,), (failures,) = rows(ORPHANS, "place"), rows(FAILURES, "node")
+    (orphans,), (failures,) = rows(ORPHANS, "pair"), rows(FAILURES, "node")
     (over,), (repairing,) = rows(OVERLOADED, "node"), rows(REPAIRING, "node")
     died, dead = rows(REPAIRED, "died", "node")
     order = np.lexsort((dead, died))

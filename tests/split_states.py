@@ -72,7 +72,7 @@ def split_state(state: ScribeState, ring: Ring, first: int, last: int) -> Scribe
         elif name == "kept":
             parts[name] = _take(part, own(ring.positions(part.publication & SOURCE)))
         elif name == "repairs":
-            parts[name] = _take(part, own(part.place % size))
+            parts[name] = _take(part, own(part.pair % size))
         elif isinstance(part, np.ndarray):
             parts[name] = part.copy()
         else:

@@ -186,8 +186,8 @@ def overloaded(scribe: Scribe) -> np.ndarray:
     rules = scribe.rules.limits
     if rules is None:
         return np.empty(0, dtype=np.int64)
-    place = scribe.state.children.key // scribe.state.size
-    load = np.bincount(place % scribe.state.size, minlength=scribe.state.size)
+    pair = scribe.state.children.key // scribe.state.size
+    load = np.bincount(pair % scribe.state.size, minlength=scribe.state.size)
     node = np.flatnonzero(load)
     return node[load[node] > rules.limits(scribe.ring.node[node])]
 
@@ -232,8 +232,8 @@ def tables_of(
     asked = np.zeros(scribe.state.size, dtype=bool)
     asked[nodes] = True
     edge = scribe.state.children.key
-    place, child = scribe.split(edge)
-    group, parent = scribe.split(place)
+    pair, child = scribe.split(edge)
+    group, parent = scribe.split(pair)
     mine = asked[parent]
     edge, group, parent, child = edge[mine], group[mine], parent[mine], child[mine]
     number = scribe.ring.node
@@ -265,8 +265,8 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
         return
     edge, columns = tables_of(scribe, over, before)
     drops = choose_drops(columns, remover)
-    place, child = scribe.split(edge)
-    group, parent = scribe.split(place)
+    pair, child = scribe.split(edge)
+    group, parent = scribe.split(pair)
     dropped = edge[drops.child]
     scribe.state.children.drop(scribe.state.children.find(dropped))
     scribe.note(DROPS, edge=dropped)
@@ -277,10 +277,10 @@ def _drop(scribe: Scribe, before: np.ndarray) -> None:
     scribe.tell(_SHED, child[told], group=group[told], parent=parent[told], turn=turn[told])
     # 2. the table goes once to each bucket that has some of them
     buckets = len(scribe.bounds) - 1
-    to = place[told] * buckets + bucket_of(scribe.bounds, child[told])
+    to = pair[told] * buckets + bucket_of(scribe.bounds, child[told])
     to, one = np.unique(to, return_index=True)
-    first = np.searchsorted(place, to // buckets)
-    last = np.searchsorted(place, to // buckets, side="right")
+    first = np.searchsorted(pair, to // buckets)
+    last = np.searchsorted(pair, to // buckets, side="right")
     which, row = expand(first, last)
     scribe.tell(
         _TABLE,
@@ -325,8 +325,8 @@ def _join_siblings(scribe: Scribe, shed: Columns, table: Columns) -> None:
     source, to = asking[best], sibling[best]
     joins = note_joins(scribe, row[source])
     parent, turn = shed["parent"][source], shed["turn"][source]
-    place = scribe.key(joins.group, joins.source)
-    scribe.note(DROPPED, place=place, parent=parent, turn=turn, to=to, top=top[source])
+    pair = scribe.key(joins.group, joins.source)
+    scribe.note(DROPPED, pair=pair, parent=parent, turn=turn, to=to, top=top[source])
     note_extra(scribe, joins, to, probes[source])
     send_to(scribe, joins, to, parent, turn)
 

@@ -18,7 +18,7 @@ from scribe_spark.scribe.scribe import Scribe
 
 __all__ = ["ASKED", "Collapse", "collapse"]
 
-#: The table of the questions of this round: ``place``, (group, node), and ``parent``.
+#: The table of the questions of this round: ``pair``, (group, node), and ``parent``.
 ASKED = "scribe collapse asked"
 
 _MAY, _YES, _LEAVES = "collapse: may I", "collapse: yes", "collapse: join my parent"
@@ -54,23 +54,23 @@ def _candidates(scribe: Scribe) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes that would leave, as (group, node), ascending; and their only children."""
     entries = scribe.state.entries
     every, child = scribe.split(scribe.state.children.key)
-    place, first, children = np.unique(every, return_index=True, return_counts=True)
-    place, child = place[children == 1], child[first[children == 1]]
-    row = entries.find(place)
+    pair, first, children = np.unique(every, return_index=True, return_counts=True)
+    pair, child = pair[children == 1], child[first[children == 1]]
+    row = entries.find(pair)
     would = ~entries.member[row] & ~entries.root[row]
     would &= (entries.parent[row] >= 0) & (entries.parent[row] != child)
-    return place[would], child[would]
+    return pair[would], child[would]
 
 
 def _ask(scribe: Scribe, tables: Tables) -> None:
-    place, _ = _candidates(scribe)
-    group, node = scribe.split(place)
-    parent = scribe.state.entries.parent[scribe.state.entries.find(place)]
+    pair, _ = _candidates(scribe)
+    group, node = scribe.split(pair)
+    parent = scribe.state.entries.parent[scribe.state.entries.find(pair)]
     if ASKED in tables:
-        asked = scribe.key(tables[ASKED]["place"], tables[ASKED]["parent"])
-        new = ~np.isin(scribe.key(place, parent), asked)
-        place, group, node, parent = place[new], group[new], node[new], parent[new]
-    scribe.note(ASKED, place=place, parent=parent)
+        asked = scribe.key(tables[ASKED]["pair"], tables[ASKED]["parent"])
+        new = ~np.isin(scribe.key(pair, parent), asked)
+        pair, group, node, parent = pair[new], group[new], node[new], parent[new]
+    scribe.note(ASKED, pair=pair, parent=parent)
     arrives = scribe.send("collapse", node, parent)
     scribe.tell(_MAY, parent[arrives], group=group[arrives], node=node[arrives])
 
@@ -86,8 +86,8 @@ def _leave(scribe: Scribe, came: Columns) -> None:
     """Nodes leave, and tell their only children to join their parents."""
     entries, children = scribe.state.entries, scribe.state.children
     group, node = came["group"], came[AT]
-    place = scribe.key(group, node)
-    row, edge = entries.find(place), np.searchsorted(children.key, place * scribe.state.size)
+    pair = scribe.key(group, node)
+    row, edge = entries.find(pair), np.searchsorted(children.key, pair * scribe.state.size)
     parent, number = entries.parent[row], entries.number[row]
     child = children.key[edge] % scribe.state.size
     entries.drop(row)

@@ -47,14 +47,14 @@ def receive_creates(
 
     They are in the order of (group, creator): of several for one group at a node the first counts.
     """
-    place = scribe.key(group, node)
+    pair = scribe.key(group, node)
     # credentials are checked; where the group is there already nothing changes
     allowed = scribe.groups.allows("create", group, creator)
-    allowed &= ~scribe.state.copies.has(place)
-    _, first = np.unique(place[allowed], return_index=True)
+    allowed &= ~scribe.state.copies.has(pair)
+    _, first = np.unique(pair[allowed], return_index=True)
     made = np.flatnonzero(allowed)[first]
-    scribe.refuse("CREATE", len(place) - len(made))
+    scribe.refuse("CREATE", len(pair) - len(made))
     deliver_create(scribe, group[made], node[made], creator[made])
-    become_root(scribe, place[made])
+    become_root(scribe, pair[made])
     scribe.state.created[group[made]] = True
     return made

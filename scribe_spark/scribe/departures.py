@@ -45,8 +45,8 @@ def say_goodbye(scribe: Scribe, gone: Gone, departing: np.ndarray) -> None:
     up = saying[node] & (entries.parent >= 0)
     send_leave(scribe, group[up], node[up], entries.parent[up], entries.number[up])
     # 2. to children
-    place, child = scribe.split(gone.children.key)
-    group, parent = scribe.split(place)
+    pair, child = scribe.split(gone.children.key)
+    group, parent = scribe.split(pair)
     told = saying[parent]
     group, parent, child = group[told], parent[told], child[told]
     arrives = scribe.send("tree goodbye", parent, child)

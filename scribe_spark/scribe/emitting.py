@@ -85,34 +85,34 @@ class Emitter:
         if self.kind == PAYLOAD:
             hear_payloads(self.scribe, row, payloads)
         # messages of one node one after the other
-        place = self.scribe.key(payloads.group, payloads.node)
-        for turn in turns(place):
+        pair = self.scribe.key(payloads.group, payloads.node)
+        for turn in turns(pair):
             self._handle(payloads.take(turn), row[turn])
         refuse_payloads(self.scribe, refused)
 
     def _in_order(self, payloads: Payloads) -> Payloads:
         """By group and node; those of one node begin with the one with the least number."""
-        place = self.scribe.key(payloads.group, payloads.node)
-        order = np.argsort(place)
-        if (place[order[1:]] == place[order[:-1]]).any():
+        pair = self.scribe.key(payloads.group, payloads.node)
+        order = np.argsort(pair)
+        if (pair[order[1:]] == pair[order[:-1]]).any():
             number, lengths = self.messages.number, self.messages.lengths
             of = payloads.message
-            order = np.lexsort((lengths[of], number[of], place))
+            order = np.lexsort((lengths[of], number[of], pair))
         return payloads.take(order)
 
     def _handle(self, came: Payloads, row: np.ndarray) -> None:
         """Figure 4, lines 5 to 8, at nodes (rows of `Entries`) that got one message each."""
         scribe, application = self.scribe, self.scribe.application
-        place, message = scribe.key(came.group, came.node), came.message
-        calls = calls_of(scribe, place, row)
+        pair, message = scribe.key(came.group, came.node), came.message
+        calls = calls_of(scribe, pair, row)
         messages, contents = self.messages.own_columns(message), self.messages.contents(message)
-        group, node = scribe.split(place)
+        group, node = scribe.split(pair)
         of = contents["call"]
         note_got(scribe, self.tables, group[of], node[of], contents["publication"])
         # (5, 6) for all children: send(msg, node), as forwardHandler wants it
         emitted = application.forward_handler(calls, messages, contents)
-        keep_values(scribe, place, emitted.values)
-        self._emit(place, emitted, came)
+        keep_values(scribe, pair, emitted.values)
+        self._emit(pair, emitted, came)
         # (7) if memberOf(msg.group) (8) invokeMessageHandler(msg.group, msg)
         users = application.message_handler(calls, messages, contents)
         call, publication = users["call"], users["publication"]
@@ -120,17 +120,17 @@ class Emitter:
         got = came.take(call[member])
         keep_deliveries(scribe, got.with_messages(publication[member]))
 
-    def _emit(self, place: np.ndarray, emitted: Emitted, came: Payloads | None = None) -> None:
+    def _emit(self, pair: np.ndarray, emitted: Emitted, came: Payloads | None = None) -> None:
         """What nodes send to children, as `Emitted` names it.
 
         Parameters
         ----------
         came : Payloads, optional
-            The message that has come to each node of `place`.
+            The message that has come to each node of `pair`.
         """
         new = self.messages.add(emitted.messages, emitted.contents)
         call, child, which = (emitted.payloads[name] for name in ("call", "child", "message"))
-        message, ends = np.r_[new, -1][which], self.scribe.split(place[call])
+        message, ends = np.r_[new, -1][which], self.scribe.split(pair[call])
         if came is None:
             self.sent.append(Payloads.of(message, *ends, child))
             return
@@ -222,18 +222,18 @@ class Emitter:
 
     def _call_join_handler(self, at: np.ndarray, joins: Joins) -> None:
         scribe, application = self.scribe, self.scribe.application
-        place, call = np.unique(scribe.key(joins.group, at), return_inverse=True)
+        pair, call = np.unique(scribe.key(joins.group, at), return_inverse=True)
         order = np.lexsort((joins.source, call))
         names = ("source", "number", "cause", "extra")
         table = {"call": call[order], **{name: getattr(joins, name)[order] for name in names}}
-        calls = calls_of(scribe, place, scribe.state.entries.find(place))
+        calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
         emitted = application.join_handler(calls, table)
-        self._emit(place, emitted)
+        self._emit(pair, emitted)
         # for several questions of a node one is sent
         call, extra = emitted.asks["call"], emitted.asks["extra"]
         asking, of = np.unique(call, return_inverse=True)
         extra = application.common_extra(of, extra, len(asking))
-        group, node = scribe.split(place[asking])
+        group, node = scribe.split(pair[asking])
         row = scribe.entry(group, node)
         parent = scribe.state.entries.parent[row]
         up = parent >= 0

@@ -103,7 +103,7 @@ class PlayEvents(RoundProgram):
         """See `RoundProgram`."""
         if _DEAD_ROOT in inbox:
             came = inbox[_DEAD_ROOT]
-            scribe.state.dead_roots.put(came["place"], died=scribe.number)
+            scribe.state.dead_roots.put(came["pair"], died=scribe.number)
         if _DEAD_PARENT in inbox:
             _remember_repairs(scribe, inbox[_DEAD_PARENT])
         if GOODBYE in inbox:
@@ -127,9 +127,9 @@ class PlayEvents(RoundProgram):
         """All hear of roots that died, as long as a child can suspect one; children of all dead."""
         dead = scribe.state.dead_roots
         dead.keep(dead.died >= scribe.number - scribe.rules.parent_timeout)
-        scribe.tell_all(_DEAD_ROOT, place=gone.entries.key[gone.entries.root])
-        place, child = scribe.split(gone.children.key)
-        group, node = scribe.split(place)
+        scribe.tell_all(_DEAD_ROOT, pair=gone.entries.key[gone.entries.root])
+        pair, child = scribe.split(gone.children.key)
+        group, node = scribe.split(pair)
         there = scribe.is_alive(child)
         scribe.tell(_DEAD_PARENT, child[there], group=group[there], parent=node[there])
 
@@ -154,7 +154,7 @@ def _remember_repairs(scribe: Scribe, came: Columns) -> None:
     scribe.state.repairs = Repairs(
         np.r_[old.died, np.full(under.sum(), scribe.number)],
         np.r_[old.node, node[under]],
-        np.r_[old.place, scribe.key(group, child)[under]],
+        np.r_[old.pair, scribe.key(group, child)[under]],
     )
 
 
@@ -229,9 +229,9 @@ class _CheckMembers(RoundProgram):
         """See `RoundProgram`."""
         for index, kind in enumerate(_OF_MEMBERS):
             group, node = _own(scribe, getattr(self.events, kind))
-            place = scribe.key(group, node)
+            pair = scribe.key(group, node)
             wrong = scribe.is_member(group, node)
-            wrong = wrong | scribe.state.unknown_members.has(place) if kind == "join" else ~wrong
+            wrong = wrong | scribe.state.unknown_members.has(pair) if kind == "join" else ~wrong
             kinds = np.full(np.count_nonzero(wrong), index)
             scribe.note(_REFUSED, kind=kinds, group=group[wrong], node=node[wrong])
 
@@ -239,9 +239,9 @@ class _CheckMembers(RoundProgram):
 def _join(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None:
     """Nodes of a tree are members at once; others send JOINs later, unknown members apart."""
     allowed = scribe.groups.allows("join", group, node)
-    place = scribe.key(group, node)
-    scribe.state.unknown_members.insert(place[~allowed])
-    entries, place = scribe.state.entries, place[allowed]
-    entries.enter(place[~entries.has(place)], scribe.number, "own")
-    row = entries.find(place)
+    pair = scribe.key(group, node)
+    scribe.state.unknown_members.insert(pair[~allowed])
+    entries, pair = scribe.state.entries, pair[allowed]
+    entries.enter(pair[~entries.has(pair)], scribe.number, "own")
+    row = entries.find(pair)
     entries.member[row], entries.joined[row] = True, scribe.number

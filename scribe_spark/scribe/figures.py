@@ -56,8 +56,8 @@ def forward(
     route : callable
         Sends the JOINs of nodes that enter the tree, given by their (group, node), ascending.
     """
-    place = scribe.key(joins.group, at)
-    new = np.unique(place[~scribe.state.entries.has(place)])  # (3) if !(msg.group in groups)
+    pair = scribe.key(joins.group, at)
+    new = np.unique(pair[~scribe.state.entries.has(pair)])  # (3) if !(msg.group in groups)
     scribe.state.entries.enter(new, scribe.number, "forwarder")  # (4) groups = groups + msg.group
     route(new)  # (5) route(msg, msg.group)
     _add_children(scribe, at, joins)  # (6) groups[msg.group].children + msg.source
@@ -69,8 +69,8 @@ def deliver_create(
 ) -> None:
     """Figure 4, line 3, at nodes that do not know the group: its state, of which they are roots."""
     state = {"epoch": scribe.number, "version": 0, "creator": creator, "value": -1}
-    place = scribe.key(group, node)
-    scribe.state.copies.insert(place, **state, root=node, incarnation=-1)  # (3) groups + msg.group
+    pair = scribe.key(group, node)
+    scribe.state.copies.insert(pair, **state, root=node, incarnation=-1)  # (3) groups + msg.group
 
 
 def deliver_join(scribe: Scribe, at: np.ndarray, joins: Joins) -> None:
@@ -107,22 +107,22 @@ def take_answers(scribe: Scribe, answers: Columns) -> None:
         scribe.note(AT_ROOT, group=group[by_root], source=source[by_root])
 
 
-def deliver_multicast(scribe: Scribe, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def deliver_multicast(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Figure 4, lines 5 and 6: to whom messages go on; lines 7 and 8 are the caller's.
 
     Parameters
     ----------
-    place : ndarray of int64
+    pair : ndarray of int64
         (group, node) of each message.
 
     Returns
     -------
     message, row : ndarray of int64
-        An index of `place`, and the row of `Children` along which it is sent.
+        An index of `pair`, and the row of `Children` along which it is sent.
     """
     children = scribe.state.children.key
-    first = np.searchsorted(children, place * scribe.state.size)
-    last = np.searchsorted(children, (place + 1) * scribe.state.size)
+    first = np.searchsorted(children, pair * scribe.state.size)
+    last = np.searchsorted(children, (pair + 1) * scribe.state.size)
     return expand(first, last)  # (5) for all node in groups[msg.group].children (6) send(msg, node)
 
 

@@ -17,27 +17,27 @@ from scribe_spark.scribe.upcalls import Calls
 
 __all__ = ["CHANGED", "calls_of", "call_fault_handler", "keep_used_values", "keep_values"]
 
-#: The table of (group, root), ``place``, that are new or have a new state, which their replicas do
+#: The table of (group, root), ``pair``, that are new or have a new state, which their replicas do
 #: not have yet.
 CHANGED = "scribe changed"
 
 
-def calls_of(scribe: Scribe, place: np.ndarray, row: np.ndarray) -> Calls:
+def calls_of(scribe: Scribe, pair: np.ndarray, row: np.ndarray) -> Calls:
     """The part of nodes of trees that an application sees.
 
     Parameters
     ----------
-    place : ndarray of int64
+    pair : ndarray of int64
         Their (group, node), each once.
     row : ndarray of int64
         Their rows in `Entries`.
     """
     entries, children, copies = scribe.state.entries, scribe.state.children, scribe.state.copies
-    group, node = scribe.split(place)
+    group, node = scribe.split(pair)
     root = entries.root[row]
     answered = (entries.parent[row] >= 0) & (entries.number[row] == scribe.number)
-    copy = copies.find(place[root])
-    epoch = np.full(len(place), -1)
+    copy = copies.find(pair[root])
+    epoch = np.full(len(pair), -1)
     epoch[root] = copies.epoch[copy]
     here = {
         "group": group,
@@ -48,8 +48,8 @@ def calls_of(scribe: Scribe, place: np.ndarray, row: np.ndarray) -> Calls:
         "asked": np.where(answered, entries.extra[row], NOTHING),
         "epoch": epoch,
     }
-    first = np.searchsorted(children.key, place * scribe.state.size)
-    call, edge = expand(first, np.searchsorted(children.key, (place + 1) * scribe.state.size))
+    first = np.searchsorted(children.key, pair * scribe.state.size)
+    call, edge = expand(first, np.searchsorted(children.key, (pair + 1) * scribe.state.size))
     under = {"call": call, "child": children.key[edge] % scribe.state.size}
     which, value = scribe.state.values.of(copies.value[copy])
     kept = {"call": np.flatnonzero(root)[which], "value": value}
@@ -60,13 +60,13 @@ def call_fault_handler(scribe: Scribe, joins: Joins) -> Joins:
     """JOINs that repair, with what the application adds to them."""
     if scribe.best_effort or not len(joins):
         return joins
-    place = scribe.key(joins.group, joins.source)
-    calls = calls_of(scribe, place, scribe.state.entries.find(place))
+    pair = scribe.key(joins.group, joins.source)
+    calls = calls_of(scribe, pair, scribe.state.entries.find(pair))
     table = {"number": joins.number, "cause": joins.cause}
     return joins.with_extra(scribe.application.fault_handler(calls, table).astype(np.int64))
 
 
-def keep_values(scribe: Scribe, place: np.ndarray, values: Columns) -> None:
+def keep_values(scribe: Scribe, pair: np.ndarray, values: Columns) -> None:
     """Roots keep what an application wants in the groups' states, which have changed."""
     call = values["call"]
     if not len(call):
@@ -75,11 +75,11 @@ def keep_values(scribe: Scribe, place: np.ndarray, values: Columns) -> None:
     numbers = values["value"][order]
     changed, first = np.unique(call[order], return_index=True)
     copies = scribe.state.copies
-    row = copies.find(place[changed])
+    row = copies.find(pair[changed])
     lengths = np.diff(np.r_[first, len(numbers)])
     copies.value[row] = scribe.state.values.add(lengths, numbers)
     copies.version[row] += 1
-    scribe.note(CHANGED, place=place[changed])
+    scribe.note(CHANGED, pair=pair[changed])
 
 
 def keep_used_values(scribe: Scribe) -> None:

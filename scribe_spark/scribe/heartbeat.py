@@ -90,8 +90,8 @@ def send_heartbeats(scribe: Scribe) -> None:
     """The end of a round: a heartbeat to each child that got no payload from this parent."""
     children = scribe.state.children
     edge = children.key[~children.got_payload]
-    place, child = scribe.split(edge)
-    group, parent = scribe.split(place)
+    pair, child = scribe.split(edge)
+    group, parent = scribe.split(pair)
     arrives = scribe.send("heartbeat", parent, child)
     if not arrives.all():
         group, parent, child = group[arrives], parent[arrives], child[arrives]

@@ -97,10 +97,10 @@ def first_joins(scribe: Scribe) -> Requests:
     repairs = np.isin(joins.cause, FAILED)
     scribe.note(REPAIRING, node=joins.source[repairs])
     moving, delivered = onward(scribe, Requests.of(scribe, joins, repairs))
-    place = scribe.key(joins.group[delivered], joins.source[delivered])
-    knows = scribe.state.copies.has(place)
+    pair = scribe.key(joins.group[delivered], joins.source[delivered])
+    knows = scribe.state.copies.has(pair)
     scribe.refuse("no group", (~knows).sum())
-    become_root(scribe, place[knows])
+    become_root(scribe, pair[knows])
     return moving
 
 
@@ -130,20 +130,20 @@ def note_joins(scribe: Scribe, rows: np.ndarray) -> Joins:
     return joins
 
 
-def own_joins(scribe: Scribe, place: np.ndarray, which: np.ndarray, joins: Joins) -> Joins:
+def own_joins(scribe: Scribe, pair: np.ndarray, which: np.ndarray, joins: Joins) -> Joins:
     """Return the JOINs that nodes send when they enter trees, because others' have come to them.
 
     Parameters
     ----------
-    place : ndarray of int64
+    pair : ndarray of int64
         (group, node), ascending.
     which : ndarray of int64
-        The index in `place` of where each of `joins` has come.
+        The index in `pair` of where each of `joins` has come.
     """
-    own = Joins.of(*scribe.split(place), scribe.number, cause("forwarder"))
+    own = Joins.of(*scribe.split(pair), scribe.number, cause("forwarder"))
     if scribe.best_effort:
         return own
-    return own.with_extra(scribe.application.common_extra(which, joins.extra, len(place)))
+    return own.with_extra(scribe.application.common_extra(which, joins.extra, len(pair)))
 
 
 def remember(scribe: Scribe, joins: Joins) -> None:
@@ -185,15 +185,15 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     """
     joins, at = moving.joins, moving.at
     scribe.note(REPAIRING, node=at[moving.repairs])
-    place = scribe.key(joins.group, at)
-    row = scribe.state.entries.find(place)
+    pair = scribe.key(joins.group, at)
+    row = scribe.state.entries.find(pair)
     # 1. those of nodes on the receiver's own path from the root go on
     circular = np.flatnonzero(on_path(scribe, row, joins.source))
     parts = [onward(scribe, moving.take(circular))[0]]
     # 2. nodes that are not in the tree yet send JOINs of their own for those that they got, unless
     #    Pastry delivers there
     outside = np.flatnonzero(row < 0)
-    new, which = np.unique(place[outside], return_inverse=True)
+    new, which = np.unique(pair[outside], return_inverse=True)
     own = own_joins(scribe, new, which, joins.take(outside))
     repairs = np.zeros(len(new), dtype=bool)
     repairs[which[moving.repairs[outside]]] = True
@@ -209,9 +209,9 @@ def receive_joins(scribe: Scribe, moving: Requests) -> Requests:
     answered[circular] = False
     forward(scribe, at[answered], joins.take(answered), route)
     # 3. where Pastry delivers: at the root, or nowhere
-    knows = ends & scribe.state.copies.has(place)
+    knows = ends & scribe.state.copies.has(pair)
     scribe.refuse("no group", (ends & ~knows).sum())
-    become_root(scribe, np.unique(place[knows]))
+    become_root(scribe, np.unique(pair[knows]))
     deliver_join(scribe, at[knows], joins.take(knows))
     return Requests.join(*parts)
 

@@ -38,8 +38,8 @@ from scribe_spark.scribe.state import FAILED
 
 __all__ = ["ASKED", "SENT", "WAVES", "AskTree", "DrawWaves", "TakeIn", "grow_lazily"]
 
-#: The tables of nodes whose waves are to come, ``place``, ``wave``; of nodes that have sent a JOIN
-#: in this wave, ``place``; and of JOINs at the nodes that are to answer them: ``before``, the node
+#: The tables of nodes whose waves are to come, ``pair``, ``wave``; of nodes that have sent a JOIN
+#: in this wave, ``pair``; and of JOINs at the nodes that are to answer them: ``before``, the node
 #: before, which may take the source in, and ``alone``, whether nobody but the source may.
 WAVES, SENT, ASKED = "scribe waves", "scribe sent in wave", "scribe asked"
 
@@ -60,8 +60,8 @@ def grow_lazily(player: PlaysPrograms, round: GroupRound) -> None:
         wave += 1
 
 
-def place_in_line(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
-    """Return the place of each row among those of equal `at`, from 0, by the order of others.
+def rank_at_node(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
+    """Return the rank of each row among those of equal `at`, from 0, by the order of others.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ def place_in_line(at: np.ndarray, *order: np.ndarray) -> np.ndarray:
         The first of `order` counts most.
     """
     rows = np.lexsort((*order[::-1], at))
-    place = np.empty(len(at), dtype=np.int64)
-    place[rows] = index_in_run(at[rows])
-    return place
+    rank = np.empty(len(at), dtype=np.int64)
+    rank[rows] = index_in_run(at[rows])
+    return rank
 
 
 def _waits(scribe: Scribe, row: np.ndarray) -> np.ndarray:
@@ -89,7 +89,7 @@ def _in_tree(scribe: Scribe, row: np.ndarray) -> np.ndarray:
 class DrawWaves(SendJoins):
     """CREATEs are at their ends; then waves are drawn: of each group one node, then two, then four.
 
-    New members that wait for nobody have their places in the order, too, as in a run.  The order
+    New members that wait for nobody have their ranks in the order, too, as in a run.  The order
     is that in which users happen to join: no node knows it, so a node somewhere is told who joins,
     and tells each its wave, by messages that are not counted.
     """
@@ -101,7 +101,7 @@ class DrawWaves(SendJoins):
             _draw_waves(scribe, inbox[_JOINS])
         if _WAVE in inbox:
             came = inbox[_WAVE]
-            scribe.note(WAVES, place=scribe.key(came["group"], came[AT]), wave=came["wave"])
+            scribe.note(WAVES, pair=scribe.key(came["group"], came[AT]), wave=came["wave"])
 
     def send(self, scribe: Scribe) -> None:
         """See `SendJoins`."""
@@ -117,8 +117,8 @@ def _draw_waves(scribe: Scribe, came: Columns) -> None:
     group, node = came["group"], came["node"]
     number = scribe.ring.node[node]
     draw = draws.bits_np(scribe.seed, "arrival", scribe.groups.number[group], number)
-    place = place_in_line(group, draw.view(np.int64), number)
-    wave = np.frexp(place + 1.0)[1] - 1  # place 0; 1, 2; 3 to 6; ...
+    rank = rank_at_node(group, draw.view(np.int64), number)
+    wave = np.frexp(rank + 1.0)[1] - 1  # rank 0; 1, 2; 3 to 6; ...
     scribe.tell(_WAVE, node, group=group, wave=wave)
 
 
@@ -151,9 +151,9 @@ class AskTree(RoundProgram):
         now = waves["wave"] == self.wave
         if not now.all():
             tables[WAVES] = take(waves, np.flatnonzero(~now))
-        row = scribe.state.entries.find(np.sort(waves["place"][now]))
+        row = scribe.state.entries.find(np.sort(waves["pair"][now]))
         joins = note_joins(scribe, row[_waits(scribe, row)])
-        scribe.note(SENT, place=scribe.key(joins.group, joins.source))
+        scribe.note(SENT, pair=scribe.key(joins.group, joins.source))
         at, none = joins.source, np.zeros(len(joins), dtype=bool)
         way = {"before": at, "alone": none, "repairs": np.isin(joins.cause, FAILED)}
         _route(scribe, unrouted({**joins.to_columns(), AT: at, **way}))
@@ -182,9 +182,9 @@ def _route(scribe: Scribe, moving: Columns) -> None:
     ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
     if ended:
         ended = take(ended, ended["delivered"])
-        place = scribe.key(ended["group"], ended[AT])
-        answers = _in_tree(scribe, scribe.state.entries.find(place))
-        answers |= scribe.state.copies.has(place)
+        pair = scribe.key(ended["group"], ended[AT])
+        answers = _in_tree(scribe, scribe.state.entries.find(pair))
+        answers |= scribe.state.copies.has(pair)
         scribe.refuse("no group", (~answers).sum())
         asked = take(ended, answers)
         columns = {name: asked[name] for name in ("before", "alone", "repairs")}
@@ -203,7 +203,7 @@ class TakeIn(JoinProgram):
         if not superstep and ASKED in tables:
             _answer(scribe, tables.pop(ASKED))
         if _ADOPT in inbox:
-            sent = tables[SENT]["place"] if SENT in tables else np.empty(0, dtype=np.int64)
+            sent = tables[SENT]["pair"] if SENT in tables else np.empty(0, dtype=np.int64)
             _adopt(scribe, inbox[_ADOPT], sent)
         if _OWN in inbox:
             came = inbox[_OWN]
@@ -216,13 +216,13 @@ def _answer(scribe: Scribe, asked: Columns) -> None:
     assert limits is not None
     load = np.bincount(scribe.state.children.key // size % size, minlength=size)
     # 1. nodes with the group's state that JOINs are delivered at are roots from now on
-    place = scribe.key(asked["group"], asked["at"])
-    become_root(scribe, np.unique(place[~_in_tree(scribe, scribe.state.entries.find(place))]))
+    pair = scribe.key(asked["group"], asked["at"])
+    become_root(scribe, np.unique(pair[~_in_tree(scribe, scribe.state.entries.find(pair))]))
     asked = take(asked, np.flatnonzero(asked["at"] != asked["source"]))
     # 2. as many as there is room for, and whom nobody else may take
     at, source, group = asked["at"], asked["source"], asked["group"]
     room = limits.limits(number[at]) - load[at]
-    taken = place_in_line(at, group, number[source]) < room
+    taken = rank_at_node(at, group, number[source]) < room
     before = np.where(asked["alone"], source, asked["before"])
     taken |= (before == source) | on_path(scribe, scribe.entry(group, at), before)
     forward(scribe, at[taken], Joins.from_columns(asked).take(taken), lambda _: None)
@@ -242,16 +242,16 @@ def _adopt(scribe: Scribe, came: Columns, sent: np.ndarray) -> None:
         (group, node) of the wave's JOINs.
     """
     entries, number = scribe.state.entries, scribe.ring.node
-    place = scribe.key(came["group"], came[AT])
-    order = np.lexsort((number[came["above"]], place))
-    came, place = take(came, order), place[order]
-    places, first, which = np.unique(place, return_index=True, return_inverse=True)
-    entering = ~entries.has(places)
+    pair = scribe.key(came["group"], came[AT])
+    order = np.lexsort((number[came["above"]], pair))
+    came, pair = take(came, order), pair[order]
+    pairs, first, which = np.unique(pair, return_index=True, return_inverse=True)
+    entering = ~entries.has(pairs)
     joins = Joins.from_columns(came)
-    own = own_joins(scribe, places, which, joins).take(entering)
+    own = own_joins(scribe, pairs, which, joins).take(entering)
     forward(scribe, came[AT], joins, lambda _: remember(scribe, own))
-    row = entries.find(places)
-    again = ~entering & ~np.isin(places, sent) & _waits(scribe, row)
+    row = entries.find(pairs)
+    again = ~entering & ~np.isin(pairs, sent) & _waits(scribe, row)
     asks = np.r_[np.flatnonzero(entering), np.flatnonzero(again)]
     sends = Joins.join(own, note_joins(scribe, row[again]))
     to = came["above"][first[asks]]

@@ -64,12 +64,12 @@ def _leave_up(scribe: Scribe, asked: np.ndarray) -> None:
     send_leave(scribe, group[up], node[up], parent[up], number[up])
 
 
-def _has_child(scribe: Scribe, place: np.ndarray) -> np.ndarray:
+def _has_child(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
     """Whether nodes, by their (group, node), have a child."""
     edges = scribe.state.children.key
-    first = np.searchsorted(edges, place * scribe.state.size)
+    first = np.searchsorted(edges, pair * scribe.state.size)
     first, beyond = np.minimum(first, len(edges) - 1), first == len(edges)
-    return ~beyond & (edges[first] // scribe.state.size == place) if len(edges) else ~beyond
+    return ~beyond & (edges[first] // scribe.state.size == pair) if len(edges) else ~beyond
 
 
 def send_leave(

@@ -69,22 +69,22 @@ class Remembering(Application):
 
     def rows(self, calls: Calls) -> np.ndarray:
         """The rows of calls in `at_nodes`; new ones of nodes that have entered the tree anew."""
-        place, entered = self._place(calls), calls.here["entered"]
-        row = self.at_nodes.find(place)
+        pair, entered = self._pair(calls), calls.here["entered"]
+        row = self.at_nodes.find(pair)
         stale = row >= 0
         stale[stale] = self.at_nodes.entered[row[stale]] != entered[stale]
         if stale.any():
-            self._forget(np.isin(self.at_nodes.key, place[stale]))
+            self._forget(np.isin(self.at_nodes.key, pair[stale]))
         new = stale | (row < 0)
         if new.any():
             blank = dict.fromkeys(self.at_nodes.columns(), NONE)
-            self.at_nodes.insert(place[new], **blank | {"entered": entered[new]})
-            row = self.at_nodes.find(place)
+            self.at_nodes.insert(pair[new], **blank | {"entered": entered[new]})
+            row = self.at_nodes.find(pair)
         return row
 
     def edges(self, calls: Calls, call: np.ndarray, child: np.ndarray) -> np.ndarray:
         """The rows in `at_edges` of children of calls."""
-        key = key_of([self._place(calls)[call], child], self.nodes)
+        key = key_of([self._pair(calls)[call], child], self.nodes)
         row = self.at_edges.find(key)
         if (row < 0).any():
             blank = dict.fromkeys(self.at_edges.columns(), NONE)
@@ -97,7 +97,7 @@ class Remembering(Application):
         call, child = (calls.children[name] for name in ("call", "child"))
         return call, child, self.edges(calls, call, child)
 
-    def _place(self, calls: Calls) -> np.ndarray:
+    def _pair(self, calls: Calls) -> np.ndarray:
         return key_of([calls.here[name] for name in _NODE], self.nodes)
 
     def _forget(self, which: np.ndarray) -> None:

@@ -83,7 +83,7 @@ class MessageStore:
     def add_publications(self, group: np.ndarray, publication: np.ndarray) -> np.ndarray:
         """Publications as their sources sent them, those of a group in their order; their indices.
 
-        They have no number but their place among the group's.
+        They have no number but their rank among the group's.
         """
         n = len(group)
         number = np.arange(n) - np.searchsorted(group, group)

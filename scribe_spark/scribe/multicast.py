@@ -149,8 +149,8 @@ def refuse_payloads(scribe: Scribe, refused: Payloads) -> None:
     if not len(refused):
         return
     edge = np.unique(scribe.key(scribe.key(refused.group, refused.sender), refused.node))
-    place, child = scribe.split(edge)
-    group, parent = scribe.split(place)
+    pair, child = scribe.split(edge)
+    group, parent = scribe.split(pair)
     arrives = scribe.send("drop child", child, parent)
     scribe.tell(DROP, parent[arrives], group=group[arrives], child=child[arrives])
 

@@ -62,30 +62,30 @@ def out_of_order(
     newest = _newest(scribe, taken)
     _remember_resent(scribe, taken)
     lacks = _may_lack(scribe, newest)
-    places = np.concatenate([lacks, scribe.key(group, node)])
-    place, which = np.unique(places, return_inverse=True)
+    pairs = np.concatenate([lacks, scribe.key(group, node)])
+    pair, which = np.unique(pairs, return_inverse=True)
     # 2. member by member what it had, then what it got: whether anything before was newer
-    names = np.concatenate([_had(scribe, place), name])
-    ranks = _ranks(scribe, np.concatenate([place // size, group]), names)
+    names = np.concatenate([_had(scribe, pair), name])
+    ranks = _ranks(scribe, np.concatenate([pair // size, group]), names)
     span = int(ranks.max(initial=0)) + 1
-    of = np.concatenate([np.arange(len(place)), which[len(lacks) :]])
+    of = np.concatenate([np.arange(len(pair)), which[len(lacks) :]])
     order = np.argsort(of, kind="stable")
     rank = (of * span + ranks)[order]
     highest = np.maximum.accumulate(rank)
     wrong = np.zeros(len(of), dtype=bool)
     wrong[order[1:]] = rank[1:] < highest[:-1]
     # 3. who lacks the newest now
-    last = np.searchsorted(of[order], np.arange(len(place)), side="right") - 1
+    last = np.searchsorted(of[order], np.arange(len(pair)), side="right") - 1
     by_rank = np.full(span, NONE)
     by_rank[ranks] = names
-    has = by_rank[highest[last] - np.arange(len(place)) * span]
+    has = by_rank[highest[last] - np.arange(len(pair)) * span]
     state.newest = newest
-    behind = has != newest[place // size]
-    row = state.lacking.find(place[~behind])
+    behind = has != newest[pair // size]
+    row = state.lacking.find(pair[~behind])
     state.lacking.drop(row[row >= 0])
-    state.lacking.put(place[behind], newest=has[behind])
+    state.lacking.put(pair[behind], newest=has[behind])
     _forget_resent(scribe)
-    return wrong[len(place) :]
+    return wrong[len(pair) :]
 
 
 def _newest(scribe: Scribe, taken: Sent) -> np.ndarray:
@@ -140,13 +140,13 @@ def _forget_former_members(scribe: Scribe) -> None:
     lacking.keep(stays)
 
 
-def _had(scribe: Scribe, place: np.ndarray) -> np.ndarray:
+def _had(scribe: Scribe, pair: np.ndarray) -> np.ndarray:
     """The newest publication that members, by (group, node), got before this round, or NONE."""
     state = scribe.state
-    newest = state.newest[place // state.size]
-    joined = state.entries.joined[state.entries.find(place)]
-    had = np.where(_taken(scribe, place // state.size, newest) >= joined, newest, NONE)
-    row = state.lacking.find(place)
+    newest = state.newest[pair // state.size]
+    joined = state.entries.joined[state.entries.find(pair)]
+    had = np.where(_taken(scribe, pair // state.size, newest) >= joined, newest, NONE)
+    row = state.lacking.find(pair)
     had[row >= 0] = state.lacking.newest[row[row >= 0]]
     return had
 

@@ -82,7 +82,7 @@ class PublicationResults(Rows):
 
 #: Tables: what became of publications whose deadline has come, at the members of the bucket (the
 #: columns of `PublicationResults`); of those that are left after the last round; and orphans
-#: (``place``), nodes above their limit of children (``node``).
+#: (``pair``), nodes above their limit of children (``node``).
 DUE, LEFT, ORPHANS, OVERLOADED = "scribe due", "scribe left", "scribe orphans", "scribe overloaded"
 
 
@@ -118,7 +118,7 @@ class LookBack(RoundProgram):
         keep_got(scribe, tables)
         keep_used_values(scribe)
         forget_paths(scribe)
-        scribe.note(ORPHANS, place=scribe.state.entries.key[find_orphans(scribe)])
+        scribe.note(ORPHANS, pair=scribe.state.entries.key[find_orphans(scribe)])
         scribe.note(OVERLOADED, node=overloaded(scribe))
         state, number, deadline = scribe.state, scribe.number, scribe.rules.deadline
         scribe.note(DUE, **publications_due(state, number, deadline).to_columns())
@@ -153,7 +153,7 @@ def note_deliveries(
     group, publication = sent.group[kept], sent.publication[kept]
     new = Publications(group, publication, sent.fate[kept], np.zeros(len(kept), dtype=np.int64))
     state.publications = Publications.join(state.publications, new)
-    # publications by their place among those whose deadline has not come
+    # publications by their rank among those whose deadline has not come
     keys = pending_keys(scribe, state.publications.group, state.publications.publication)
     order = np.argsort(keys)
     delivered = find_sorted(keys[order], pending_keys(scribe, got[0], got[1]))

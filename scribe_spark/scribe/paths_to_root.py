@@ -127,7 +127,7 @@ def forget_paths(scribe: Scribe) -> None:
     kept = np.flatnonzero(used[:-1])
     if 2 * len(kept) + 1000 > len(paths):
         return
-    place = np.full(len(paths) + 1, NONE, dtype=np.int32)
-    place[kept] = np.arange(len(kept))
-    entries.path[:] = place[entries.path]
+    number = np.full(len(paths) + 1, NONE, dtype=np.int32)
+    number[kept] = np.arange(len(kept))
+    entries.path[:] = number[entries.path]
     paths.nodes = paths.nodes[kept]

@@ -51,7 +51,7 @@ class Refresh(RoundProgram):
             was_refused(scribe, inbox[REFUSED])
         if superstep:
             return
-        passed_on = tables[PASSED_ON]["place"] if PASSED_ON in tables else np.empty(0, np.int64)
+        passed_on = tables[PASSED_ON]["pair"] if PASSED_ON in tables else np.empty(0, np.int64)
         tables.pop(PASSED_ON, None)
         drop_far_copies(scribe, passed_on)
         here = np.zeros(len(scribe.groups), dtype=bool)

@@ -51,12 +51,12 @@ __all__ = [
 #: routes it sends its JOIN to the end of the path to the root that it knew.
 ATTEMPTS = 8
 
-#: The table of children that have been dropped: ``place``, (group, child), ascending; ``parent``,
-#: ``turn``: who has dropped each, and its place in the order in which that dropped children;
+#: The table of children that have been dropped: ``pair``, (group, child), ascending; ``parent``,
+#: ``turn``: who has dropped each, and its rank in the order in which that dropped children;
 #: ``to``: the sibling that it sends its JOIN to; ``top``: the end of the path that it knew.
 DROPPED = "scribe dropped"
 
-#: The table of (group, source), ``place``, whose JOINs have been refused.
+#: The table of (group, source), ``pair``, whose JOINs have been refused.
 REFUSED_JOINS = "scribe refused joins"
 
 #: The table of JOINs that the remover adds: ``group, at, child``: at whom each was sent, and by
@@ -128,14 +128,14 @@ def refused_children(tables: Tables) -> Columns:
     if DROPPED not in tables:
         tables.pop(REFUSED_JOINS, None)
         return {}
-    refused = tables.pop(REFUSED_JOINS)["place"] if REFUSED_JOINS in tables else whole_numbers()
-    return take(tables[DROPPED], np.flatnonzero(np.isin(tables[DROPPED]["place"], refused)))
+    refused = tables.pop(REFUSED_JOINS)["pair"] if REFUSED_JOINS in tables else whole_numbers()
+    return take(tables[DROPPED], np.flatnonzero(np.isin(tables[DROPPED]["pair"], refused)))
 
 
-def _their_joins(scribe: Scribe, place: np.ndarray) -> Joins:
+def _their_joins(scribe: Scribe, pair: np.ndarray) -> Joins:
     """Return the JOINs that nodes have sent in this round and remember."""
-    entries, (group, source) = scribe.state.entries, scribe.split(place)
-    row = entries.find(place)
+    entries, (group, source) = scribe.state.entries, scribe.split(pair)
+    row = entries.find(pair)
     return Joins(group, source, entries.number[row], entries.cause[row], entries.extra[row])
 
 
@@ -164,7 +164,7 @@ def _cross(scribe: Scribe, tables: Tables, came: Columns) -> np.ndarray:
     crosses = np.zeros(len(came[AT]), dtype=bool)
     if DROPPED in tables:
         mine = tables[DROPPED]
-        row = find_sorted(mine["place"], scribe.key(came["group"], came[AT]))
+        row = find_sorted(mine["pair"], scribe.key(came["group"], came[AT]))
         of = np.flatnonzero(row >= 0)
         row, came = row[of], take(came, of)
         crosses[of] = (mine["to"][row] == came["source"]) & (mine["turn"][row] < came["turn"])
@@ -177,7 +177,7 @@ def _refuse(scribe: Scribe, joins: Columns) -> None:
 
 
 def _note_refusals(scribe: Scribe, came: Columns) -> None:
-    scribe.note(REFUSED_JOINS, place=scribe.key(came["group"], came[AT]))
+    scribe.note(REFUSED_JOINS, pair=scribe.key(came["group"], came[AT]))
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class _Reroute(RoundProgram):
         if not superstep:
             refused = refused_children(tables)
             if refused:
-                joins = _their_joins(scribe, refused["place"])
+                joins = _their_joins(scribe, refused["pair"])
                 begin = unrouted({**joins.to_columns(), AT: joins.source})
                 self._route(scribe, {**begin, "way": begin["path"]})
         if _ROUTED in inbox:
@@ -228,9 +228,9 @@ class _Reroute(RoundProgram):
         ended, leaving = route_to_edge(moving, hop_of, scribe.is_own)
         if ended:
             ended = take(ended, ended["delivered"])
-            place = scribe.key(ended["group"], ended[AT])
-            inside = entries.has(place) & (ended[AT] != ended["source"])
-            knows = scribe.state.copies.has(place)
+            pair = scribe.key(ended["group"], ended[AT])
+            inside = entries.has(pair) & (ended[AT] != ended["source"])
+            knows = scribe.state.copies.has(pair)
             scribe.refuse("no group", (~inside & ~knows).sum())
             _accept(scribe, take(ended, ~inside & knows), root=True)
             up = take(ended, inside)
@@ -293,21 +293,21 @@ def _tell_ways(scribe: Scribe, accepted: Columns) -> None:
     """All that a JOIN was at, its source too, hear which node is above them on its way."""
     which, column = np.nonzero(accepted["way"] >= 0)
     node = accepted["way"][which, column]
-    pair = np.flatnonzero(which[1:] == which[:-1])
-    joins = take(Joins.from_columns(accepted).to_columns(), which[pair])
-    scribe.tell(_WAY, node[pair], above=node[pair + 1], **joins)
+    link = np.flatnonzero(which[1:] == which[:-1])
+    joins = take(Joins.from_columns(accepted).to_columns(), which[link])
+    scribe.tell(_WAY, node[link], above=node[link + 1], **joins)
 
 
 def _make_forwarders(scribe: Scribe, ways: Columns) -> None:
     sources = take(ways, np.flatnonzero(ways[AT] == ways["source"]))
     _send_extra(scribe, Joins.from_columns(sources), sources["above"])
     # of several ways that of the source with the least number is gone
-    place = scribe.key(ways["group"], ways[AT])
-    new = (ways[AT] != ways["source"]) & ~scribe.state.entries.has(place)
-    ways, place = take(ways, np.flatnonzero(new)), place[new]
-    order = np.lexsort((scribe.ring.node[ways["source"]], place))
-    ways, place = take(ways, order), place[order]
-    entering, first, which = np.unique(place, return_index=True, return_inverse=True)
+    pair = scribe.key(ways["group"], ways[AT])
+    new = (ways[AT] != ways["source"]) & ~scribe.state.entries.has(pair)
+    ways, pair = take(ways, np.flatnonzero(new)), pair[new]
+    order = np.lexsort((scribe.ring.node[ways["source"]], pair))
+    ways, pair = take(ways, order), pair[order]
+    entering, first, which = np.unique(pair, return_index=True, return_inverse=True)
     own = own_joins(scribe, entering, which, Joins.from_columns(ways))
     scribe.state.entries.enter(entering, scribe.number, "forwarder")
     remember(scribe, own)
@@ -322,7 +322,7 @@ class _JoinTops(DirectJoins):
         super().play(scribe, tables, inbox, superstep)
         if not superstep and (refused := refused_children(tables)):
             knows = refused["top"] >= 0
-            joins = _their_joins(scribe, refused["place"][knows])
+            joins = _their_joins(scribe, refused["pair"][knows])
             _send_extra(scribe, joins, refused["top"][knows])
 
 

@@ -170,10 +170,10 @@ class Reliable(Remembering):
         root, end = calls.here["root"] & some, self.records.last[rows]
         end[root] = calls.here["epoch"][root] << 32
         call, value = (one[root[calls.values["call"]]] for one in calls.values.values())
-        place = index_in_run(call)
-        end[call[place == 0]] = value[place == 0]
-        number = end[call] + 1 + place - np.bincount(call, minlength=len(rows))[call]
-        kept = place > 0
+        turn = index_in_run(call)
+        end[call[turn == 0]] = value[turn == 0]
+        number = end[call] + 1 + turn - np.bincount(call, minlength=len(rows))[call]
+        kept = turn > 0
         self.rings.write(rows[call[kept]], number[kept], value[kept])
         first = end + 1 - self.rings.run(rows, end, -1, some)
         np.maximum.at(self.records.floor, rows[root], first[root] - 1)

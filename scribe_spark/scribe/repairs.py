@@ -26,8 +26,8 @@ _WALK, _REACHED, _LEFT, _DONE = "way up", "reached", "not reached yet", "all rea
 #: The table of nodes all of whose children are reached again: ``died, node``.
 REPAIRED = "scribe repaired"
 
-#: The table of (group, node), ``place``, of `Repairs` that a root reaches.
-_PLACES = "scribe reached"
+#: The table of (group, node), ``pair``, of `Repairs` that a root reaches.
+_PAIRS = "scribe reached"
 
 
 class FindReached(RoundProgram):
@@ -37,11 +37,11 @@ class FindReached(RoundProgram):
         """See `RoundProgram`."""
         if _REACHED in inbox:
             came = inbox[_REACHED]
-            scribe.note(_PLACES, place=scribe.key(came["group"], came[AT]))
+            scribe.note(_PAIRS, pair=scribe.key(came["group"], came[AT]))
         if _WALK in inbox:
             _walk(scribe, inbox[_WALK])
         if not superstep:
-            group, child = scribe.split(np.unique(scribe.state.repairs.place))
+            group, child = scribe.split(np.unique(scribe.state.repairs.pair))
             one = np.ones(len(child), dtype=np.int64)
             began = {"group": group, "source": child, AT: child, "anchor": child}
             _walk(scribe, began | {"steps": 0 * one, "limit": one})
@@ -86,9 +86,9 @@ class CountRepairs(RoundProgram):
         if superstep:
             return
         repairs, entries = scribe.state.repairs, scribe.state.entries
-        reached = tables.pop(_PLACES, {"place": np.empty(0, dtype=np.int64)})["place"]
-        there = entries.has(repairs.place)
-        left = there & (find_sorted(np.sort(reached), repairs.place) < 0)
+        reached = tables.pop(_PAIRS, {"pair": np.empty(0, dtype=np.int64)})["pair"]
+        there = entries.has(repairs.pair)
+        left = there & (find_sorted(np.sort(reached), repairs.pair) < 0)
         death, which = np.unique(_deaths(scribe, repairs), return_inverse=True)
         waits = np.bincount(which[left], minlength=len(death)) > 0
         died, node = scribe.split(death)
@@ -114,5 +114,5 @@ def _forget(scribe: Scribe, came: Columns) -> None:
     waits = came["died"] * scribe.state.size + came["node"]
     waits = np.sort(waits[came["waits"]])
     kept = find_sorted(waits, _deaths(scribe, repairs)) > NONE
-    kept &= scribe.state.entries.has(repairs.place)
-    scribe.state.repairs = Repairs(repairs.died[kept], repairs.node[kept], repairs.place[kept])
+    kept &= scribe.state.entries.has(repairs.pair)
+    scribe.state.repairs = Repairs(repairs.died[kept], repairs.node[kept], repairs.pair[kept])

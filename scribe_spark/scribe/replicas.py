@@ -113,8 +113,8 @@ def receive_states(scribe: Scribe, states: SentStates) -> None:
     states = states.take(nearness_order(scribe, states.group, states.sender))
     for turn in turns(scribe.key(states.group, states.to)):
         one = states.take(turn)
-        place = scribe.key(one.group, one.to)
-        row = copies.find(place)
+        pair = scribe.key(one.group, one.to)
+        row = copies.find(pair)
         there = row >= 0
         newer = ~there
         newer[there] = _is_newer(_age(one, there), _age(copies, row[there]))
@@ -123,7 +123,7 @@ def receive_states(scribe: Scribe, states: SentStates) -> None:
             getattr(copies, name)[row[root]] = getattr(one, name)[root]
         join_themselves(scribe, one.group[root], one.to[root])
         other = newer & ~root
-        copies.put(place[other], **one.take(other).of_copies())
+        copies.put(pair[other], **one.take(other).of_copies())
 
 
 def _is_newer(one: dict[str, np.ndarray], than: dict[str, np.ndarray]) -> np.ndarray:
@@ -146,17 +146,17 @@ def join_themselves(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> None
     scribe.note(ADDED, at=node, **joins.to_columns())
 
 
-def replicate(scribe: Scribe, place: np.ndarray) -> None:
+def replicate(scribe: Scribe, pair: np.ndarray) -> None:
     """Roots send their states to the k - 1 nearest of their leaf sets that have not taken them.
 
     What these have taken the root knows, not what else they have.
 
     Parameters
     ----------
-    place : ndarray of int64
+    pair : ndarray of int64
         (group, root), ascending.
     """
-    own, leaf = _nearest_leaves(scribe, place)
+    own, leaf = _nearest_leaves(scribe, pair)
     needs = ~_has_taken(scribe, own, leaf)
     own, leaf = own[needs], leaf[needs]
     copies = scribe.state.copies
@@ -164,11 +164,11 @@ def replicate(scribe: Scribe, place: np.ndarray) -> None:
     tell_states(scribe, REPLICA, SentStates.of(scribe, copies, own[arrives], leaf[arrives]))
 
 
-def _nearest_leaves(scribe: Scribe, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _nearest_leaves(scribe: Scribe, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Roots, by rows of `Copies`, and their k - 1 nearest leaves, a pair for each leaf."""
-    leaves = leaves_by_nearness(scribe, *scribe.split(place))[:, : scribe.rules.k - 1]
+    leaves = leaves_by_nearness(scribe, *scribe.split(pair))[:, : scribe.rules.k - 1]
     at, column = np.nonzero(leaves >= 0)
-    return scribe.state.copies.find(place)[at], leaves[at, column]
+    return scribe.state.copies.find(pair)[at], leaves[at, column]
 
 
 def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
@@ -186,10 +186,10 @@ def _has_taken(scribe: Scribe, own: np.ndarray, leaf: np.ndarray) -> np.ndarray:
 
 def has_replica(scribe: Scribe, group: np.ndarray, root: np.ndarray) -> np.ndarray:
     """Whether one of the k - 1 nearest leaves has a root's state; none is needed if it is alone."""
-    place, which = np.unique(scribe.key(group, root), return_inverse=True)
-    own, leaf = _nearest_leaves(scribe, place)
-    of = np.searchsorted(place, scribe.state.copies.key[own])
-    found = np.bincount(of, minlength=len(place)) == 0
+    pair, which = np.unique(scribe.key(group, root), return_inverse=True)
+    own, leaf = _nearest_leaves(scribe, pair)
+    of = np.searchsorted(pair, scribe.state.copies.key[own])
+    found = np.bincount(of, minlength=len(pair)) == 0
     found[of[_has_taken(scribe, own, leaf)]] = True
     return found[which]
 
@@ -205,13 +205,13 @@ def receive_replicas(scribe: Scribe, inbox: Inbox) -> None:
         states = states.take(np.lexsort((states.sender, states.to, states.group)))
         for turn in turns(scribe.key(states.group, states.to)):
             one = states.take(turn)
-            place = scribe.key(one.group, one.to)
-            row = copies.find(place)
+            pair = scribe.key(one.group, one.to)
+            row = copies.find(pair)
             there = row >= 0
             takes = ~scribe.is_root(one.group, one.to)
             takes[there] &= ~_is_newer(_age(copies, row[there]), _age(one, there))
             one = one.take(takes)
-            copies.put(place[takes], **one.of_copies())
+            copies.put(pair[takes], **one.of_copies())
             state = {name: getattr(one, name) for name in ("epoch", "version")}
             scribe.tell(TAKEN, one.sender, group=one.group, leaf=one.to, **state)
     if TAKEN in inbox:
@@ -229,8 +229,8 @@ def replicate_changed(scribe: Scribe, tables: Tables) -> None:
         parts = [tables[CHANGED], *parts]
         del tables[CHANGED]
     if parts:
-        place = np.unique(np.concatenate([part["place"] for part in parts]))
-        replicate(scribe, place[scribe.is_root(*scribe.split(place))])
+        pair = np.unique(np.concatenate([part["pair"] for part in parts]))
+        replicate(scribe, pair[scribe.is_root(*scribe.split(pair))])
 
 
 def root_is_gone(scribe: Scribe) -> np.ndarray:

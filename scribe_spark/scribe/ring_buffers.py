@@ -73,7 +73,7 @@ class SharedRings:
     def between(
         self, rows: np.ndarray, first: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All numbers from `first` up to `last`: places in `rows`, the numbers, their names."""
+        """All numbers from `first` up to `last`: indices in `rows`, the numbers, their names."""
         which, number = expand(first, last + 1)
         return which, number, self.read(rows[which], number)
 
@@ -110,7 +110,7 @@ class SharedRings:
         """Write names of numbers into the rings of rows; a row may come several times.
 
         A number that is too old for the ring is left out.  A second name of the same number takes
-        the place of the first.
+        the index of the first.
         """
         before = len(self.tops)
         for part in turns(rows):

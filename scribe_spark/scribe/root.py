@@ -33,7 +33,7 @@ __all__ = ["PASSED_ON", "Failover", "HandOver", "become_root"]
 #: ``hands``.
 STATE = "state"
 
-#: The table of (group, node), ``place``, whose copies have come to live nodes in this round.
+#: The table of (group, node), ``pair``, whose copies have come to live nodes in this round.
 PASSED_ON = "scribe passed on"
 
 
@@ -66,7 +66,7 @@ class HandOver(RoundProgram):
         sends, leaf = sends[arrives], leaf[arrives]
         hands = root[sends]
         tell_states(scribe, STATE, SentStates.of(scribe, copies, sends, leaf), hands=hands)
-        scribe.note(PASSED_ON, place=copies.key[sends[~hands]])
+        scribe.note(PASSED_ON, pair=copies.key[sends[~hands]])
         _step_down(scribe, sends[hands], leaf[hands])
 
 
@@ -104,7 +104,7 @@ class Failover(RoundProgram):
         receive_replicas(scribe, inbox)
 
 
-def become_root(scribe: Scribe, place: np.ndarray) -> None:
+def become_root(scribe: Scribe, pair: np.ndarray) -> None:
     """Nodes that have a group's state are its roots from now on.
 
     Those of the tree take leave of their parents.  Of one that has sent a JOIN before, a JOIN that
@@ -112,24 +112,24 @@ def become_root(scribe: Scribe, place: np.ndarray) -> None:
 
     Parameters
     ----------
-    place : ndarray of int64
+    pair : ndarray of int64
         (group, node), each once; roots already are passed over.
     """
     entries, copies = scribe.state.entries, scribe.state.copies
-    place = place[~scribe.is_root(*scribe.split(place))]
-    if not len(place):
+    pair = pair[~scribe.is_root(*scribe.split(pair))]
+    if not len(pair):
         return
-    entries.enter(place[~entries.has(place)], scribe.number, "own")
-    group, node = scribe.split(place)
-    row = entries.find(place)
+    entries.enter(pair[~entries.has(pair)], scribe.number, "own")
+    group, node = scribe.split(pair)
+    row = entries.find(pair)
     tried = entries.tried[row]
     join_themselves(scribe, group[tried], node[tried])
     parent = entries.parent[row]
     entries.parent[row], entries.root[row] = NONE, True
     entries.path[row], entries.moved[row] = NONE, True
-    copy = copies.find(place)
+    copy = copies.find(pair)
     copies.root[copy], copies.incarnation[copy] = node, scribe.state.incarnation[node]
     if not scribe.settled:
-        scribe.note(CHANGED, place=place)
+        scribe.note(CHANGED, pair=pair)
     had = parent >= 0
     send_leave(scribe, group[had], node[had], parent[had], entries.number[row[had]])

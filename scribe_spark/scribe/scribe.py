@@ -211,7 +211,7 @@ class Scribe:
         return group * self.state.size + node
 
     def split(self, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first part of keys and the last node: group and node, or place and child."""
+        """The first part of keys and the last node: group and node, or pair and child."""
         return np.divmod(key, self.state.size)
 
     def entry(self, group: np.ndarray, node: np.ndarray) -> np.ndarray:

@@ -202,9 +202,9 @@ def receive_publications(scribe: Scribe, tables: Tables) -> None:
     direct, routed = tables.pop(_ARRIVED, None), tables.pop(_ROUTED, None)
     parts = [] if direct is None else [{**direct, "root": direct[AT]}]
     if routed is not None:
-        place = scribe.key(routed["group"], routed[AT])
-        found = routed["delivered"] & scribe.state.copies.has(place)
-        become_root(scribe, np.unique(place[found]))
+        pair = scribe.key(routed["group"], routed[AT])
+        found = routed["delivered"] & scribe.state.copies.has(pair)
+        become_root(scribe, np.unique(pair[found]))
         root, source = np.where(found, routed[AT], NONE), routed["source"]
         if scribe.rules.source != "routed":
             told = found & (root != source)
@@ -236,13 +236,13 @@ def hear_fates(scribe: Scribe, tables: Tables, came: Columns) -> None:
         column[row] = came[name]
     tables[SENT] = {**sent, **heard}
     # those of one source and group have all come to the same
-    place, first = np.unique(scribe.key(came["group"], came[AT]), return_index=True)
+    pair, first = np.unique(scribe.key(came["group"], came[AT]), return_index=True)
     fate, root = came["fate"][first], came["root"][first]
     addresses = scribe.state.addresses
-    forgotten = addresses.find(place[(fate == _NO_ROOT) & (root < 0)])
+    forgotten = addresses.find(pair[(fate == _NO_ROOT) & (root < 0)])
     addresses.drop(forgotten[forgotten >= 0])
     if scribe.rules.source != "routed":
-        addresses.put(place[fate == _SENT], root=root[fate == _SENT])
+        addresses.put(pair[fate == _SENT], root=root[fate == _SENT])
 
 
 def _names(scribe: Scribe, sent: Columns) -> np.ndarray:

@@ -221,11 +221,11 @@ class DeadRoots(SortedTable):
 
 @dataclass(frozen=True)
 class Repairs:
-    """Children of dead nodes that no root has reached again yet; `place` is their (group, node)."""
+    """Children of dead nodes that no root has reached again yet; `pair` is their (group, node)."""
 
     died: np.ndarray = field(default_factory=whole_numbers)
     node: np.ndarray = field(default_factory=whole_numbers)
-    place: np.ndarray = field(default_factory=whole_numbers)
+    pair: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)

@@ -95,11 +95,11 @@ class Join(JoinProgram):
             send_on(scribe, first_joins(scribe))
 
 
-def _enter(scribe: Scribe, place: np.ndarray) -> None:
+def _enter(scribe: Scribe, pair: np.ndarray) -> None:
     """Nodes are members from now on; those that are not in the tree yet enter it."""
     entries = scribe.state.entries
-    entries.enter(place[~entries.has(place)], scribe.number, "own")
-    entries.member[entries.find(place)] = True
+    entries.enter(pair[~entries.has(pair)], scribe.number, "own")
+    entries.member[entries.find(pair)] = True
 
 
 class Multicast(RoundProgram):
@@ -206,8 +206,8 @@ class Trees:
 
         def rows(bucket: int, start: int, some: Columns) -> dict[str, np.ndarray]:
             ring = run.facts.ring
-            place, child = np.divmod(some["key"], len(ring))
-            group, parent = np.divmod(place, len(ring))
+            pair, child = np.divmod(some["key"], len(ring))
+            group, parent = np.divmod(pair, len(ring))
             delay_us = run.kernel.delays(ring.router[parent], ring.router[child]) + 2 * run.lan_us
             both = ends(ring, run.kernel, parent=parent, child=child)
             return {"group": run.number[group], **both, "delay_us": delay_us}
@@ -296,13 +296,13 @@ class Plant(RoundProgram):
         entries = scribe.state.entries
         if _CHILD in inbox:
             below = inbox[_CHILD]
-            place = scribe.key(below["group"], below[AT])
-            entries.enter(np.unique(place), scribe.number, "own")
-            entries.parent[entries.find(place)] = below["parent"]
+            pair = scribe.key(below["group"], below[AT])
+            entries.enter(np.unique(pair), scribe.number, "own")
+            entries.parent[entries.find(pair)] = below["parent"]
         if _ROOT in inbox:
-            place = scribe.key(inbox[_ROOT]["group"], inbox[_ROOT][AT])
-            entries.enter(place[~entries.has(place)], scribe.number, "own")
-            entries.root[entries.find(place)] = True
+            pair = scribe.key(inbox[_ROOT]["group"], inbox[_ROOT][AT])
+            entries.enter(pair[~entries.has(pair)], scribe.number, "own")
+            entries.root[entries.find(pair)] = True
         if MEMBER in inbox:
             _enter(scribe, scribe.key(inbox[MEMBER]["group"], inbox[MEMBER][AT]))
         if _PARENT in inbox:

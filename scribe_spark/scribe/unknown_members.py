@@ -32,8 +32,8 @@ class RefuseUnknownMembers(RoundProgram):
         """See `RoundProgram`."""
         if _REFUSED in inbox:
             unknown_members = scribe.state.unknown_members
-            place = scribe.key(inbox[_REFUSED]["group"], inbox[_REFUSED][AT])
-            unknown_members.drop(unknown_members.find(place))
+            pair = scribe.key(inbox[_REFUSED]["group"], inbox[_REFUSED][AT])
+            unknown_members.drop(unknown_members.find(pair))
         if _JOIN in inbox:
             self._arrive(scribe, inbox[_JOIN])
         if not superstep:
@@ -59,5 +59,5 @@ class RefuseUnknownMembers(RoundProgram):
 
 def _knows_list(scribe: Scribe, group: np.ndarray, node: np.ndarray) -> np.ndarray:
     """Whether nodes can check credentials: they are in the tree, or have the group's state."""
-    place = scribe.key(group, node)
-    return scribe.state.entries.has(place) | scribe.state.copies.has(place)
+    pair = scribe.key(group, node)
+    return scribe.state.entries.has(pair) | scribe.state.copies.has(pair)

@@ -121,9 +121,9 @@ def play(
         if len(mine):
             none = np.full(len(mine), NONE)
             own_top = np.where(top[mine] == at[mine], NONE, top[mine])
-            dropped = {"place": index * state.size + at[mine], "to": none, "parent": none}
+            dropped = {"pair": index * state.size + at[mine], "to": none, "parent": none}
             tables[DROPPED] = {**dropped, "turn": none, "top": own_top}
-            tables[REFUSED_JOINS] = {"place": dropped["place"]}
+            tables[REFUSED_JOINS] = {"pair": dropped["pair"]}
     player.open_all()
     rejoin(player, GroupRound(number, world.groups, world.rules, state.incarnation))
     taken = player.take(MESSAGES, FOUND, REFUSED)
