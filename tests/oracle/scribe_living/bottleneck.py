@@ -332,8 +332,8 @@ def overloaded(scribe: Scribe) -> list[int]:
 def dropped(scribe: Scribe, before: Counter[tuple[int, int, int]]) -> list[Drop]:
     """What all overloaded nodes drop; the entries are gone."""
     drops: list[Drop] = []
+    often = [drop for drop, times in before.items() if times == MOST_DROPS]
     for node, tables in sorted(limits_exceeded(scribe).items()):
-        often = [drop for drop, times in before.items() if times == MOST_DROPS]
         stays = {(group, child) for group, parent, child in often if parent == node}
         drops += drops_of(
             *(node, tables, scribe.settings.limit_of(node), scribe.overlay.delay),

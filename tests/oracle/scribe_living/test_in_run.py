@@ -66,6 +66,12 @@ def assert_trees(seed: int, edges: set[Edge]) -> None:
 
 
 @cache
+def plain(seed: int) -> frozenset[Edge]:
+    """Return the trees of a case before a variant acts."""
+    return frozenset(grown(seed).edges())
+
+
+@cache
 def perfect_overlay(seed: int) -> Overlay:
     """Return a case's nodes with perfect tables."""
     case, _, static = setting(seed)
@@ -83,7 +89,7 @@ def planted(seed: int, edges: Iterable[Edge], limits: Mapping[int, int], **setti
 def removed(seed: int, shed_table: str) -> tuple[Scribe, list[RemovalInRun]]:
     """Return what the bottleneck remover makes of a case; options go with the seed."""
     shed = (*OPTIONS[seed % len(OPTIONS)], shed_table)
-    scribe = planted(seed, grown(seed).edges(), small_limits(seed), shed=shed)
+    scribe = planted(seed, plain(seed), small_limits(seed), shed=shed)
     return scribe, in_run.remove_bottlenecks(scribe)
 
 
@@ -115,7 +121,7 @@ def test_nobody_is_above_its_limit_who_can_help_it(seed, shed_table):
 
 @pytest.mark.parametrize("seed", SOME)
 def test_remaining_tables_move_children_and_nothing_else(seed):
-    edges, (scribe, removals) = grown(seed).edges(), removed(seed, "remaining")
+    edges, (scribe, removals) = set(plain(seed)), removed(seed, "remaining")
     assert routed(removals) == []
     assert len(in_run.edges_of(scribe)) == len(edges)
     for group, parent, child, to, _ in chosen(removals):
@@ -128,7 +134,7 @@ def test_remaining_tables_move_children_and_nothing_else(seed):
 
 @pytest.mark.parametrize("seed", SOME)
 def test_whole_tables_gain_forwarders_and_nothing_else(seed):
-    edges, (scribe, removals) = grown(seed).edges(), removed(seed, "whole")
+    edges, (scribe, removals) = plain(seed), removed(seed, "whole")
     below = {(group, child) for group, _, child in edges}
     after = {(group, child) for group, _, child in in_run.edges_of(scribe)}
     on_routes = {(group, at) for group, path, taken in routed(removals) if taken for at in path}
@@ -137,7 +143,7 @@ def test_whole_tables_gain_forwarders_and_nothing_else(seed):
 
 @pytest.mark.parametrize("seed", SEEDS[:50])
 def test_any_limit_can_be_met_by_one_group(seed):
-    one_group = {edge for edge in grown(seed).edges() if edge[0] == 1}
+    one_group = {edge for edge in plain(seed) if edge[0] == 1}
     scribe = planted(seed, one_group, dict.fromkeys(setting(seed)[0].ids, 1))
     in_run.remove_bottlenecks(scribe)
     assert overloaded(scribe) == []
@@ -336,7 +342,7 @@ def test_randomised_routes_end_at_the_root_and_never_return(seed):
 @pytest.mark.parametrize("seed", SOME)
 def test_collapse_keeps_members_roots_and_forks(seed):
     case, _, _ = setting(seed)
-    edges = grown(seed).edges()
+    edges = plain(seed)
     collapsed = in_run.collapse_paths(planted(seed, edges, {}, collapse=True))
     assert_trees(seed, collapsed)
     tables = Counter((group, parent) for group, parent, _ in edges)
@@ -395,8 +401,7 @@ def test_lazy_trees_run_along_routes(seed, limit):
     case, _, overlay = setting(seed)
     edges = lazily(seed, limit)
     assert_trees(seed, edges)
-    plain = grown(seed).edges()
-    assert {(g, child) for g, _, child in edges} <= {(g, child) for g, _, child in plain}
+    assert {(g, child) for g, _, child in edges} <= {(g, child) for g, _, child in plain(seed)}
     forwarding = {(group, parent) for group, parent, _ in edges}
     for group, parent, child in edges:
         assert parent in overlay.route(child, case.keys[group])[1:]
