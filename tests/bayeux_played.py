@@ -23,7 +23,7 @@ from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.bucket_tables import KNOWN
+from scribe_spark.pastry.arrivals.states import CELLS
 from scribe_spark.pastry.overlay import PastryNextHop
 
 __all__ = ["Played", "Publications", "join_all", "known_of", "publish"]
@@ -105,7 +105,7 @@ def join_all(one: BayeuxCase, buckets: int, poisoned: bool = False) -> Played:
         hops=options.hops,
     )
     overlay, kind = one.overlay(), Poisoned if poisoned else Tables
-    tables = [kind.of({KNOWN: known}) for known in known_of(world, overlay, bounds)]
+    tables = [kind.of(known) for known in known_of(world, overlay, bounds)]
     wrap = OneAtATime if poisoned else (lambda program: program)
     joins = case.joins()
     group = np.searchsorted(np.array(groups, dtype=np.int64), [group for group, _ in joins])
@@ -118,15 +118,16 @@ def join_all(one: BayeuxCase, buckets: int, poisoned: bool = False) -> Played:
 
 
 def known_of(world: worlds.World, overlay: Overlay, bounds: np.ndarray) -> list[dict]:
-    """The tables `KNOWN` of an oracle's overlay, whose leaf sets are right."""
+    """The tables of an oracle's overlay, whose leaf sets are right."""
     tables = world.make_tables(bounds)
     for first, known in zip(bounds[:-1].tolist(), tables, strict=True):
-        known["cells"] = np.full_like(known["cells"], -1)
-        for place in range(len(known["cells"])):
+        cells = np.full_like(known[CELLS]["cells"], -1)
+        known[CELLS] = {"cells": cells}
+        for place in range(len(cells)):
             node = int(world.ring.node[first + place]) - world.base
             for (row, digit), entry in overlay.routing_table(node).items():
                 at = world.ring.positions(np.array([entry + world.base]))[0]
-                known["cells"][place, row, digit] = at
+                cells[place, row, digit] = at
     return tables
 
 

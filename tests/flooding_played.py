@@ -24,7 +24,6 @@ from scribe_spark.flooding.group_rings import (
     place_bounds,
     told,
 )
-from scribe_spark.pastry.bucket_tables import KNOWN
 
 __all__ = ["Flooded", "flood_groups", "flood_overlay"]
 
@@ -69,18 +68,18 @@ def flood_groups(case: FloodingCase, buckets: int) -> Flooded:
     start_group = np.array([group for group, _ in listed], dtype=np.int64)
     start = ring.positions(np.array([node for _, node in listed], dtype=np.int64))
     first = {AT: rings.find(start_group, start, len(ring)), **starting(start_group)}
-    copies = _play(one, places, bounds, known, first, True)
+    copies = _play(one, places, bounds, [mine.tables() for mine in known], first, True)
     node = places.node - one.base
 
     def name(place: int) -> tuple[int, int]:
         return groups[int(rings.group[place])], int(node[place])
 
     state, announcements = Counter(), Counter()
-    for start, table in zip(bounds[:-1].tolist(), known, strict=True):
-        for kind, kept in kept_of(table).items():
-            mine = {(*name(start + i), kind): int(n) for i, n in enumerate(kept) if n}
+    for states in known:
+        for kind, kept in kept_of(states).items():
+            mine = {(*name(at), kind): int(n) for at, n in zip(states.own, kept, strict=True) if n}
             state.update(mine)
-        for teller, place in zip(*told(table, start), strict=True):
+        for teller, place in zip(*told(states), strict=True):
             announcements[(*name(teller), name(place)[1])] += 1
     copies = sorted((groups[group], *rest) for group, *rest in copies)
     return Flooded(copies, state, announcements)
@@ -100,7 +99,7 @@ def flood_overlay(one: FloodingCase, buckets: int) -> list[tuple]:
 def _play(
     one: worlds.World, ring: Ring, bounds: np.ndarray, known: list, first: dict, perfect: bool
 ) -> list[tuple]:
-    tables = [Tables.of({KNOWN: table}) for table in known]
+    tables = [Tables.of(mine) for mine in known]
     program = Flood(bounds, RingInMemory(ring), one.kernel, worlds.LAN_US, perfect)
     play(program, tables, {COPY: first})
     node = ring.node - one.base

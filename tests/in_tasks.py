@@ -23,7 +23,7 @@ from scribe_spark.engine.on_spark import (
     pack_row,
     read_rows,
 )
-from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
 from scribe_spark.pastry.player import InProcess
 from scribe_spark.pastry.player_on_spark import OnSpark
 from scribe_spark.runtime.scratch import scratch_folder

@@ -15,7 +15,6 @@ from scribe_spark.engine.in_process import play
 from scribe_spark.engine.program import AT
 from scribe_spark.overlay.route import MESSAGE, Route
 from scribe_spark.pastry.arrivals.closeness import Keys
-from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryNextHop
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.run import Run
@@ -114,7 +113,7 @@ def trees(one: worlds.World, buckets: int, poisoned: bool = False) -> Played:
     """CREATE and JOIN of a case over a number of buckets."""
     bounds = bucket_bounds(one.ring, buckets, one.case.b)
     kind = Poisoned if poisoned else Tables
-    tables = [kind({KNOWN: lambda known=known: known}) for known in one.make_tables(bounds)]
+    tables = [kind.of(known) for known in one.make_tables(bounds)]
     numbers = np.array(sorted(one.case.keys), dtype=np.int64)
     keys = [one.case.keys[number] for number in numbers.tolist()]
     hi = np.array([key >> 64 for key in keys], dtype=np.uint64)

@@ -25,11 +25,10 @@ from oracle.routes import Routes
 from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import pastry, schemas, scribe
-from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.ring import Ring, ring_of
 from scribe_spark.multicast import DELIVERIES, EDGES
 from scribe_spark.pastry import perfect_tables, prefix_summaries
-from scribe_spark.pastry.bucket_tables import states_of
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.perfect_tables import prefixes
 from scribe_spark.runtime import blocks
@@ -179,12 +178,12 @@ class World:
 
     def make_knowledge(self, digits: int) -> Knowledge:
         """Perfect knowledge of all nodes, by the kernels of `perfect_tables`."""
-        (known,) = self.make_tables(np.array([0, len(self.ring)]), digits)
-        states = states_of(RingInMemory(self.ring), 0, known)
+        (tables,) = self.make_tables(np.array([0, len(self.ring)]), digits)
+        states = States.of_tables(self.ring, 0, tables)
         return states.to_knowledge(np.arange(len(self.ring)), self.kernel)
 
     def make_tables(self, bounds: np.ndarray, digits: int = 1) -> list[dict]:
-        """The tables `KNOWN` of perfect knowledge, bucket by bucket.
+        """The tables of perfect knowledge, bucket by bucket.
 
         Parameters
         ----------
@@ -203,14 +202,14 @@ class World:
         ]
         summaries = prefix_summaries.Summaries.of(rows, routers, b, digits)
         return [
-            perfect_tables.known_of_bucket(
+            perfect_tables.known_of_prefixes(
                 self.ring,
                 list(prefixes(self.ring, bounds, bucket, b * digits)),
                 summaries,
                 self.kernel,
                 b,
                 leaf_set,
-            )
+            ).tables()
             for bucket in range(len(bounds) - 1)
         ]
 

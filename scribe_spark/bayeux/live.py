@@ -49,7 +49,6 @@ from scribe_spark.multicast import HOPS, PAYLOAD
 from scribe_spark.pastry.arrivals import closeness
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.routes import hop
-from scribe_spark.pastry.bucket_tables import KNOWN
 
 __all__ = ["LiveBayeux"]
 
@@ -118,8 +117,7 @@ class _Round:
         """Give the buckets what their nodes know and keep."""
         states = self.now.overlay.states
         for mine, first, last in zip(self.buckets, bounds[:-1], bounds[1:], strict=True):
-            own = slice(first, last)
-            mine[KNOWN] = {"leaves": states.leaves[own], "cells": states.cells[own]}
+            mine.update(states.of(slice(first, last)).tables())
             for name, (kind, parts) in _KEPT.items():
                 kept = kind()
                 if name in tables:

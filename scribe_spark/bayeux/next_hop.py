@@ -20,8 +20,7 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.routes import Met, hop, table_entry
-from scribe_spark.pastry.arrivals.states import IsAlive, States
-from scribe_spark.pastry.bucket_tables import KNOWN, states_of
+from scribe_spark.pastry.arrivals.states import CELLS, IsAlive, States
 
 __all__ = ["ByKnowledge", "Hop", "Settled", "SurrogateNextHop", "table_hop"]
 
@@ -75,7 +74,7 @@ class ByKnowledge:
         self, first: int, tables: Tables, at: np.ndarray, keys: Keys
     ) -> tuple[np.ndarray, Met]:
         """See `Hop`."""
-        return self.rule(states_of(self.facts, first, tables[KNOWN]), self.is_alive, at, keys)
+        return self.rule(States.of_tables(self.facts.ring, first, tables), self.is_alive, at, keys)
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class SurrogateNextHop:
         self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
     ) -> np.ndarray:
         """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
-        ring, cells = self.facts.ring, tables[KNOWN]["cells"]
+        ring, cells = self.facts.ring, tables[CELLS]["cells"]
         base, b = cells.shape[2], cells.shape[2].bit_length() - 1
         onward = at.copy()
         searching = np.arange(len(at))

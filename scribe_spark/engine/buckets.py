@@ -19,14 +19,24 @@ from pyspark.sql.types import StructType
 from scribe_spark.engine.facts import Facts, bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, Layout, pack_row, read_rows
 from scribe_spark.engine.packing import Columns, count_rows
-from scribe_spark.engine.program import AT, deliver
+from scribe_spark.engine.program import AT, Tables, deliver
 from scribe_spark.engine.ring import Ring
 from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.runtime.settings import bucket_count
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["BucketRing", "ends", "read_columns", "read_typed", "typed"]
+__all__ = [
+    "BucketRing",
+    "arrow_schema",
+    "batch_of",
+    "ends",
+    "read_columns",
+    "read_together",
+    "read_typed",
+    "tables_by_bucket",
+    "typed",
+]
 
 _NODES_AT_ONCE = 2**16
 _ROWS_AT_ONCE = 2**17
@@ -170,6 +180,36 @@ def read_typed(
     return Batches.made(rows, run, schema)
 
 
+def read_together(
+    rows: DataFrame,
+    columns: Callable[[int, Mapping[str, Columns]], Iterable[pa.RecordBatch]],
+    schema: StructType | str,
+) -> Batches:
+    """Return several tables of each bucket as typed rows, for further kernels; lazy.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        `ROWS`, those of a bucket in one partition.
+    columns : callable
+        ``columns(bucket, tables)``: batches of `schema`.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for bucket, tables in tables_by_bucket(batches).items():
+            yield from columns(bucket, tables)
+
+    return Batches.made(rows, run, schema)
+
+
+def tables_by_bucket(batches: Iterable[pa.RecordBatch]) -> dict[int, Tables]:
+    """Return the tables of the buckets of a partition."""
+    found: dict[int, dict[str, Callable[[], dict[str, np.ndarray]]]] = {}
+    for row in read_rows(batches):
+        found.setdefault(row.bucket, {})[row.name] = row.read
+    return {bucket: Tables(read) for bucket, read in sorted(found.items())}
+
+
 def read_columns(
     rows: DataFrame,
     make: Callable[[int, int, dict[str, np.ndarray]], Mapping[str, np.ndarray | pa.Array]],
@@ -190,16 +230,25 @@ def read_columns(
     at_once : int
         How many rows of a table are made together.
     """
-    wanted = to_arrow_schema(cast(StructType, StructType.fromDDL(schema)))
+    wanted = arrow_schema(schema)
 
     def batches(bucket: int, table: dict[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
         for start in range(0, count_rows(table), at_once):
             some = {name: column[start : start + at_once] for name, column in table.items()}
-            made = make(bucket, start, some)
-            arrays = [_array(made[field.name], field.type) for field in wanted]
-            yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+            yield batch_of(make(bucket, start, some), wanted)
 
     return read_typed(rows, batches, schema)
+
+
+def arrow_schema(schema: str) -> pa.Schema:
+    """Return DDL as a schema of Arrow; of the driver."""
+    return to_arrow_schema(cast(StructType, StructType.fromDDL(schema)))
+
+
+def batch_of(columns: Mapping[str, np.ndarray | pa.Array], wanted: pa.Schema) -> pa.RecordBatch:
+    """Return columns, numpy or Arrow, as a batch of a schema."""
+    arrays = [_array(columns[field.name], field.type) for field in wanted]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
 def _array(column: np.ndarray | pa.Array, kind: pa.DataType) -> pa.Array:

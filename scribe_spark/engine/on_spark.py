@@ -44,7 +44,16 @@ from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.sessions import abilities, describe_jobs, parallelism
 from scribe_spark.runtime.tricks import enabled
 
-__all__ = ["CONSTANT", "ROWS", "BucketTables", "Costs", "Layout", "pack_row", "read_rows"]
+__all__ = [
+    "CONSTANT",
+    "ROWS",
+    "BucketTables",
+    "Costs",
+    "Layout",
+    "as_constant",
+    "pack_row",
+    "read_rows",
+]
 
 #: Tables and messages of buckets: which bucket's, who sent it, whether it is a table (else
 #: messages), what it is called, how many rows it has; and its bytes, or the file that has them: a
@@ -279,7 +288,7 @@ class BucketTables:
     def constant(self, *names: str) -> DataFrame:
         """Return tables (by default all) as ones that another program sees and does not change."""
         rows = self.rows(*names) if names else self._rows.where("table")
-        return rows.withColumn("sender", F.lit(CONSTANT).cast("int"))
+        return as_constant(rows)
 
     def release(self) -> None:
         """Free the memory; files are the layout's."""
@@ -320,6 +329,11 @@ class BucketTables:
         """Free rows that take no other ones' place."""
         _delete(made.files - self._files)
         release(made.rows)
+
+
+def as_constant(rows: DataFrame) -> DataFrame:
+    """Return tables as ones that programs see and do not change; lazy."""
+    return rows.withColumn("sender", F.lit(CONSTANT).cast("int"))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.bucket_tables import KNOWN
+from scribe_spark.pastry.arrivals.states import CELLS
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = ["COPIES", "COPY", "Flood", "starting"]
@@ -66,7 +66,7 @@ class Flood:
         }
         sent, ranges = [], []
         for some, brought in _together(came, carried, len(self.facts.ring)):
-            copies, passed = self._send(tables[KNOWN]["cells"], first, some, brought)
+            copies, passed = self._send(tables[CELLS]["cells"], first, some, brought)
             sent.append(copies)
             ranges.append(passed)
         return {COPY: concatenate(sent), _RANGE: concatenate(ranges)}

@@ -24,7 +24,6 @@ from scribe_spark.flooding.flood import COPY, Flood, starting
 from scribe_spark.flooding.group_rings import GroupRings, known_of_places, place_bounds
 from scribe_spark.flooding.handed_over import Rows
 from scribe_spark.multicast import Multicast
-from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryOverlay, as_pastry
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import Batches, Table
@@ -69,7 +68,7 @@ class Flooded:
     tables : BucketTables
         The copies, each at its receiver.
     known : DataFrame
-        What nodes know, the tables `KNOWN`.
+        What nodes know, the tables `LEAVES` and `CELLS`.
     supersteps : int
     rows : Rows
     owned : list of callable
@@ -179,7 +178,7 @@ def _distribute(overlay: PastryOverlay, rings: GroupRings) -> BucketRing:
 
 
 def _known(overlay: PastryOverlay, ring: BucketRing, begins: np.ndarray) -> DataFrame:
-    """Return the tables `KNOWN` of all places, materialised."""
+    """Return the tables of what all places know, materialised."""
     facts, bounds, folder = ring.facts, ring.bounds, ring.layout.folder
     kernel, b, half = overlay.underlay.kernel, overlay.b, overlay.leaf_set // 2
 
@@ -187,8 +186,9 @@ def _known(overlay: PastryOverlay, ring: BucketRing, begins: np.ndarray) -> Data
         for batch in batches:
             for bucket in batch.column("bucket").to_pylist():
                 first, last = int(bounds[bucket]), int(bounds[bucket + 1])
-                table = known_of_places(facts.ring, begins, first, last, kernel, b, half)
-                yield pack_row(bucket, CONSTANT, True, KNOWN, table, folder)
+                states = known_of_places(facts.ring, begins, first, last, kernel, b, half)
+                for name, columns in states.tables().items():
+                    yield pack_row(bucket, CONSTANT, True, name, columns, folder)
 
     return materialise(ring.each_bucket().mapInArrow(known, ROWS))[0]
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.core.arrays import NONE, distinct, row_numbers
-from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.leaf_set_order import ring_leaves
 from scribe_spark.pastry.nearest_entries import nearest_entries
 from scribe_spark.underlay.protocol import Kernel
@@ -73,8 +73,8 @@ def place_bounds(begins: np.ndarray, buckets: int) -> np.ndarray:
 
 def known_of_places(
     ring: Ring, begins: np.ndarray, first: int, last: int, kernel: Kernel, b: int, half: int
-) -> Columns:
-    """Return the table `KNOWN` of some places: perfect tables and leaf sets of their groups' rings.
+) -> States:
+    """Return what some places know: perfect tables and leaf sets of their groups' rings.
 
     Parameters
     ----------
@@ -95,45 +95,31 @@ def known_of_places(
     place = np.arange(first, last)
     of_group = np.searchsorted(begins, place, side="right") - 1
     leaves = ring_leaves(place, half, np.diff(begins)[of_group], begins[of_group])
-    return {"leaves": leaves, "cells": cells}
+    return States(ring, place, leaves, cells)
 
 
-def kept_of(known: Columns) -> dict[str, np.ndarray]:
-    """Return how many entries of each kind some places keep: int64.
-
-    Parameters
-    ----------
-    known : Columns
-        The table `KNOWN`.
-    """
-    leaves = known["leaves"]
-    half = leaves.shape[1] // 2
-    # in a small ring a node stands on both sides
-    larger, smaller = leaves[:, :half], leaves[:, half:]
-    again = (smaller[:, :, None] == larger[:, None]).any(axis=2)
+def kept_of(states: States) -> dict[str, np.ndarray]:
+    """Return how many entries of each kind some places keep: int64."""
+    larger, smaller = states.leaves[:, : states.half], states.leaves[:, states.half :]
+    again = (smaller[:, :, None] == larger[:, None]).any(axis=2)  # in a small ring
     return {
-        "routing table": (known["cells"] >= 0).sum(axis=(1, 2)),
+        "routing table": (states.cells >= 0).sum(axis=(1, 2)),
         "leaf set": (larger >= 0).sum(axis=1) + ((smaller >= 0) & ~again).sum(axis=1),
     }
 
 
-def told(known: Columns, first: int) -> tuple[np.ndarray, np.ndarray]:
+def told(states: States) -> tuple[np.ndarray, np.ndarray]:
     """Return whom each place tells of itself: those in its routing table and leaf set, once each.
-
-    Parameters
-    ----------
-    known : Columns
-        The table `KNOWN` of places from `first` on.
 
     Returns
     -------
     teller, place : ndarray of int64
     """
-    cells = known["cells"]
+    cells = states.cells
     entries = cells.reshape(len(cells), cells.shape[1] * cells.shape[2])
-    both = np.concatenate([entries, known["leaves"]], axis=1)
+    both = np.concatenate([entries, states.leaves], axis=1)
     both.sort(axis=1)
     fresh = both >= 0
     fresh[:, 1:] &= both[:, 1:] != both[:, :-1]
     teller, column = np.nonzero(fresh)
-    return teller + first, both[teller, column].astype(np.int64)
+    return states.own[teller], both[teller, column].astype(np.int64)

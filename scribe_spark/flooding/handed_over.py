@@ -7,7 +7,7 @@ docs/rules.md, F5 to F7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.engine import Columns
-from scribe_spark.engine.buckets import ends, read_columns
+from scribe_spark.engine.buckets import arrow_schema, batch_of, ends, read_columns, read_together
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.program import AT
 from scribe_spark.flooding.flood import COPIES
 from scribe_spark.flooding.group_rings import kept_of, told
 from scribe_spark.multicast import CONTROL, DELIVERIES, EDGES, STATE
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.distribute import open_array
 from scribe_spark.underlay.protocol import Kernel
@@ -108,18 +109,21 @@ class Rows:
     # --- what nodes know
 
     def _of_nodes(
-        self, known: DataFrame, make: Callable[[int, Columns], Mapping[str, Any]], schema: str
+        self, known: DataFrame, make: Callable[[States], Mapping[str, Any]], schema: str
     ) -> Batches:
-        bounds = self.bounds
-        return read_columns(
-            *(known, lambda bucket, start, some: make(int(bounds[bucket]) + start, some), schema),
-            at_once=_NODES_AT_ONCE,
-        )
+        ring, bounds, wanted = self.facts, self.bounds, arrow_schema(schema)
 
-    def _state(self, first: int, known: Columns) -> dict[str, Any]:
-        kept = kept_of(known)
-        place = np.tile(first + np.arange(len(known["leaves"])), len(kept))
-        kind = np.repeat(list(kept), len(known["leaves"]))
+        def rows(bucket: int, tables: Mapping[str, Columns]) -> Iterator[pa.RecordBatch]:
+            states = States.of_tables(ring.ring, int(bounds[bucket]), tables)
+            for start in range(0, len(states.own), _NODES_AT_ONCE):
+                yield batch_of(make(states.of(slice(start, start + _NODES_AT_ONCE))), wanted)
+
+        return read_together(known, rows, schema)
+
+    def _state(self, states: States) -> dict[str, Any]:
+        kept = kept_of(states)
+        place = np.tile(states.own, len(kept))
+        kind = np.repeat(list(kept), len(states.own))
         entries = np.concatenate(list(kept.values()))
         there = entries > 0
         return {
@@ -129,8 +133,8 @@ class Rows:
             "entries": entries[there],
         }
 
-    def _announcements(self, first: int, known: Columns) -> dict[str, Any]:
-        teller, place = told(known, first)
+    def _announcements(self, states: States) -> dict[str, Any]:
+        teller, place = told(states)
         return {
             "group": self._group(place),
             **self._ends(sender=teller, receiver=place),

@@ -359,8 +359,9 @@ def _check_types(schema: StructType) -> None:
             raise ValueError(f"column {field.name}: {found}; a number, BOOLEAN or STRING would do")
 
 
-#: Names of tables of a bucket that no application's state can have.
-_TAKEN = frozenset({MESSAGE, "known"})
+#: Names of tables of a bucket that no application's state can have: messages, and what the nodes of
+#: an overlay know.
+_TAKEN = frozenset({MESSAGE, "leaf sets", "routing tables", "neighbours"})
 
 
 def _state(application: Application) -> dict[str, StructType]:

@@ -7,7 +7,7 @@ JSAC 2002, Section II.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,35 +17,21 @@ from pyspark.sql import DataFrame
 from scribe_spark import schemas
 from scribe_spark.core.arrays import row_numbers
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.buckets import BucketRing, typed
-from scribe_spark.engine.facts import Facts, KnowsRing
+from scribe_spark.engine.buckets import BucketRing, read_together
+from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row
 from scribe_spark.engine.program import AT, deliver
-from scribe_spark.pastry.arrivals.states import NONE, States
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, NONE, States
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["KNOWN", "states_of", "tables_of_knowledge", "to_knowledge"]
+__all__ = ["ENTRY", "LEAF_SET", "Assemble", "tables_of_knowledge", "to_knowledge"]
 
-#: The table's name.  ``leaves`` and ``cells`` are as in `States`, a row a node.
-KNOWN = "known"
+#: Messages to nodes of what they know: the leaf set (``larger, smaller``, nearest first, filled up
+#: with :data:`NONE`), and each entry (``cell``: ``row * 2**b + column``, and ``entry``).
+LEAF_SET, ENTRY = "leaf set", "entry"
 
 _NODES_AT_ONCE = 4096
-
-
-def states_of(facts: KnowsRing, first: int, columns: Columns) -> States:
-    """Return what the nodes of a bucket know.
-
-    Parameters
-    ----------
-    first : int
-        The position of the bucket's first node.
-    columns : Columns
-        The table :data:`KNOWN`.
-    """
-    leaves, cells = columns["leaves"], columns["cells"]
-    own = np.arange(first, first + len(leaves))
-    return States(facts.ring, own, leaves, cells)
 
 
 def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFrame:
@@ -54,21 +40,21 @@ def to_knowledge(known: DataFrame, ring: BucketRing, kernel: Kernel) -> DataFram
     Parameters
     ----------
     known : DataFrame
-        The rows of the table :data:`KNOWN`.
+        The rows of the tables `LEAVES` and `CELLS`.
     """
     facts, bounds = ring.facts, ring.bounds
 
-    def knowledge(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:
-        states = states_of(facts, int(bounds[bucket]), columns)
+    def knowledge(bucket: int, tables: Mapping[str, Columns]) -> Iterator[pa.RecordBatch]:
+        states = States.of_tables(facts.ring, int(bounds[bucket]), tables)
         for first in range(0, len(states.own), _NODES_AT_ONCE):
             some = np.arange(first, min(first + _NODES_AT_ONCE, len(states.own)))
             yield states.to_knowledge(some, kernel).to_arrow()
 
-    return typed(known, knowledge, schemas.KNOWLEDGE)
+    return read_together(known, knowledge, schemas.KNOWLEDGE).frame
 
 
 def tables_of_knowledge(knowledge: DataFrame, ring: BucketRing, b: int, leaf_set: int) -> DataFrame:
-    """Return the tables :data:`KNOWN` of what `knowledge` (`schemas.KNOWLEDGE`) says, materialised.
+    """Return the tables of what `knowledge` (`schemas.KNOWLEDGE`) says, materialised.
 
     Leaf sets may be of any length, entries may be missing; nodes that are known are there.
     """
@@ -80,8 +66,8 @@ def tables_of_knowledge(knowledge: DataFrame, ring: BucketRing, b: int, leaf_set
 
     sent = schemas.conform(knowledge, schemas.KNOWLEDGE).mapInArrow(leaf_sets, ROWS)
     tables = BucketTables(ring.layout, sent)
-    tables.play(_Assemble(ring.bounds, b, leaf_set // 2), "knowledge")
-    return tables.constant(KNOWN)
+    tables.play(Assemble(ring.bounds, b, leaf_set // 2), "knowledge")
+    return tables.constant(LEAVES, CELLS)
 
 
 def _messages(
@@ -112,23 +98,31 @@ def _messages(
         "cell": tables.row.astype(np.int64) * 2**b + tables.col,
         "entry": position[tables.entry],
     }
-    for kind, columns in (("leaf set", leaf_set), ("entry", entries)):
+    for kind, columns in ((LEAF_SET, leaf_set), (ENTRY, entries)):
         for to, name, packed in deliver(bounds, {kind: columns}):
             yield pack_row(to, 0, False, name, packed)
 
 
 @dataclass(frozen=True)
-class _Assemble:
-    """Puts what nodes are told into their tables."""
+class Assemble:
+    """Puts what nodes are told that they know into tables of their bucket.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+    b, half, rows : int
+        Digits are base 2**b; tables have at least so many leaves on a side, and so many rows.
+    """
 
     bounds: np.ndarray
     b: int
     half: int
+    rows: int = 1
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the table; nothing is sent."""
         first, last = self.bounds[bucket], self.bounds[bucket + 1]
-        sets, entries = inbox.get("leaf set", {}), inbox.get("entry", {})
+        sets, entries = inbox.get(LEAF_SET, {}), inbox.get(ENTRY, {})
         sides = [sets[side] for side in ("larger", "smaller")] if sets else []
         half = max([self.half, *(side.shape[1] for side in sides)])
         leaves = np.full((last - first, 2 * half), NONE, dtype=np.int32)
@@ -136,9 +130,9 @@ class _Assemble:
             start = number * half
             leaves[sets[AT] - first, start : start + side.shape[1]] = side
         cell = entries["cell"] if entries else np.empty(0, dtype=np.int64)
-        rows = 1 + int(cell.max(initial=0)) // 2**self.b
+        rows = max(self.rows, 1 + int(cell.max(initial=0)) // 2**self.b)
         cells = np.full((last - first, rows, 2**self.b), NONE, dtype=np.int32)
         if entries:
             cells.reshape(last - first, -1)[entries[AT] - first, cell] = entries["entry"]
-        tables[KNOWN] = {"leaves": leaves, "cells": cells}
+        tables[LEAVES], tables[CELLS] = {"leaves": leaves}, {"cells": cells}
         return {}

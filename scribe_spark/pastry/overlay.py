@@ -17,11 +17,12 @@ from pyspark.sql import functions as F
 from scribe_spark import schemas
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.on_spark import as_constant
 from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.routes import hop
-from scribe_spark.pastry.arrivals.states import is_node
-from scribe_spark.pastry.bucket_tables import KNOWN, states_of, tables_of_knowledge, to_knowledge
+from scribe_spark.pastry.arrivals.states import CELLS, States, is_node
+from scribe_spark.pastry.bucket_tables import tables_of_knowledge, to_knowledge
 from scribe_spark.pastry.nodes import node_vertices
 from scribe_spark.pastry.overlay_graph import overlay_edges
 from scribe_spark.pastry.perfect_tables import perfect_tables
@@ -45,7 +46,7 @@ class PastryNextHop:
         self, first: int, tables: Tables, at: np.ndarray, key_hi: np.ndarray, key_lo: np.ndarray
     ) -> np.ndarray:
         """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
-        states = states_of(self.facts, first, tables[KNOWN])
+        states = States.of_tables(self.facts.ring, first, tables)
         return hop(states, is_node, at, Keys(key_hi, key_lo))[0]
 
 
@@ -101,7 +102,7 @@ class PastryOverlay(Overlay, GraphTables):
     def fill_perfectly(self) -> None:
         """Let all nodes know what perfect tables tell them."""
         tables = perfect_tables(self.ring, self.underlay, self.b, self.leaf_set, self.digits)
-        self.known = [materialise(tables)[0]]
+        self.known = [materialise(as_constant(tables))[0]]
 
     @classmethod
     def of_knowledge(
@@ -145,6 +146,11 @@ class PastryOverlay(Overlay, GraphTables):
         return to_knowledge(self.known[0], self.ring, self.underlay.kernel)
 
     @property
+    def _cells(self) -> DataFrame:
+        """The tables `CELLS` of all buckets."""
+        return self.known[0].where(F.col("name") == CELLS)
+
+    @property
     def leaf_sets(self) -> DataFrame:
         """`schemas.LEAF_SETS`: the nodes in each leaf set, with their places clockwise."""
         edges = self.edges.where(F.col("kind") == schemas.LEAF_SET)
@@ -162,11 +168,11 @@ class PastryOverlay(Overlay, GraphTables):
 
     def routing_table(self) -> DataFrame:
         """See :meth:`Overlay.routing_table`; leaf sets are not in it."""
-        return routing_table(self.known[0], self.ring)
+        return routing_table(self._cells, self.ring)
 
     def table_entries(self) -> DataFrame:
         """See :meth:`Overlay.table_entries`."""
-        return table_entries(self.known[0])
+        return table_entries(self._cells)
 
 
 def as_pastry(overlay: Overlay) -> PastryOverlay:

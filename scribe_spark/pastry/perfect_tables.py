@@ -19,12 +19,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import BucketRing
-from scribe_spark.engine.on_spark import CONSTANT, ROWS, pack_row
+from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.on_spark import ROWS, pack_row
 from scribe_spark.engine.ring import Ring
-from scribe_spark.pastry.arrivals.states import NONE
-from scribe_spark.pastry.bucket_tables import KNOWN
+from scribe_spark.pastry.arrivals.states import NONE, States
 from scribe_spark.pastry.leaf_set_order import ring_leaves
 from scribe_spark.pastry.nearest_entries import nearest_entries
 from scribe_spark.pastry.prefix_summaries import (
@@ -35,13 +34,20 @@ from scribe_spark.pastry.prefix_summaries import (
 from scribe_spark.runtime.distribute import share
 from scribe_spark.underlay.protocol import Kernel, Underlay
 
-__all__ = ["known_of_bucket", "perfect_tables", "prefixes"]
+__all__ = ["known_of_prefixes", "perfect_tables", "prefixes"]
 
 
 def perfect_tables(
-    ring: BucketRing, underlay: Underlay, b: int, leaf_set: int, digits: int
+    ring: BucketRing,
+    underlay: Underlay,
+    b: int,
+    leaf_set: int,
+    digits: int,
+    initial: int | None = None,
 ) -> DataFrame:
-    """Return the tables `KNOWN` of every bucket: `ROWS`, lazy.
+    """Return the tables `LEAVES` and `CELLS` of every bucket: `ROWS`, lazy.
+
+    A task sees the facts and its own bucket's tables.
 
     Parameters
     ----------
@@ -50,31 +56,86 @@ def perfect_tables(
     leaf_set : int
         l, even.
     digits : int
-        How many digits p the nodes of a prefix share; a bucket has whole prefixes.
+        How many digits p the nodes of a prefix share.
+    initial : int, optional
+        The nodes with smaller numbers are there from the start, and the tables have room for the
+        others; by default all are there.
     """
     facts, bounds, kernel, routers = ring.facts, ring.bounds, underlay.kernel, len(underlay.routers)
-    folder, bits = ring.layout.folder, b * digits
+    spark, folder, bits = ring.layout.spark, ring.layout.folder, b * digits
 
-    # 1. the summary of each prefix, gathered and handed to all
+    # 1. the summary of each prefix, made where its first node is, gathered and handed to all
     def summaries(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        live, first = _live_ring(facts, bounds, initial)[1:]
         for batch in batches:
             for bucket in batch.column("bucket").to_pylist():
-                for prefix, first, last in prefixes(facts.ring, bounds, bucket, bits):
-                    part = facts.ring.take(slice(first, last))
-                    yield summarise_bucket(prefix, first, part, kernel, routers, digits > 1)
+                for prefix, start, stop in _whole_prefixes(live, first, bucket, bits):
+                    if start >= first[bucket]:
+                        part = live.take(slice(start, stop))
+                        yield summarise_bucket(prefix, start, part, kernel, routers, digits > 1)
 
     gathered = ring.each_bucket().mapInArrow(summaries, BUCKET_SUMMARY).toArrow().to_pylist()
-    shared = share(ring.layout.spark, Summaries.of(gathered, routers, b, digits))
+    shared = share(spark, Summaries.of(gathered, routers, b, digits))
 
     # 2. what the nodes of each bucket know
     def known(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        positions, live, first = _live_ring(facts, bounds, initial)
         for batch in batches:
             for bucket in batch.column("bucket").to_pylist():
-                parts = list(prefixes(facts.ring, bounds, bucket, bits))
-                table = known_of_bucket(facts.ring, parts, shared.value, kernel, b, leaf_set)
-                yield pack_row(bucket, CONSTANT, True, KNOWN, table, folder)
+                parts = _whole_prefixes(live, first, bucket, bits)
+                states = known_of_prefixes(live, parts, shared.value, kernel, b, leaf_set)
+                start, stop = (int(place) - states.first for place in first[bucket : bucket + 2])
+                states = states.of(slice(start, stop))
+                if initial is not None:
+                    own = np.arange(*bounds[bucket : bucket + 2])
+                    states = _among_all(
+                        states, positions, States.empty(facts.ring, own, leaf_set, b)
+                    )
+                for name, columns in states.tables().items():
+                    yield pack_row(bucket, bucket, True, name, columns, folder)
 
     return ring.each_bucket().mapInArrow(known, ROWS)
+
+
+def _live_ring(
+    facts: Facts, bounds: np.ndarray, initial: int | None
+) -> tuple[np.ndarray, Ring, np.ndarray]:
+    """Positions of the nodes that are there, their ring, and where each bucket begins in it."""
+    if initial is None:
+        return np.arange(len(facts.ring)), facts.ring, bounds
+    positions = np.flatnonzero(facts.ring.node < initial)
+    live = facts.ring if len(positions) == len(facts.ring) else facts.ring.take(positions)
+    return positions, live, np.searchsorted(positions, bounds)
+
+
+def _whole_prefixes(
+    live: Ring, first: np.ndarray, bucket: int, bits: int
+) -> list[tuple[int, int, int]]:
+    """Return the prefixes of which some nodes are in a bucket; as `prefixes`, whole."""
+    start, stop = first[bucket : bucket + 2]
+    if start == stop:
+        return []
+    shift = np.uint64(64 - bits)
+    least, most = live.hi[start] >> shift << shift, live.hi[stop - 1] | ~(~np.uint64(0) << shift)
+    start, stop = np.searchsorted(live.hi, least), np.searchsorted(live.hi, most, side="right")
+    return list(prefixes(live, np.array([start, stop]), 0, bits))
+
+
+def _among_all(live: States, positions: np.ndarray, states: States) -> States:
+    """Write what live nodes know into the states of all nodes of a bucket, who know nobody yet.
+
+    Parameters
+    ----------
+    live : States
+        In the ring of the live nodes.
+    positions : ndarray of int64
+        Of the live nodes among all.
+    """
+    index = positions[live.own] - states.first
+    named = np.append(positions, NONE).astype(np.int32)  # what NONE indexes is NONE
+    states.leaves[index] = named[live.leaves]
+    states.cells[index, : live.cells.shape[1]] = named[live.cells]
+    return states
 
 
 def prefixes(
@@ -91,15 +152,15 @@ def prefixes(
         yield prefix, start + a, start + z
 
 
-def known_of_bucket(
+def known_of_prefixes(
     ring: Ring,
     prefixes: list[tuple[int, int, int]],
     summaries: Summaries,
     kernel: Kernel,
     b: int,
     leaf_set: int,
-) -> Columns:
-    """Return the table `KNOWN` of the nodes of some consecutive prefixes.
+) -> States:
+    """Return what the nodes of some consecutive prefixes know.
 
     Parameters
     ----------
@@ -115,7 +176,7 @@ def known_of_bucket(
     for (_, start, stop), part in zip(prefixes, parts, strict=True):
         cells[start - first : stop - first, : part.shape[1]] = part
     leaves = ring_leaves(np.arange(first, last), leaf_set // 2, len(ring))
-    return {"leaves": leaves, "cells": cells}
+    return States(ring, np.arange(first, last), leaves, cells)
 
 
 def _cells(

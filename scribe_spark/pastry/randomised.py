@@ -21,7 +21,6 @@ from scribe_spark.overlay import Overlay
 from scribe_spark.pastry.arrivals.closeness import Keys, distances
 from scribe_spark.pastry.arrivals.routes import Met, first_alive, hop
 from scribe_spark.pastry.arrivals.states import IsAlive, States, is_node
-from scribe_spark.pastry.bucket_tables import KNOWN, states_of
 from scribe_spark.pastry.overlay import as_pastry
 
 __all__ = ["RandomisedNextHop", "randomised", "randomised_hop"]
@@ -108,7 +107,7 @@ class RandomisedNextHop:
         *drawn_by: np.ndarray,
     ) -> np.ndarray:
         """See :class:`~scribe_spark.overlay.next_hop.NextHop`."""
-        states = states_of(self.facts, first, tables[KNOWN])
+        states = States.of_tables(self.facts.ring, first, tables)
         return randomised_hop(states, is_node, at, Keys(key_hi, key_lo), self.seed, *drawn_by)[0]
 
 

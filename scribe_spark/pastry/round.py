@@ -16,7 +16,8 @@ from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.in_turn import IfRows
 from scribe_spark.engine.program import Together
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
-from scribe_spark.pastry.arrivals.wave import LEAVES, LEAVES_BEFORE, NodeProgram
+from scribe_spark.pastry.arrivals.states import LEAVES
+from scribe_spark.pastry.arrivals.wave import LEAVES_BEFORE, NodeProgram
 from scribe_spark.pastry.events import Events, check_events, play_events
 from scribe_spark.pastry.leaf_repair import repair_leaf_sets
 from scribe_spark.pastry.leaf_set_order import same_leaves

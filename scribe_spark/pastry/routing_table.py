@@ -68,7 +68,7 @@ def routing_table(known: DataFrame, ring: BucketRing) -> DataFrame:
     Parameters
     ----------
     known : DataFrame
-        The tables `bucket_tables.KNOWN` of all buckets.
+        The tables `CELLS` of all buckets.
     """
     facts, bounds = ring.facts, ring.bounds
 
@@ -95,7 +95,7 @@ def table_entries(known: DataFrame) -> DataFrame:
     Parameters
     ----------
     known : DataFrame
-        The tables `bucket_tables.KNOWN` of all buckets.
+        The tables `CELLS` of all buckets.
     """
 
     def count(bucket: int, columns: Columns) -> Iterator[pa.RecordBatch]:

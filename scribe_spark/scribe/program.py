@@ -19,7 +19,7 @@ from scribe_spark.engine import Inbox, Outbox, Program, Tables
 from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.states import States
-from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given
+from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.scribe.figures import deliver_leave
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.leave import LEAVE
@@ -109,12 +109,7 @@ class GroupRound:
     def scribe(self, given: Given, bucket: int, tables: Tables, state: ScribeState) -> Scribe:
         """Return the Scribe software of the nodes of a bucket, which know `state`."""
         ring, make = given.facts.ring, None
-        first, last = given.bounds[bucket : bucket + 2].tolist()
-
-        def states() -> States:
-            leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
-            return States(ring, np.arange(first, last), leaves, cells)
-
+        states = partial(States.of_tables, ring, int(given.bounds[bucket]), tables)
         if self.applications is not None:
             make = partial(self.applications.of, tables)
         return Scribe(

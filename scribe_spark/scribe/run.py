@@ -28,9 +28,7 @@ from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.arrivals.wave import Given
-from scribe_spark.pastry.bucket_tables import KNOWN, states_of
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.scribe.program import GroupRound, RoundProgram
 from scribe_spark.scribe.rules import ScribeRules
@@ -118,17 +116,11 @@ class RunRound(GroupRound):
 
     def scribe(self, given: Given, bucket: int, tables: Tables, state: ScribeState) -> Scribe:
         """See `GroupRound`."""
-        first = int(given.bounds[bucket])
-
-        def states() -> States:
-            return states_of(given.facts, first, tables[KNOWN])
-
         assert self.rule is not None
         return replace(
             super().scribe(given, bucket, tables, state),
-            find_states=states,
             observer=None,
-            rule=partial(self.rule, first, tables),
+            rule=partial(self.rule, int(given.bounds[bucket]), tables),
             roots=self.roots,
             settled=True,
         )

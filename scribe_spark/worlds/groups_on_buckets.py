@@ -22,8 +22,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.engine import Columns, Tables
-from scribe_spark.engine.buckets import BucketRing
+from scribe_spark.engine import Columns
+from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, pack_row, read_rows
 from scribe_spark.engine.packing import unpack as unpack_columns
@@ -59,7 +59,6 @@ __all__ = [
     "refuse_other_buckets",
     "saved_buckets",
     "spread_groups",
-    "tables_by_bucket",
 ]
 
 #: How the names of packed tables of a bucket begin: they are read by as many buckets alone.
@@ -307,11 +306,3 @@ def pack_part(bucket: int, name: str, table: pa.Table) -> list[pa.RecordBatch]:
     part = np.arange(len(packed), dtype=np.int32) + bucket * _PARTS
     column = packed.column_names.index("part")
     return packed.set_column(column, packed.schema.field("part"), pa.array(part)).to_batches()
-
-
-def tables_by_bucket(batches: Iterable[pa.RecordBatch]) -> dict[int, Tables]:
-    """Return the tables of the buckets of a partition."""
-    found: dict[int, dict[str, Callable[[], dict[str, np.ndarray]]]] = {}
-    for row in read_rows(batches):
-        found.setdefault(row.bucket, {})[row.name] = row.read
-    return {bucket: Tables(read) for bucket, read in sorted(found.items())}

@@ -22,22 +22,24 @@ from pyspark.sql.types import StructType
 from scribe_spark import schemas
 from scribe_spark.core.arrays import row_numbers
 from scribe_spark.engine import Inbox, Outbox, Tables
-from scribe_spark.engine.buckets import BucketRing, typed
+from scribe_spark.engine.buckets import BucketRing, tables_by_bucket, typed
 from scribe_spark.engine.facts import bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, Costs, Layout, pack_row
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
 from scribe_spark.pastry.arrivals.overlay import play_arrivals
-from scribe_spark.pastry.arrivals.states import NONE, States, table_rows
-from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given, NodeProgram
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, NONE, States, table_rows
+from scribe_spark.pastry.arrivals.wave import Given, NodeProgram
 from scribe_spark.pastry.arrivals.waves import arrival_ranks
+from scribe_spark.pastry.bucket_tables import ENTRY, LEAF_SET, Assemble
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import NEVER, Lives
 from scribe_spark.pastry.lookups import Lookups, try_routes
 from scribe_spark.pastry.node_rows import to_rows
-from scribe_spark.pastry.perfect_start import perfect_buckets
+from scribe_spark.pastry.perfect_tables import perfect_tables
 from scribe_spark.pastry.player_on_spark import OnSpark
+from scribe_spark.pastry.prefix_summaries import bucket_digits
 from scribe_spark.pastry.round import NEW_LEAFS
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import MESSAGE_KINDS
@@ -49,7 +51,6 @@ from scribe_spark.worlds.groups_on_buckets import (
     pack_part,
     read_incarnations,
     spread_groups,
-    tables_by_bucket,
 )
 from scribe_spark.worlds.live_tree import find_live_tree, live_tree_measures
 from scribe_spark.worlds.live_world import PlayedRound, Protocols, play_overlay
@@ -121,7 +122,9 @@ class OnBuckets:
             tables = play_arrivals(ring, initial, underlay.kernel, rules)
             entered = arrival_ranks(known.take(live), rules) + 1
         else:
-            first = perfect_buckets(ring, initial, rules.leaf_set, rules.b, underlay)
+            cores, routers = parallelism(nodes.sparkSession), len(underlay.routers)
+            digits = bucket_digits(rules.b, initial, routers, cores)
+            first = perfect_tables(ring, underlay, rules.b, rules.leaf_set, digits, initial)
             tables = BucketTables(ring.layout, first)
         tables.settle()
         tables.take(MESSAGES)
@@ -149,7 +152,8 @@ class OnBuckets:
         incarnation = read_incarnations(state, ring.facts)
         tables = BucketTables(ring.layout, first)
         made = cls(ring, tables, _lives(state, ring), incarnation, protocols)
-        made._player.play(_Assemble(made._player.given))
+        rules, rows = protocols.rules, table_rows(ring.facts.ring, protocols.rules.b)
+        made._player.play(Assemble(ring.bounds, rules.b, rules.leaf_set // 2, rows))
         return made
 
     @property
@@ -302,42 +306,20 @@ def _spread(state: DataFrame, ring: BucketRing, rules: WorldRules, kernel: Kerne
             for row in range(batch.num_rows):
                 part = unpack(pa.Table.from_batches([batch.slice(row, 1)]))[NODES]
                 rows = read_state(part, rules.leaf_set, kernel)
-                width = table_rows(facts.ring, rules.b) * 2**rules.b
-                cells = np.full((len(rows.node), width), NONE, dtype=np.int32)
-                cells[row_numbers(rows.offsets), rows.cell] = facts.positions(rows.entry)
-                leaves = facts.positions(np.maximum(rows.leaves, 0))
-                leaves = np.where(rows.leaves >= 0, leaves, NONE).astype(np.int32)
                 at = facts.positions(rows.node)
-                known = {AT: at, "leaves": leaves, "cells": cells}
-                for to, kind, columns in deliver(bounds, {NODES: known}):
+                leaves = facts.positions(np.maximum(rows.leaves, 0))
+                leaves = np.where(rows.leaves >= 0, leaves, NONE)
+                larger, smaller = np.split(leaves, 2, axis=1)
+                entries = {
+                    AT: at[row_numbers(rows.offsets)],
+                    "cell": rows.cell.astype(np.int64),
+                    "entry": facts.positions(rows.entry),
+                }
+                told = {LEAF_SET: {AT: at, "larger": larger, "smaller": smaller}, ENTRY: entries}
+                for to, kind, columns in deliver(bounds, told):
                     yield pack_row(to, 0, False, kind, columns)
 
     return state.where(F.col("name") == NODES).mapInArrow(run, ROWS)
-
-
-@dataclass(frozen=True)
-class _Assemble:
-    """Puts what nodes are told that they know into tables of their bucket."""
-
-    given: Given
-
-    @property
-    def bounds(self) -> np.ndarray:
-        """See `engine.Program`."""
-        return self.given.bounds
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
-        rules, ring = self.given.rules, self.given.facts.ring
-        own = np.arange(*self.bounds[bucket : bucket + 2])
-        states = States.empty(ring, own, rules.leaf_set, rules.b)
-        if NODES in inbox:
-            came = inbox[NODES]
-            index = came[AT] - states.first
-            states.leaves[index] = came["leaves"]
-            states.cells.reshape(len(own), -1)[index] = came["cells"]
-        tables[LEAVES], tables[CELLS] = {"leaves": states.leaves}, {"cells": states.cells}
-        return {}
 
 
 @dataclass(frozen=True)
@@ -358,9 +340,7 @@ def _packing(
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for bucket, tables in tables_by_bucket(batches).items():
-            own = np.arange(*given.bounds[bucket : bucket + 2])
-            leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
-            states = States(given.facts.ring, own, leaves, cells)
+            states = States.of_tables(given.facts.ring, int(given.bounds[bucket]), tables)
             table = state_table(to_rows(states, given.in_round), kernel)
             yield from pack_part(bucket, NODES, table)
 

@@ -17,7 +17,6 @@ from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.in_process import play
 from scribe_spark.overlay import Application, Step
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, Route, starting
-from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryNextHop
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # applications go to the workers
@@ -67,7 +66,7 @@ def test_whole_routes_equal_the_oracle(spark, b):
 def played(one: worlds.World, buckets: int, application: Application, **payload) -> list[dict]:
     """The outcomes of messages from every node to every fourth interesting key."""
     bounds = bucket_bounds(one.ring, buckets, one.case.b)
-    tables = [Tables.of({KNOWN: known}) for known in one.make_tables(bounds)]
+    tables = [Tables.of(known) for known in one.make_tables(bounds)]
     keys = one.interesting_keys()[::4]
     hi, lo = (
         np.array(half, dtype=np.int64) for half in zip(*map(worlds.halves, keys), strict=True)
@@ -231,7 +230,7 @@ class Keeps(Application):
         ("path", "array<long>", {}, "column path: array<bigint>; a number, BOOLEAN or STRING"),
         ("n", "long", {"seen": "n bigint"}, "state seen: has no column node BIGINT"),
         *(("n", "long", {name: "node bigint"}, f"state {name}: is the overlay's own name; rename")
-          for name in ("known", "message", "outcomes")),
+          for name in ("leaf sets", "message", "outcomes")),
         ("n", "long", {"seen": "node bigint, at date"}, "column at: date; a number, BOOLEAN or"),
     ],
 )  # fmt: skip

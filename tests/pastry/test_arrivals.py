@@ -67,8 +67,11 @@ def with_plan(case: Arrivals, plan: Plan) -> Arrivals:
 def snapshot_of(overlay: PastryOverlay, known) -> Snapshot:
     """What the nodes of an overlay know, and the messages of its arrivals, as the oracle writes."""
     rows = read_rows(overlay.known[0].toArrow().to_batches())
-    tables = [row.read() for row in sorted(rows, key=lambda row: row.bucket)]
-    leaves, cells = (np.concatenate([t[name] for t in tables]) for name in ("leaves", "cells"))
+    tables: dict = {"leaves": [], "cells": []}
+    for row in sorted(rows, key=lambda row: row.bucket):
+        for name, column in row.read().items():
+            tables[name].append(column)
+    leaves, cells = (np.concatenate(parts) for parts in tables.values())
     everybody = np.arange(len(known))
     sent = {row["kind"]: row["messages"] for row in overlay.arrival_messages().collect()}
     messages = np.array([sent[kind.value] for kind in Kind])

@@ -16,6 +16,7 @@ from scribe_spark import pastry
 from scribe_spark.engine.facts import bucket_bounds
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry import nearest_entries, prefix_summaries
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
 
 
 def check_knowledge(one: worlds.World, rows: list[dict]) -> None:
@@ -166,9 +167,12 @@ def test_buckets_hold_the_tables_of_the_ring_in_parts(buckets):
             one.make_tables(np.array([0, len(one.ring)])),
             one.make_tables(bounds),
         )
-        assert np.array_equal(np.concatenate([part["leaves"] for part in parts]), whole["leaves"])
+        assert np.array_equal(
+            np.concatenate([part[LEAVES]["leaves"] for part in parts]), whole[LEAVES]["leaves"]
+        )
         for first, part in zip(bounds[:-1], parts, strict=True):
-            rows = part["cells"].shape[1]
-            cells = whole["cells"][first : first + len(part["cells"])]
-            assert np.array_equal(part["cells"], cells[:, :rows])
+            mine = part[CELLS]["cells"]
+            rows = mine.shape[1]
+            cells = whole[CELLS]["cells"][first : first + len(mine)]
+            assert np.array_equal(mine, cells[:, :rows])
             assert (cells[:, rows:] < 0).all()

@@ -26,7 +26,6 @@ from scribe_spark.engine.packing import count_rows
 from scribe_spark.engine.program import AT
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.wave import Given
-from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryNextHop
 from scribe_spark.progress import Silent
 from scribe_spark.runtime import blocks
@@ -274,7 +273,7 @@ def in_buckets(one: worlds.World, buckets: int, rules: RemoverRules, edges: list
     first |= {"child": _messages(one, [(g, child, parent) for g, parent, child in edges], "parent")}
     run = Run.over(facts, bounds, groups, *way)
     run = run.with_rules(ScribeRules(remover=rules, lazy=rules), SEED, first["root"][AT])
-    tables = [Tables.of({KNOWN: known}) for known in one.make_tables(bounds)]
+    tables = [Tables.of(known) for known in one.make_tables(bounds)]
     held = InBuckets(run, tables)
     play(run.program(Plant), tables, {kind: sent for kind, sent in first.items() if len(sent[AT])})
     return held

@@ -23,8 +23,8 @@ from scribe_spark.pastry.arrivals.leaf_offers import take_leaves
 from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.nearby_search import CONTACTS, PROBED
 from scribe_spark.pastry.arrivals.routes import count_hop, hop, route_to_edge, unrouted
-from scribe_spark.pastry.arrivals.states import States, live_only
-from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, WaveProgram, forget
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, States, live_only
+from scribe_spark.pastry.arrivals.wave import WaveProgram, forget
 
 __all__ = ["ROUTES", "JoinMessages", "entries_of_rows", "take_answers"]
 

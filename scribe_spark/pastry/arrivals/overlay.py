@@ -21,7 +21,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from scribe_spark import schemas
-from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.in_process import thread_bounds
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row, read_rows
@@ -29,9 +28,9 @@ from scribe_spark.pastry.arrivals.messages import Kind
 from scribe_spark.pastry.arrivals.observer import MESSAGES, Observer, counted
 from scribe_spark.pastry.arrivals.one_task import grow, programs
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.arrivals.wave import CELLS, LEAVES, Given
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
+from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.arrivals.waves import Plan, wave_ends
-from scribe_spark.pastry.bucket_tables import KNOWN
 from scribe_spark.pastry.overlay import PastryOverlay
 from scribe_spark.progress import Progress
 from scribe_spark.runtime.batches import BatchKernel
@@ -63,8 +62,8 @@ def arrivals(
     overlay = PastryOverlay(nodes, underlay, rules.b, rules.leaf_set)
     ring = overlay.ring
     tables = play_arrivals(ring, len(ring), underlay.kernel, rules, progress)
-    tables.play(_Finish(ring.bounds), "arrivals", progress)
-    overlay.known = [tables.constant(KNOWN)]
+    tables.settle()
+    overlay.known = [tables.constant(LEAVES, CELLS)]
     overlay.own(tables.release)
     by_kind = [(kind.value, int(sent)) for kind, sent in zip(Kind, _messages(tables), strict=True)]
     overlay.arrived = schemas.local_table(nodes.sparkSession, by_kind, schemas.ARRIVAL_MESSAGES)
@@ -88,7 +87,7 @@ def play_arrivals(
     spark, ends = ring.layout.spark, wave_ends(initial, rules.growth)
     last = max(0, int(np.searchsorted(ends, _ONE_TASK, side="right")) - 1)
     first = _in_one_task(spark, _first_waves(ring, initial, kernel, rules, last), ROWS)
-    tables = BucketTables(ring.layout, first)
+    tables = BucketTables(ring.layout, ring.layout.partition(first))
     if last + 1 < len(ends):
         later = _PlannedWaves.of(spark, ring, initial, kernel, rules)
         given = Given(ring.facts, ring.bounds, rules, kernel, Observer())
@@ -121,11 +120,9 @@ def _first_waves(
             facts.ring, replace(plan, wave=wave), rules, kernel, thread_bounds(len(facts.ring))
         )
         for bucket, (first, end) in enumerate(itertools.pairwise(bounds.tolist())):
-            states = done.states
-            yield pack_row(
-                bucket, bucket, True, LEAVES, {"leaves": states.leaves[first:end]}, folder
-            )
-            yield pack_row(bucket, bucket, True, CELLS, {"cells": states.cells[first:end]}, folder)
+            mine = done.states.of(slice(first, end))
+            for name, columns in mine.tables().items():
+                yield pack_row(bucket, bucket, True, name, columns, folder)
         sent = {"messages": done.messages, "lost": np.zeros_like(done.messages)}
         yield pack_row(0, 0, True, MESSAGES, sent)
 
@@ -207,19 +204,6 @@ class _PlannedWave:
     @functools.cached_property
     def live(self) -> np.ndarray:
         return np.sort(open_array(self.waves.names[0])[: self.waves.ends[self.number]])
-
-
-@dataclass(frozen=True)
-class _Finish:
-    """Makes tables that routing reads of the tables that arrivals have written."""
-
-    bounds: np.ndarray
-
-    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """See `engine.Program`."""
-        tables[KNOWN] = {**tables[LEAVES], **tables[CELLS]}
-        del tables[LEAVES], tables[CELLS]
-        return {}
 
 
 def _messages(tables: BucketTables) -> np.ndarray:

@@ -6,23 +6,28 @@ smaller nodeId is the smaller number, and places on the ring are compared withou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from scribe_spark.core import u128 as ids
 from scribe_spark.core.arrays import offsets_of
+from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.knowledge import Knowledge
 from scribe_spark.pastry.leaf_set import LeafSets, covers_ring
 from scribe_spark.pastry.routing_table import RoutingTables
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["NONE", "IsAlive", "States", "is_node", "live_only", "table_rows"]
+__all__ = ["CELLS", "LEAVES", "NONE", "IsAlive", "States", "is_node", "live_only", "table_rows"]
 
 #: No leaf, no entry.
 NONE = -1
+
+#: Tables of a bucket, a row a node: its leaf set (``leaves``), and its routing table (``cells``),
+#: both as in `States`.
+LEAVES, CELLS = "leaf sets", "routing tables"
 
 #: Which positions, of any shape, are those of live nodes; :data:`NONE` is no node's.
 IsAlive = Callable[[np.ndarray], np.ndarray]
@@ -61,6 +66,24 @@ class States:
             np.full(shape, NONE, dtype=np.int32),
         )
 
+    @classmethod
+    def of_tables(cls, known: Ring, first: int, tables: Mapping[str, Columns]) -> States:
+        """Return what the nodes of a bucket know.
+
+        Parameters
+        ----------
+        first : int
+            The position of the bucket's first node.
+        tables : mapping of Columns
+            :data:`LEAVES` and :data:`CELLS`.
+        """
+        leaves, cells = tables[LEAVES]["leaves"], tables[CELLS]["cells"]
+        return cls(known, np.arange(first, first + len(leaves)), leaves, cells)
+
+    def tables(self) -> dict[str, Columns]:
+        """The tables :data:`LEAVES` and :data:`CELLS` of these nodes."""
+        return {LEAVES: {"leaves": self.leaves}, CELLS: {"cells": self.cells}}
+
     @property
     def b(self) -> int:
         """Digits are base 2**b."""
@@ -79,6 +102,10 @@ class States:
     def half(self) -> int:
         """l / 2."""
         return self.leaves.shape[1] // 2
+
+    def of(self, nodes: slice) -> States:
+        """The states of a slice of the nodes; the same arrays."""
+        return States(self.known, self.own[nodes], self.leaves[nodes], self.cells[nodes])
 
     def farthest(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The farthest larger and the farthest smaller leaf of some nodes: positions, int64.

@@ -20,15 +20,13 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.arrivals.rules import ArrivalRules
-from scribe_spark.pastry.arrivals.states import NONE, States, is_node
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, NONE, States, is_node
 from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [
-    "CELLS",
     "LATER",
-    "LEAVES",
     "LEAVES_BEFORE",
     "Given",
     "NodeProgram",
@@ -38,10 +36,6 @@ __all__ = [
     "forget",
     "states_in_buckets",
 ]
-
-#: Tables of a bucket, a row a node: its leaf set (``leaves``), and its routing table (``cells``),
-#: both as in `States`.
-LEAVES, CELLS = "leaf sets", "routing tables"
 
 #: The table of the leaf sets before the round, in buckets in which one has been written since.
 LEAVES_BEFORE = "leaf sets before"
