@@ -124,6 +124,25 @@ class Publications(Rows):
     lost: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
 
+    def by_group(self, groups: np.ndarray) -> dict[str, np.ndarray]:
+        """Add them up by round and group, over their sources: columns by name, all int64.
+
+        Parameters
+        ----------
+        groups : ndarray of int64, shape (G,)
+            The numbers of the groups, by index.
+        """
+        columns = self.to_columns()
+        key, which = np.unique(
+            columns.pop("round") * len(groups) + columns.pop("group"), return_inverse=True
+        )
+        published, group = np.divmod(key, max(1, len(groups)))
+        sums = {
+            name: np.bincount(which, count, len(key)).astype(np.int64)
+            for name, count in columns.items()
+        }
+        return {"round": published, "group": groups[group], **sums}
+
 
 @dataclass(frozen=True)
 class SystemRound:

@@ -18,6 +18,7 @@ from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
+from scribe_spark.living import Publications
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events, ImpossibleRound
@@ -384,16 +385,14 @@ def split_events(
 
 def _by_group(due: list[PublicationResults], groups: Groups) -> pa.Table:
     """Publications by round and group, summed over their sources."""
-    names = ("group", "publication", "expected", "in_time", "late", "lost", "duplicates")
-    group, publication, *counts = (
-        np.concatenate([getattr(one, name) for one in due]) for name in names
-    )
-    keys = (publication >> SOURCE_BITS) * len(groups) + group
-    key, which = np.unique(keys, return_inverse=True)
-    sums = [np.bincount(which, count, len(key)).astype(np.int64) for count in counts]
-    published, place = np.divmod(key, len(groups))
-    columns = [published, groups.number[place], *sums]
-    return pa.table(dict(zip(("round", *names[:1], *names[2:]), columns, strict=True)))
+    published = [
+        Publications(
+            *(one.publication >> SOURCE_BITS, one.group, one.expected),
+            *(one.in_time, one.late, one.lost, one.duplicates),
+        )
+        for one in due
+    ]
+    return pa.table(Publications.join(*published).by_group(groups.number))
 
 
 def _extra_joins(taken: Columns, groups: Groups, known: Ring, kernel: Kernel) -> pa.Table:

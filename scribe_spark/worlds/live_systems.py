@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 
-from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
 from scribe_spark.living import LiveSystem, LivingRound, Pairs
@@ -152,7 +150,9 @@ class LiveSystems:
                 counted = count_packets(between, overlay.states.known.router, kernel)
                 mine |= self.link_stress.measures(counted, of, overlay.count_entered())
             measures |= {f"{name}.{measure}": float(value) for measure, value in mine.items()}
-            due.append(_publications(name, done.publications.to_columns(), groups))
+            sums = done.publications.by_group(groups.number)
+            names = pa.repeat(pa.scalar(name), len(sums["round"]))
+            due.append(pa.table({"round": sums.pop("round"), "system": names, **sums}))
         return measures, pa.concat_tables(due)
 
 
@@ -160,15 +160,3 @@ def _allowed(groups: Groups, operation: str, pairs: Pairs) -> Pairs:
     group, node = pairs
     may = groups.allows(operation, group, node)
     return group[may], node[may]
-
-
-def _publications(system: str, due: Columns, groups: Groups) -> pa.Table:
-    """Publications by round and group, summed over their sources: `schemas.PUBLICATIONS`."""
-    key, which = np.unique(due["round"] * len(groups) + due["group"], return_inverse=True)
-    published, group = np.divmod(key, len(groups)) if len(key) else (whole_numbers(),) * 2
-    counts = {
-        name: np.bincount(which, due[name], len(key)).astype(np.int64)
-        for name in ("expected", "in_time", "late", "lost", "duplicates")
-    }
-    names = pa.repeat(pa.scalar(system), len(key))
-    return pa.table({"round": published, "system": names, "group": groups.number[group], **counts})
