@@ -118,7 +118,7 @@ FAULTS = {
         GROUPS,
     ),
     "a second JOIN in a wave": Fault(
-        "scribe/lazy.py", "& ~np.isin(places, sent) & _waits", "& (places >= 0) & _waits", GROUPS
+        "scribe/lazy.py", "& ~np.isin(pairs, sent) & _waits", "& (pairs >= 0) & _waits", GROUPS
     ),
 }
 
