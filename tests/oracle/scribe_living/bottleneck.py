@@ -315,13 +315,14 @@ def load(tables: Tables) -> int:
 
 def limits_exceeded(scribe: Scribe) -> dict[int, dict[int, set[int]]]:
     """Node -> group -> children, of the nodes with more children than the limit."""
-    if scribe.settings.limit is None or not scribe.settings.remover:
+    settings = scribe.settings
+    if settings.limit is None or not (settings.remover or settings.lazy):
         return {}
     tables: dict[int, dict[int, set[int]]] = defaultdict(dict)
     for group, node, entry in scribe.all_entries():
         if entry.children:
             tables[node][group] = set(entry.children)
-    return {node: of for node, of in tables.items() if load(of) > scribe.settings.limit_of(node)}
+    return {node: of for node, of in tables.items() if load(of) > settings.limit_of(node)}
 
 
 def overloaded(scribe: Scribe) -> list[int]:

@@ -192,7 +192,8 @@ class Run:
         made = creating.create_groups(scribe, phase, creates)
         self.created |= {group for group, _ in made}
         (lazy.send_lazily if scribe.settings.lazy else joining.send_joins)(scribe, phase)
-        bottleneck.remove_bottlenecks(scribe, phase)
+        if scribe.settings.remover:
+            bottleneck.remove_bottlenecks(scribe, phase)
         collapse.collapse(scribe, phase)
         joining.refuse_unknown_members(scribe, phase)
         phase.close()
