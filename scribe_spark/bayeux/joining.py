@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.bayeux.member_lists import CAME, LISTED, MEMBERS, Members
-from scribe_spark.bayeux.routes import Sent, SessionProgram, ToRoot, at_root
-from scribe_spark.core.arrays import columns_of, distinct, key_of, read_table
+from scribe_spark.bayeux.routes import SessionProgram, ToRoot, Transmissions, at_root
+from scribe_spark.core.arrays import distinct, key_of, read_table
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.engine.program import AT
@@ -49,7 +49,7 @@ class Join(ToRoot):
             key = key_of([inbox[MEMBER]["group"], inbox[MEMBER][AT]], size)
             members.put(key, number=number, waits=True)
         members.number = np.where(members.waits, number, members.number)
-        tables[MEMBERS] = columns_of(members)
+        tables[MEMBERS] = members.to_columns()
         group, member = np.divmod(members.key[members.waits], size)
         session = self.sessions.nearest(group, member)
         return {AT: member, "session": session, "member": member, "number": 0 * group + number}
@@ -73,7 +73,7 @@ class Tree(SessionProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Move TREEs to the edge of the bucket; note whom nodes are to record."""
-        moving, sent, came = inbox.get(TREE, {}), Sent(TREE), list[Columns]()
+        moving, sent, came = inbox.get(TREE, {}), Transmissions(TREE), list[Columns]()
         listed = [inbox[_ARRIVED]] if _ARRIVED in inbox else []
         way = () if self.sessions.round is None else ("path",)
         if not superstep and self.begin in tables:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark.bayeux.member_lists import LISTS, MEMBERS, Lists, Members
-from scribe_spark.bayeux.routes import Sent, SessionProgram, ToRoot, at_root
-from scribe_spark.core.arrays import columns_of, key_of, last_of_runs, order_of, read_table
+from scribe_spark.bayeux.routes import SessionProgram, ToRoot, Transmissions, at_root
+from scribe_spark.core.arrays import key_of, last_of_runs, order_of, read_table
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT
@@ -43,7 +43,7 @@ class Leave(ToRoot):
         leaves = {"session": quits["group"], "member": quits[AT], "number": members.number[row]}
         tells = ~members.waits[row]
         members.drop(row)
-        tables[MEMBERS] = columns_of(members)
+        tables[MEMBERS] = members.to_columns()
         return take({AT: quits[AT], **leaves}, tells)
 
 
@@ -66,8 +66,8 @@ class Prune(SessionProgram):
         onward = lists.next[row]
         good = self.sessions.is_good(onward, lists.written[row])
         lists.drop(row)
-        tables[LISTS] = columns_of(lists)
-        sent = Sent(PRUNE)
+        tables[LISTS] = lists.to_columns()
+        sent = Transmissions(PRUNE)
         sent.add(came["session"], came[AT], onward, ~good)
         sent.write(tables, superstep)
         return {PRUNE: take({**came, AT: onward}, good)}

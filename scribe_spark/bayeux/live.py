@@ -33,10 +33,10 @@ from scribe_spark.bayeux.routes import SENT, at_root
 from scribe_spark.bayeux.sessions import TABLE, Round, Sessions
 from scribe_spark.core.arrays import (
     NONE,
-    columns_of,
     distinct,
     find_sorted,
     key_of,
+    read_table,
     whole_numbers,
 )
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES, START
@@ -84,8 +84,8 @@ class LiveBayeux:
         return SystemRound(played.measures(), publications)
 
 
-#: What nodes keep, and what the keys are made of.
-_KEPT = {MEMBERS: (Members, ("group", "node")), LISTS: (Lists, ("group", "node", "member"))}
+#: What nodes keep: tables, and the power of K by which a key is divided to be that of a pair.
+_KEPT: dict[str, tuple[type[Members | Lists], int]] = {MEMBERS: (Members, 0), LISTS: (Lists, 1)}
 
 
 class _Round:
@@ -118,20 +118,16 @@ class _Round:
         states = self.now.overlay.states
         for mine, first, last in zip(self.buckets, bounds[:-1], bounds[1:], strict=True):
             mine.update(states.of(slice(first, last)).tables())
-            for name, (kind, parts) in _KEPT.items():
-                kept = kind()
-                if name in tables:
-                    node = tables[name]["node"]
-                    rows = take(tables[name], (node >= first) & (node < last))
-                    kept.take_back(rows, parts, self.size)
-                mine[name] = columns_of(kept)
+            for name, (kind, more) in _KEPT.items():
+                kept = read_table(kind, tables, name)
+                node = kept.key // self.size**more % self.size
+                mine[name] = kept.take((node >= first) & (node < last)).to_columns()
 
     def write(self, tables: Tables) -> None:
         """Keep the state."""
-        for name, (kind, parts) in _KEPT.items():
+        for name in _KEPT:
             kept = concatenate([mine[name] for mine in self.buckets])
-            kept = take(kept, np.argsort(kept["key"]))
-            tables[name] = kind(**kept).to_columns(parts, self.size)
+            tables[name] = take(kept, np.argsort(kept["key"]))
         tables["sessions"] = {"root": self.root, "lost": self.lost}
         tables["nodes"] = {"born": self.born}
         self.pending.write(tables)

@@ -16,7 +16,6 @@ from scribe_spark.bayeux.routes import SessionProgram
 from scribe_spark.bayeux.sessions import Sessions
 from scribe_spark.core.arrays import (
     SortedTable,
-    columns_of,
     distinct,
     flags,
     key_of,
@@ -114,7 +113,7 @@ class Forget(SessionProgram):
         lists = read_table(Lists, tables, LISTS)
         group, node = np.divmod(lists.key // size, size)
         lists.keep(~(self.dead[node] | self.anew[group]))
-        tables[MEMBERS], tables[LISTS] = columns_of(members), columns_of(lists)
+        tables[MEMBERS], tables[LISTS] = members.to_columns(), lists.to_columns()
         return {}
 
 
@@ -131,7 +130,7 @@ class Record(SessionProgram):
 def record(sessions: Sessions, tables: Tables) -> None:
     """Write entries over older ones; end the waiting of members whose last JOIN is answered."""
     if listed := take_tables(tables, LISTED):
-        tables[LISTS] = columns_of(_written(sessions, tables, concatenate(listed)))
+        tables[LISTS] = _written(sessions, tables, concatenate(listed)).to_columns()
     if came := take_tables(tables, CAME):
         answered = concatenate(came)
         members = read_table(Members, tables, MEMBERS)
@@ -140,7 +139,7 @@ def record(sessions: Sessions, tables: Tables) -> None:
         last = (row >= 0) & (members.number[row] == answered["number"])
         members.waits = members.waits.copy()
         members.waits[row[last]] = False
-        tables[MEMBERS] = columns_of(members)
+        tables[MEMBERS] = members.to_columns()
 
 
 def _written(sessions: Sessions, tables: Tables, listed: Columns) -> Lists:

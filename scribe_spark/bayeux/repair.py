@@ -13,8 +13,8 @@ import numpy as np
 
 from scribe_spark.bayeux.leaving import UNREACHED
 from scribe_spark.bayeux.member_lists import LISTED, LISTS, Lists, record
-from scribe_spark.bayeux.routes import Sent, SessionProgram
-from scribe_spark.core.arrays import columns_of, distinct, expand, find_sorted, key_of, read_table
+from scribe_spark.bayeux.routes import SessionProgram, Transmissions
+from scribe_spark.core.arrays import distinct, expand, find_sorted, key_of, read_table
 from scribe_spark.dissemination import ARRIVALS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take
@@ -49,7 +49,7 @@ class Repair(SessionProgram):
         }
         tables[TRIED] = take(broken, lists.next[row] != member)
         lost, to = np.divmod(distinct(key_of([place, lists.next[row]], size)), size)
-        sent = Sent(PAYLOAD)
+        sent = Transmissions(PAYLOAD)
         sent.add(*np.divmod(lost, size), to, np.ones(len(to), dtype=bool))
         sent.write(tables, superstep)
         return {}
@@ -70,7 +70,7 @@ class GiveUp(SessionProgram):
         lists = read_table(Lists, tables, LISTS)
         row = lists.find(self._entry(failed))
         lists.drop(row[lists.written[row] < self.sessions.number])
-        tables[LISTS] = columns_of(lists)
+        tables[LISTS] = lists.to_columns()
         away = failed[AT] != self.sessions.root_of[failed["session"]]
         tables[UNREACHED] = take(failed, away)
         return {}

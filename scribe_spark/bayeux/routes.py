@@ -21,7 +21,7 @@ from scribe_spark.engine.packing import concatenate, count_rows, take
 from scribe_spark.engine.program import AT, append
 from scribe_spark.pastry.arrivals.routes import Met, route_to_edge, unrouted
 
-__all__ = ["SENT", "Sent", "SessionProgram", "ToRoot", "at_root"]
+__all__ = ["SENT", "Transmissions", "SessionProgram", "ToRoot", "at_root"]
 
 #: How the names of tables begin with the transmissions of a kind in a superstep: ``session, sender,
 #: receiver, lost``.
@@ -34,7 +34,7 @@ def at_root(kind: str) -> str:
 
 
 @dataclass
-class Sent:
+class Transmissions:
     """Transmissions of a kind by a bucket's nodes in a superstep."""
 
     kind: str
@@ -74,7 +74,7 @@ class SessionProgram:
         self,
         bucket: int,
         moving: Columns,
-        sent: Sent,
+        sent: Transmissions,
         next_hop: Callable[[int, Columns], tuple[np.ndarray, Met]],
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Route messages to their ends or the edge of the bucket, as `route_to_edge`.
@@ -114,7 +114,7 @@ class ToRoot(SessionProgram):
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Move messages to the edge of the bucket; keep those that have come to the root."""
-        now, roots, sent = self.sessions.round, self.sessions.root_of, Sent(self.kind)
+        now, roots, sent = self.sessions.round, self.sessions.root_of, Transmissions(self.kind)
         there, moving = [inbox[_ON]] if _ON in inbox else [], inbox.get(self.kind, {})
         if not superstep:
             moving = self.begin(tables, inbox)
@@ -138,7 +138,7 @@ class ToRoot(SessionProgram):
         sent.write(tables, superstep)
         return outbox
 
-    def _send_on(self, messages: Columns, alive: np.ndarray, sent: Sent) -> Columns:
+    def _send_on(self, messages: Columns, alive: np.ndarray, sent: Transmissions) -> Columns:
         """Send messages straight to the roots; return those that arrive."""
         root = self.sessions.root_of[messages["session"]]
         sent.add(messages["session"], messages[AT], root, ~alive[root])

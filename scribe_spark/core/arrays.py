@@ -19,7 +19,6 @@ __all__ = [
     "Rows",
     "SortedTable",
     "codes",
-    "columns_of",
     "depths",
     "distinct",
     "distinct_indices",
@@ -290,7 +289,7 @@ _BORROWED = "_borrowed"
 
 
 @dataclass
-class SortedTable:
+class SortedTable(Rows):
     """Rows that are found by their keys; every array has one element a row.
 
     Attributes
@@ -375,26 +374,6 @@ class SortedTable:
         for name in ("key", *self.columns()):
             setattr(self, name, getattr(self, name)[kept])
 
-    def to_columns(self, parts: tuple[str, ...], size: int) -> dict[str, np.ndarray]:
-        """All columns by their names, the key as its parts.
-
-        Parameters
-        ----------
-        parts : tuple of str
-            What the numbers are that the key is made of.
-        size : int
-            All numbers but the first are below it.
-        """
-        rest = {name: getattr(self, name) for name in self.columns()}
-        return {**key_parts(self.key, parts, size), **rest}
-
-    def take_back(
-        self, columns: Mapping[str, np.ndarray], parts: tuple[str, ...], size: int
-    ) -> None:
-        """Insert what :meth:`to_columns` gave, in any order; `size` may have grown."""
-        key = key_of([columns[part] for part in parts], size)
-        self.insert(key, **{name: columns[name] for name in self.columns()})
-
     def drop(self, index: np.ndarray) -> None:
         """Take some rows out."""
         if len(index):
@@ -409,15 +388,8 @@ _Table = TypeVar("_Table", bound=SortedTable)
 def read_table(
     kind: type[_Table], tables: Mapping[str, Mapping[str, np.ndarray]], name: str
 ) -> _Table:
-    """Return a table that :func:`columns_of` made; an empty one where there is none yet."""
-    if name not in tables:
-        return kind()
-    return kind(**{one.name: tables[name][one.name] for one in fields(kind)})
-
-
-def columns_of(table: SortedTable) -> dict[str, np.ndarray]:
-    """Return a table as columns."""
-    return {one.name: getattr(table, one.name) for one in fields(table)}
+    """Return a table that `Rows.to_columns` made columns of; an empty one where there is none."""
+    return kind.from_columns(tables[name]) if name in tables else kind()
 
 
 def key_parts(key: np.ndarray, parts: tuple[str, ...], size: int) -> dict[str, np.ndarray]:

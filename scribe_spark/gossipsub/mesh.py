@@ -19,7 +19,7 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.config.gossipsub import GossipSubConfig
-from scribe_spark.core.arrays import columns_of, expand, read_table
+from scribe_spark.core.arrays import expand, read_table
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -230,7 +230,7 @@ class Maintain(TopicsProgram):
                 refused = router.take_grafts(key, inbox[_GRAFT]["way"], self.heartbeat)
                 out = {_REFUSE: self._messages(refused)}
         if superstep or any(len(sent[AT]) for sent in out.values()):
-            tables[MESH], tables[BACK_OFF] = columns_of(router.mesh), columns_of(router.back_off)
+            tables[MESH], tables[BACK_OFF] = router.mesh.to_columns(), router.back_off.to_columns()
         return out
 
     def _router(self, tables: Tables) -> Router:

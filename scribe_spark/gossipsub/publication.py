@@ -23,7 +23,6 @@ from scribe_spark import draws
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
-    columns_of,
     expand,
     index_in_run,
     read_table,
@@ -268,7 +267,7 @@ class Spread(_PublicationProgram):
             arrivals.insert(published, at=0, hops=0, sender=NONE, heartbeat=self.heartbeat, way=0)
             changed = np.concatenate([changed, published])
         if len(changed):
-            tables[ARRIVALS] = columns_of(arrivals)
+            tables[ARRIVALS] = arrivals.to_columns()
         return {_OFFER: self._offers(tables, arrivals, changed)}
 
     def _take_answers(self, arrivals: Arrivals, tables: Tables) -> np.ndarray:

@@ -16,7 +16,6 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
-    columns_of,
     distinct,
     expand,
     find_sorted,
@@ -196,7 +195,7 @@ class _Round:
             (_PUBLISHED, self.published),
             (_HELD, self.held),
         ):
-            tables[name] = columns_of(table)
+            tables[name] = table.to_columns()
 
     @property
     def space(self) -> Space:
@@ -359,7 +358,7 @@ class _Round:
             self.held.key, nothing, self.held.hops, nothing + NONE, self.held.round, nothing
         )
         links = {CONNECTIONS: router.connections, MESH: router.mesh, ARRIVALS: before}
-        tables = Tables.of({name: columns_of(table) for name, table in links.items()})
+        tables = Tables.of({name: table.to_columns() for name, table in links.items()})
         if len(before):
             play(Gossip(topics, messages, now.number), [tables])
         play(Spread(topics, messages, now.number, new), [tables])

@@ -15,6 +15,7 @@ from poisoned import OneAtATime, Poisoned
 
 from scribe_spark.bayeux import live
 from scribe_spark.bayeux.live import LiveBayeux
+from scribe_spark.core.arrays import key_parts
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import bucket_bounds
 from scribe_spark.engine.in_process import play
@@ -150,7 +151,8 @@ def compare(
     assert sent.lost == wanted.lost, wanted.round
 
     def rows(name, *columns):
-        table = tables[name]
+        parts = ("group", "node", "member")[: 3 if name == "lists" else 2]
+        table = {**tables[name], **key_parts(tables[name]["key"], parts, len(ring))}
         return set(zip(*(column(table).tolist() for column in columns), strict=True))
 
     def named(name, numbers_of=None):
