@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.bayeux.handed_over import Rows, Sums
+from scribe_spark.bayeux.handed_over import HandedOver, Sums
 from scribe_spark.bayeux.joining import MEMBER, Join, Tree
 from scribe_spark.bayeux.member_lists import MEMBERS, NextHops, Record
 from scribe_spark.bayeux.multicast import Deliver, Ways, flood
@@ -72,13 +72,13 @@ class Joined:
     ----------
     overlay : PastryOverlay
     tables : BucketTables
-    rows : Rows
+    rows : HandedOver
         Of the tables.
     """
 
     overlay: PastryOverlay
     tables: BucketTables
-    rows: Rows
+    rows: HandedOver
 
     def release(self) -> None:
         """Free the tables."""
@@ -122,7 +122,7 @@ def join_all(
     tables.play(Tree(sessions), "Bayeux TREE", progress)
     lists = (Record(sessions), NextHops(sessions), Sums(sessions))
     tables.play_in_turn(lists, "Bayeux lists", progress)
-    return Joined(overlay, tables, Rows(sessions, number))
+    return Joined(overlay, tables, HandedOver(sessions, number))
 
 
 def multicast(

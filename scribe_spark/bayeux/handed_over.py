@@ -29,7 +29,7 @@ from scribe_spark.engine.on_spark import BucketTables
 from scribe_spark.engine.packing import concatenate
 from scribe_spark.runtime.batches import Batches
 
-__all__ = ["ENTRIES", "MEMBER_LIST", "Rows", "Sums"]
+__all__ = ["ENTRIES", "MEMBER_LIST", "HandedOver", "Sums"]
 
 #: The kind of the state that a node keeps.
 MEMBER_LIST = "member list"
@@ -62,7 +62,7 @@ class Sums(SessionProgram):
 
 
 @dataclass(frozen=True)
-class Rows:
+class HandedOver:
     """Makes rows of tables of a bucket; picklable.
 
     Attributes

@@ -22,7 +22,7 @@ from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import CONSTANT, ROWS, BucketTables, Layout, pack_row
 from scribe_spark.flooding.flood import COPY, Flood, starting
 from scribe_spark.flooding.group_rings import GroupRings, known_of_places, place_bounds
-from scribe_spark.flooding.handed_over import Rows
+from scribe_spark.flooding.handed_over import HandedOver
 from scribe_spark.multicast import Multicast
 from scribe_spark.pastry.overlay import PastryOverlay, as_pastry
 from scribe_spark.progress import Progress
@@ -70,7 +70,7 @@ class Flooded:
     known : DataFrame
         What nodes know, the tables `LEAVES` and `CELLS`.
     supersteps : int
-    rows : Rows
+    rows : HandedOver
     owned : list of callable
         Free what is this flood's own.
     """
@@ -78,7 +78,7 @@ class Flooded:
     tables: BucketTables
     known: DataFrame
     supersteps: int
-    rows: Rows
+    rows: HandedOver
     owned: list[Callable[[], None]]
 
     def edges(self) -> Batches:
@@ -118,7 +118,7 @@ def flood_overlay(
     """
     number, source = _sources(groups)
     ring, (known,) = overlay.ring, overlay.known
-    rows = Rows(ring.facts, ring.bounds, number, overlay.underlay.kernel)
+    rows = HandedOver(ring.facts, ring.bounds, number, overlay.underlay.kernel)
     return _flood(overlay, ring, known, source, rows, perfect, progress)
 
 
@@ -146,7 +146,7 @@ def flood_groups(
     known = _known(overlay, ring, rings.begins)
     start = rings.find(np.arange(len(number)), facts.positions(source), size)
     places = distribute_arrays(ring.layout.spark, position=rings.position)
-    rows = Rows(
+    rows = HandedOver(
         *(ring.facts, ring.bounds, number, overlay.underlay.kernel),
         *(rings.begins, facts, places[0]),
     )
@@ -198,7 +198,7 @@ def _flood(
     ring: BucketRing,
     known: DataFrame,
     source: np.ndarray,
-    rows: Rows,
+    rows: HandedOver,
     perfect: bool,
     progress: Progress | None,
 ) -> Flooded:

@@ -28,7 +28,7 @@ from scribe_spark.runtime.batches import Batches
 from scribe_spark.runtime.distribute import open_array
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["ANNOUNCEMENT", "Rows"]
+__all__ = ["ANNOUNCEMENT", "HandedOver"]
 
 #: The kind of message by which a node tells those that it knows of itself.
 ANNOUNCEMENT = "announcement"
@@ -37,7 +37,7 @@ _NODES_AT_ONCE = 2**12
 
 
 @dataclass(frozen=True)
-class Rows:
+class HandedOver:
     """Makes rows of the tables of a ring's buckets; picklable.
 
     Attributes
