@@ -18,7 +18,15 @@ import numpy as np
 from scribe_spark.bayeux.member_lists import MEMBERS, Members
 from scribe_spark.bayeux.routes import SessionProgram, ToRoot
 from scribe_spark.bayeux.sessions import Sessions
-from scribe_spark.core.arrays import NONE, distinct, find_sorted, key_of, read_table, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    distinct,
+    find_sorted,
+    key_of,
+    read_table,
+    run_starts,
+    whole_numbers,
+)
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, Dissemination
 from scribe_spark.engine import Inbox, Outbox, Tables
 from scribe_spark.engine.packing import Columns, concatenate, take
@@ -150,7 +158,7 @@ class Deliver(SessionProgram):
         place = key_of([came["group"], came["node"]], size)
         order = np.lexsort((came["session"], came["sender"], came["hops"], came["at_us"], place))
         place = place[order]
-        order = order[np.r_[True, place[1:] != place[:-1]]]
+        order = order[run_starts(place)]
         first, place = take(came, order), distinct(place)
         # 2. members have a delivery
         found = find_sorted(place, read_table(Members, tables, MEMBERS).key)

@@ -15,7 +15,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from scribe_spark.can.space import Space
-from scribe_spark.core.arrays import offsets_of
+from scribe_spark.core.arrays import offsets_of, run_starts
 from scribe_spark.errors import InputError
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
 
@@ -205,7 +205,7 @@ def split_zones(space: Space, can: np.ndarray, point: np.ndarray) -> tuple[np.nd
     """
     corner, depth = np.zeros(len(can), dtype=np.int64), np.zeros(len(can), dtype=np.int64)
     row = np.arange(len(can))
-    starts = np.flatnonzero(np.r_[True, can[1:] != can[:-1]]) if len(can) else row
+    starts = run_starts(can)
     for level in range(space.bits + 1):
         # 1. a zone with one node is done
         length = np.diff(starts, append=len(row))

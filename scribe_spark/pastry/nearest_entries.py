@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import expand
+from scribe_spark.core.arrays import expand, run_starts
 from scribe_spark.engine.ring import Ring
 from scribe_spark.underlay.protocol import Kernel
 
@@ -101,8 +101,7 @@ def _compare_pairs(
             continue
         # pairs come by class and i, then by j in nodeId order, so equal digits of j are runs
         delay = kernel.delays(ring.router[i], ring.router[j])
-        changes = [part[1:] != part[:-1] for part in (i, row, digit)]
-        heads = np.flatnonzero(np.r_[True, np.logical_or.reduce(changes)])
+        heads = run_starts(i, row, digit)
         best = np.minimum.reduceat(delay << 31 | j, heads) & (2**31 - 1)
         tables[i[heads], row[heads], digit[heads]] = best
     for row, cells in enumerate(rows):

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from scribe_spark.core.arrays import run_starts
 from scribe_spark.core.u128 import Numbers, Wide, from_halves, halves
 from scribe_spark.errors import InputError
 from scribe_spark.reference_tree.rings import Rings
@@ -187,7 +188,7 @@ def _ends_of_partition(rows: pa.Table, bits: int) -> pa.RecordBatch:
     hi, lo, bucket, node = hi[order], lo[order], bucket[order], node[order]
     place = np.arange(len(node))
     # places from the beginning and from the end of each bucket
-    starts = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1]))
+    starts = run_starts(bucket)
     stops = np.append(starts[1:], len(node))
     sizes = stops - starts
     chosen = (place - np.repeat(starts, sizes) < _EACH_END) | (

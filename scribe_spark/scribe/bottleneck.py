@@ -14,7 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from scribe_spark import draws
-from scribe_spark.core.arrays import NONE, expand, offsets_of, row_numbers, whole_numbers
+from scribe_spark.core.arrays import (
+    NONE,
+    expand,
+    offsets_of,
+    row_numbers,
+    run_starts,
+    whole_numbers,
+)
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.engine.packing import take
 from scribe_spark.engine.program import AT, append, bucket_of
@@ -101,10 +108,9 @@ def choose_drops(columns: Mapping[str, np.ndarray], rules: RemoverRules) -> Drop
     # children of a table in the order in which they would be dropped
     order = np.lexsort((columns["child"], rank, stays, columns["group"], columns["parent"]))
     parent, group = columns["parent"][order], columns["group"][order]
-    new_table = np.r_[True, (parent[1:] != parent[:-1]) | (group[1:] != group[:-1])]
-    starts = np.flatnonzero(new_table[: len(order)])
+    starts = run_starts(parent, group)
     tables = np.split(order, starts[1:])
-    nodes = np.flatnonzero(np.r_[True, parent[starts][1:] != parent[starts][:-1]][: len(starts)])
+    nodes = run_starts(parent[starts])
     child: list[int] = []
     sent: list[np.ndarray] = []
     for first, end in zip(nodes, np.r_[nodes[1:], len(starts)], strict=True):
@@ -166,8 +172,7 @@ def choose_siblings(asking: np.ndarray, total_us: np.ndarray) -> np.ndarray:
         An index of `asking` for each child that is in it.
     """
     order = np.lexsort((total_us, asking))
-    asks = asking[order]
-    return order[np.flatnonzero(np.r_[True, asks[1:] != asks[:-1]][: len(asks)])]
+    return order[run_starts(asking[order])]
 
 
 # --- in a round

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scribe_spark.core.arrays import Rows, codes, expand, find_sorted, whole_numbers
+from scribe_spark.core.arrays import Rows, codes, expand, find_sorted, run_starts, whole_numbers
 from scribe_spark.engine import Columns, Inbox, Tables
 from scribe_spark.scribe.bottleneck import overloaded
 from scribe_spark.scribe.duplicates import AGAIN, SOURCE, SOURCE_BITS, keep_got, pending_keys
@@ -73,8 +73,7 @@ class PublicationResults(Rows):
         group, publication = columns["group"], columns["publication"]
         order = np.lexsort((publication, group, publication >> SOURCE_BITS))
         group, publication = group[order], publication[order]
-        new = np.r_[True, (np.diff(group) != 0) | (np.diff(publication) != 0)]
-        first = np.flatnonzero(new)
+        first = run_starts(group, publication)
         counts = ("expected", "in_time", "late", "lost", "duplicates")
         sums = [np.add.reduceat(columns[name][order], first) for name in counts]
         return cls(group[first], publication[first], columns["fate"][order][first], *sums)

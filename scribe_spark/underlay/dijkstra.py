@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from scribe_spark import draws
+from scribe_spark.core.arrays import run_starts
 from scribe_spark.errors import InputError
 
 __all__ = ["TOO_LONG", "LinkArrays", "bounded_delay", "route_block"]
@@ -142,7 +143,7 @@ def _last_links(links: LinkArrays, sources: np.ndarray) -> tuple[np.ndarray, np.
     # of the links that lie on a least-cost path, the least router id of the predecessor: links
     # are in (dst, src) order, so the first tight one in each run of a dst
     tight = total[:, links.src] + links.cost == total[:, links.dst]
-    heads = np.flatnonzero(np.r_[True, links.dst[1:] != links.dst[:-1]])
+    heads = run_starts(links.dst)
     position = np.where(tight, np.arange(len(links.src), dtype=np.int32), np.int32(2**31 - 1))
     chosen = np.minimum.reduceat(position, heads, axis=1)
     reached = links.dst[heads]

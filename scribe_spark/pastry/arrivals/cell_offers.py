@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import order_of
+from scribe_spark.core.arrays import order_of, run_starts
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.underlay.protocol import Kernel
@@ -141,7 +141,7 @@ def _take_nearer(
     # 2. of those for one cell the nearest
     order = order_of(slot, delay, position)
     slot, position = slot[order], position[order]
-    first = np.flatnonzero(np.r_[True, slot[1:] != slot[:-1]][: len(slot)])
+    first = run_starts(slot)
     cells[slot[first]] = position[first]
     return slot[first] // width
 
