@@ -191,8 +191,7 @@ class LivingRun(Simulation):
             raise
         self.progress.note(
             f"  {variant} trees: publications in round {last}, "
-            f"{round(measured['nodes.live']):,} of "
-            f"{config.overlay.nodes:,} nodes are alive"
+            f"{round(measured['nodes.live']):,} of {config.overlay.nodes:,} nodes are alive"
         )
         overloaded = measured.get(f"{PREFIX}overloaded")
         over = None if overloaded is None else round(overloaded)

@@ -24,9 +24,7 @@ from scribe_spark.experiments.checks import check_out, refuse_buckets
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.owner import REFERENCE_TREE
-from scribe_spark.experiments.previous import (
-    previous_manifest,
-)
+from scribe_spark.experiments.previous import previous_manifest
 from scribe_spark.experiments.reference_tree_points import measure_point
 from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.simulation import Simulation

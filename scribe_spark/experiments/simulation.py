@@ -320,7 +320,9 @@ class Simulation:
     def _variant_context(self) -> scribe.VariantContext:
         """Scribe's own trees, and what they were built from."""
         trees = self.config.trees
-        capacities = None if trees.capacities is None else self.given_capacities
+        capacities = None
+        if trees.capacities is not None:  # two variants read them
+            capacities = self._memory.persist(self.given_capacities)
         return scribe.VariantContext(
             *(self.overlay, self.groups_with_root, self.members, self.children, trees),
             *(self.config.seed, self.progress, capacities, self._trees_in_buckets),

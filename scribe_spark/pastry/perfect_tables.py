@@ -86,7 +86,7 @@ def perfect_tables(
                 states = known_of_prefixes(live, parts, shared.value, kernel, b, leaf_set)
                 start, stop = (int(place) - states.first for place in first[bucket : bucket + 2])
                 states = states.of(slice(start, stop))
-                if initial is not None:
+                if positions is not None:
                     own = np.arange(*bounds[bucket : bucket + 2])
                     states = _among_all(
                         states, positions, States.empty(facts.ring, own, leaf_set, b)
@@ -99,10 +99,13 @@ def perfect_tables(
 
 def _live_ring(
     facts: Facts, bounds: np.ndarray, initial: int | None
-) -> tuple[np.ndarray, Ring, np.ndarray]:
-    """Positions of the nodes that are there, their ring, and where each bucket begins in it."""
+) -> tuple[np.ndarray | None, Ring, np.ndarray]:
+    """Positions of the nodes that are there, their ring, and where each bucket begins in it.
+
+    Positions are None where all are there.
+    """
     if initial is None:
-        return np.arange(len(facts.ring)), facts.ring, bounds
+        return None, facts.ring, bounds
     positions = np.flatnonzero(facts.ring.node < initial)
     live = facts.ring if len(positions) == len(facts.ring) else facts.ring.take(positions)
     return positions, live, np.searchsorted(positions, bounds)

@@ -110,7 +110,7 @@ class SharedRings:
         """Write names of numbers into the rings of rows; a row may come several times.
 
         A number that is too old for the ring is left out.  A second name of the same number takes
-        the index of the first.
+        the place of the first.
         """
         before = len(self.tops)
         for part in turns(rows):

@@ -85,7 +85,6 @@ def unpacked(
     state: DataFrame,
     name: str,
     schema: StructType,
-    called: Mapping[str, str] | None = None,
     rows_of: Callable[[pa.Table], pa.Table] | None = None,
 ) -> DataFrame:
     """Some columns of one of the packed tables, as rows; lazy.
@@ -94,19 +93,16 @@ def unpacked(
     ----------
     state : DataFrame
         `schemas.PACKED`.
-    called : mapping of str to str, optional
-        Column of `schema` -> its name in the packed table, where that is another.
     rows_of : callable, optional
         Makes the rows of parts of the table.
     """
-    wanted = [(called or {}).get(column, column) for column in schema.names]
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in range(batch.num_rows):
                 table = unpack(pa.Table.from_batches([batch.slice(row, 1)]))[name]
                 table = rows_of(table) if rows_of else table
-                yield from table.select(wanted).rename_columns(schema.names).to_batches()
+                yield from table.select(schema.names).to_batches()
 
     return state.where(F.col("name") == name).mapInArrow(run, schema)
 
