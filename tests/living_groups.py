@@ -28,7 +28,7 @@ from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.wave import Given
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
-from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.round import RoundResult
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.traffic import Traffic
@@ -81,7 +81,7 @@ class World:
         """The same, played as Spark's tasks do."""
         return self._in(count, InTasks.remembering())
 
-    def _in(self, count: int, player: type[InProcess]) -> World:
+    def _in(self, count: int, player: type[Player]) -> World:
         made, buffer = None, self.case.buffer
         if buffer is not None:
             make = functools.partial(Reliable, buffer)

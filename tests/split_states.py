@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+from scribe_spark.worlds.packed import bytes_of, columns_of, pack, unpack
 
 from scribe_spark.core.arrays import NONE, SortedTable
 from scribe_spark.engine import Tables
@@ -18,7 +19,6 @@ from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.lives import NEVER
 from scribe_spark.scribe.duplicates import SOURCE
 from scribe_spark.scribe.state import PARTS, BucketState, ScribeState
-from scribe_spark.worlds.packed import bytes_of, columns_of, pack, unpack
 
 #: Tables that all buckets have, for the measures alone.
 _EVERYWHERE = ("dead_roots", "publications", "resent")

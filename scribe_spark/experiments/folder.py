@@ -282,7 +282,7 @@ class Folder(StoredFolder):
         """
         schema = from_arrow_schema(table.schema) if isinstance(table, pa.Table) else table.schema
         schemas.check_columns(name, schema)
-        packed = schemas.WRITTEN[name] is schemas.PACKED
+        packed = schemas.WRITTEN[name] is schemas.ROWS
         return self._write(self._table(name), table, schema, packed=packed)
 
     def _write(

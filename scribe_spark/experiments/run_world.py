@@ -36,7 +36,7 @@ from scribe_spark.experiments.world_setup import (
 from scribe_spark.progress import Progress, Silent
 from scribe_spark.reference_tree.multicast import SYSTEM
 from scribe_spark.report.world import render_world
-from scribe_spark.runtime.blocks import is_lost_block, materialise
+from scribe_spark.runtime.blocks import is_lost_block
 from scribe_spark.runtime.settings import default_partitions, tuned
 from scribe_spark.systems import living_systems
 from scribe_spark.worlds import Played, World, world_events
@@ -46,9 +46,9 @@ from scribe_spark.worlds.group_measures import (
     is_of_groups,
     publication_measures,
 )
-from scribe_spark.worlds.group_tables import memberships
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES, system_of
+from scribe_spark.worlds.save import VERSION
 from scribe_spark.worlds.watched_trees import all_told
 
 __all__ = ["run_world", "names_of_save"]
@@ -201,6 +201,9 @@ class _WorldRun:
         saved = world["saved"]
         if saved is None:
             return None
+        if saved.get("version") != VERSION:
+            self.progress.note("what was saved is of an earlier version: begins again")
+            return None
         state, measures = names_of_save(saved)
         # `rounds` is written again from the saved measures, whatever it is now
         needed = {name: of for name, of in world["tables"].items() if name != "rounds"}
@@ -222,17 +225,19 @@ class _WorldRun:
         """The world as it was saved before a round."""
         self.simulation.saved["nodes"] = self.folder.read_table("nodes")
         self.progress.note(f"goes on with round {number}")
+        return self._saved_world()
+
+    def _saved_world(self, engine: str | None = None) -> World:
+        """Return the world of the last save."""
         state, _ = names_of_save(self.manifest["world"]["saved"])
-        rows = self.folder.read_table(state)
-        if self.buckets == 1:
-            rows, _ = materialise(rows.coalesce(1))
-        return World(
-            rows,
+        return World.of_save(
+            self.folder.read_table(state),
+            self.folder.read_table("nodes"),
             self._events(),
             self.simulation.underlay,
             protocols_of(self.simulation, self.config),
-            number,
             self.buckets,
+            engine,
         )
 
     def _events(self) -> DataFrame:
@@ -264,10 +269,11 @@ class _WorldRun:
 
     def _save(self, world: World) -> None:
         saved: dict[str, Any] = {"number": world.number, "buckets": self.buckets}
+        saved["version"] = VERSION
         saved["slot"] = other_slot(self.manifest["world"]["saved"])
         state, measures = names_of_save(saved)
         self.lock.check()
-        record = self.folder.write_table(state, world.packed)
+        record = self.folder.write_table(state, world.saved)
         publications = self._publications().to_dict("list")
         watched = all_told(self.watched).to_dict("list")
         read = {"measures": self.measured, "publications": publications, "watched_trees": watched}
@@ -319,15 +325,17 @@ class _WorldRun:
 
     def _write_groups(self, publications: pd.DataFrame) -> dict[str, Any]:
         """Write what became of publications, and who is in which tree."""
-        spark, state = self.simulation.spark, names_of_save(self.manifest["world"]["saved"])[0]
+        spark, world = self.simulation.spark, self._saved_world("tasks")
         table = schemas.local_table(spark, publications, schemas.PUBLICATIONS)
-        trees = memberships(self.folder.read_table(state)).orderBy("group", "node")
+        trees = world.memberships.orderBy("group", "node")
         watched = schemas.local_table(spark, all_told(self.watched), schemas.WATCHED_TREES)
-        return {
+        records = {
             "publications": self.folder.write_table("publications", table),
             "memberships": self.folder.write_table("memberships", trees),
             "watched_trees": self.folder.write_table("watched_trees", watched),
         }
+        world.release()
+        return records
 
 
 def names_of_save(saved: Mapping[str, Any]) -> tuple[str, str]:

@@ -42,12 +42,12 @@ from scribe_spark.worlds import (
     world_groups,
 )
 from scribe_spark.worlds.access import RIGHTS
-from scribe_spark.worlds.groups_on_buckets import refuse_other_buckets
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveSystems
-from scribe_spark.worlds.live_world import Protocols
 from scribe_spark.worlds.multicast_measures import MulticastMeasures
+from scribe_spark.worlds.save import VERSION, refuse_other_buckets
 from scribe_spark.worlds.watched_trees import watched_groups
+from scribe_spark.worlds.world_state import Protocols
 
 __all__ = [
     "check_world_run",
@@ -278,8 +278,8 @@ def previous_world(
 def _refuse_other_buckets(
     saved: Mapping[str, Any] | None, config: WorldConfig, execution: Execution
 ) -> None:
-    """Refuse to go on with groups in other buckets."""
-    if saved is None or execution.buckets is None or not config.scribe.has_groups:
+    """Refuse to go on with other buckets."""
+    if saved is None or execution.buckets is None or saved.get("version") != VERSION:
         return
     if saved["number"] < config.world.rounds:
         refuse_other_buckets(execution.buckets, saved.get("buckets", 1), ", or --overwrite")

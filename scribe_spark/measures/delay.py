@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark.core.arrays import find_sorted, run_starts
 from scribe_spark.engine.exchange import gather, meet, send
-from scribe_spark.engine.on_spark import ROWS, pack_row, read_rows
+from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.distributions import histogram_metrics, values_of
 from scribe_spark.measures.formulas import RDP_BOUNDS, rad, ratio_numbers, rmd
@@ -166,7 +166,7 @@ def rdp(
                 whole = np.floor(ratio)
                 rounded = (whole + (ratio - whole >= 0.5)).astype(np.int64)
                 if len(rounded):
-                    yield pack_row(bucket, bucket, True, system, {"ratio": rounded})
+                    yield from pack_rows(bucket, bucket, True, system, {"ratio": rounded})
 
     sent = Batches.of(deliveries, names).then(of_group, ROWS)
     found = Batches.made(meet(sent, buckets), ratios, ROWS).frame.toArrow()

@@ -29,7 +29,7 @@ from scribe_spark.core.arrays import NONE
 from scribe_spark.engine import Columns
 from scribe_spark.engine.buckets import BucketRing, typed
 from scribe_spark.engine.facts import Facts
-from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_row
+from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
 from scribe_spark.overlay.application import Application
 from scribe_spark.overlay.next_hop import NextHop
@@ -327,7 +327,7 @@ class Overlay(ABC):
                 columns = {name: _column(batch, name) for name in wanted}
                 outbox = {kind: begin(facts, columns)}
                 for to, _, packed in deliver(bounds, outbox):
-                    yield pack_row(to, 0, False, kind, packed)
+                    yield from pack_rows(to, 0, False, kind, packed)
 
         return table.select(*names).mapInArrow(run, ROWS)
 

@@ -1,4 +1,4 @@
-"""The systems that live in a world beside Scribe: their state out of tables, rounds, and back.
+"""The systems that live in a world beside Scribe, round by round; their tables are the bucket's.
 
 They are told the same events, and their messages and publications are counted in the same way.
 
@@ -14,25 +14,26 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
-from scribe_spark.living import LiveSystem, LivingRound, Pairs
+from scribe_spark.living import LiveSystem, LivingRound, Pairs, SystemRound
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.player import Player
 from scribe_spark.pastry.rules import WorldRules
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.systems import System
-from scribe_spark.underlay.protocol import Kernel
 from scribe_spark.worlds.link_stress import LinkStress, packet_measures
 from scribe_spark.worlds.packets_on_links import count_packets
 
-__all__ = ["LiveSystems", "system_measures"]
+__all__ = ["OF_SYSTEM", "LiveSystems", "system_measures"]
 
 #: Between the name of a system and that of one of its tables.
-_OF = "/"
+OF_SYSTEM = "/"
 
 #: Of every system, by round -> its unit.
 _COMMON = {
@@ -75,37 +76,16 @@ class LiveSystems:
     rounds: int = 0
     deadline: int = 0
 
-    def unpack(self, tables: Mapping[str, pa.Table]) -> dict[str, Tables]:
-        """The state of each system between two rounds, out of the tables of a packed world."""
-        kept: dict[str, dict[str, Columns]] = {name: {} for name in self.systems}
-        for called in tables:
-            system, of, name = called.partition(_OF)
-            if of:
-                table = tables[called]
-                columns = {n: table.column(n).to_numpy() for n in table.column_names}
-                kept[system][name] = columns
-        return {system: Tables.of(columns) for system, columns in kept.items()}
-
-    def pack(self, states: Mapping[str, Tables]) -> dict[str, pa.Table]:
-        """All that has to be kept of the systems."""
-        return {
-            f"{system}{_OF}{name}": pa.table(dict(columns))
-            for system, tables in states.items()
-            for name, columns in tables.items()
-        }
-
     def play(
         self,
-        states: Mapping[str, Tables],
-        overlay: OverlayState,
+        player: Player,
         number: int,
         events: Events,
         group_events: GroupEvents,
         groups: Groups,
         rules: WorldRules,
-        kernel: Kernel,
     ) -> tuple[dict[str, float], pa.Table]:
-        """Play a round of every system, after Pastry's; writes into `states`.
+        """Play a round of every system, after Pastry's; writes into the player's tables.
 
         Returns
         -------
@@ -118,6 +98,11 @@ class LiveSystems:
         due: list[pa.Table] = []
         joins = _allowed(groups, "join", group_events.join)
         publishes = _allowed(groups, "multicast", group_events.publish)
+        assert isinstance(player.engine, InTask)
+        (tables,), kernel = player.engine.tables, player.given.kernel
+        overlay = OverlayState(
+            States.of_tables(player.given.facts.ring, 0, tables), **player.lives.arrays()
+        )
         for name, system in self.systems.items():
             traffic = Traffic() if self.link_stress.is_measured(number) else None
             tally = Tally((*system.payload, *system.control), traffic)
@@ -139,7 +124,7 @@ class LiveSystems:
                 deadline=self.deadline,
                 tally=tally,
             )
-            done = system.play(states[name], now)
+            done = _play(system, name, tables, now)
             sent = tally.by_kind()
             control = sum(sent.get(kind, 0) for kind in system.control)
             mine: dict[str, float] = {**done.measures, "control": control / len(overlay.live())}
@@ -154,6 +139,16 @@ class LiveSystems:
             names = pa.repeat(pa.scalar(name), len(sums["round"]))
             due.append(pa.table({"round": sums.pop("round"), "system": names, **sums}))
         return measures, pa.concat_tables(due)
+
+
+def _play(system: LiveSystem, name: str, tables: Tables, now: LivingRound) -> SystemRound:
+    """Play a round of a system, whose tables are among those of the bucket."""
+    prefix = f"{name}{OF_SYSTEM}"
+    called = [one for one in tables if one.startswith(prefix)]
+    own = Tables.of({one.removeprefix(prefix): tables.pop(one) for one in called})
+    done = system.play(own, now)
+    tables.update({prefix + one: own[one] for one in own})
+    return done
 
 
 def _allowed(groups: Groups, operation: str, pairs: Pairs) -> Pairs:

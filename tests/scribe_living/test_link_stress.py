@@ -145,21 +145,21 @@ def _measured(
     buckets: int,
 ) -> dict[str, float]:
     kinds = MESSAGE_KINDS + SCRIBE_KINDS
-    player = PoisonedPlayer.of(placed, world.pastry.rules, kernel, buckets, kinds)
+    player = PoisonedPlayer.in_process(placed, world.pastry.rules, kernel, buckets, kinds)
     player.observe(traffic=True)
-    player.open_all()
+    player.engine.open_all()
     for kind in traffic.kinds():
         sender, to = traffic.between([kind])
         counted_by = sender if kind != "repair" else to  # who asks counts answers, too
         of = bucket_of(player.given.bounds, counted_by)
-        for bucket, tables in enumerate(player.tables):
+        for bucket, tables in enumerate(player.engine.tables):
             mine = of == bucket
             ends = sender[mine], to[mine]
             count = functools.partial(player.given.observer.count, tables, kind)
             count(len(ends[0]), between=lambda ends=ends: ends)
     round = GroupRound(0, world.groups, world.rules, world.state.incarnation)
     player.play(MeasureLinks(player.given, round, keeps_messages=False))
-    player.open_all()
+    player.engine.open_all()
     taken = player.take(LINKS_MEASURED, TRAFFIC)
     assert TRAFFIC not in taken
     return stress.measures(Counted(taken.get(LINKS_MEASURED, {})), KINDS, placed.count_entered())

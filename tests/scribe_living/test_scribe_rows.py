@@ -8,13 +8,13 @@ import pytest
 from living_groups import World, world_of
 from oracle.scribe_living.cases import random_world
 from oracle.scribe_living.compare import PARTS, differences
+from scribe_spark.worlds.packed import pack, unpack
 
 from scribe_spark import schemas
 from scribe_spark.scribe.multicast import OF_THE_LAST_ROUND
 from scribe_spark.worlds import packed as module
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_groups import LiveGroups, PlayedGroups
-from scribe_spark.worlds.packed import pack, unpack
 
 
 def saved(live: LiveGroups, world: World) -> dict[str, pa.Table]:

@@ -11,6 +11,9 @@ import pytest
 from extending import run_examples
 from killed import killed_then_gone_on
 from pyspark.sql import functions as F
+from scribe_spark.pastry.node_rows import from_rows, to_rows
+from scribe_spark.worlds.live_world import play_overlay
+from scribe_spark.worlds.state_table import read_state, state_table
 from stopping import Stops
 
 from scribe_spark import experiments
@@ -22,18 +25,15 @@ from scribe_spark.experiments import Simulation, run_world
 from scribe_spark.experiments.world_setup import rules_of
 from scribe_spark.overlay import Application
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.node_rows import from_rows, to_rows
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
-from scribe_spark.pastry.player import InProcess
+from scribe_spark.pastry.player import Player
 from scribe_spark.scribe import build_trees
-from scribe_spark.worlds.live_world import play_overlay
 from scribe_spark.worlds.round_measures import (
     cell_delays,
     cells_with_nodes,
     right_leaf_sets,
 )
-from scribe_spark.worlds.state_table import read_state, state_table
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
 CONFIG = WorldConfig(
@@ -102,7 +102,7 @@ def test_rounds_are_what_the_kernels_make_of_them(simulation):
             happening = Events.of(
                 known, now["node"].to_numpy(), now["event"].astype(str).to_numpy()
             )
-            player = InProcess.of(state, rules, kernel, 3)
+            player = Player.in_process(state, rules, kernel, 3)
             lookups = CONFIG.world.lookups
             result, measured = play_overlay(player, number, happening, lookups, None)
             assert world.step(messages=number == 2) == measured
