@@ -25,9 +25,9 @@ import pyarrow as pa
 # gRPC writes what it thinks of lost connections to stderr, which is the user's in local mode
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-import pyarrow.flight as fl  # noqa: E402
+import pyarrow.flight as fl
 
-from scribe_spark.engine.between_tasks import (  # noqa: E402
+from scribe_spark.engine.between_tasks import (
     BetweenTasks,
     Buffer,
     Ended,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,8 @@ def to_frame(named: Sequence[tuple[str, Columns]]) -> list[memoryview]:
     return [memoryview(padded), *(part for parts in packed for part in parts)]
 
 
-def of_frame(data: memoryview) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """Yield the columns of :func:`to_frame`'s bytes, with their names."""
+def of_frame(data: Any) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Yield the columns of :func:`to_frame`'s bytes (any buffer), with their names."""
     data = memoryview(data)
     length = int.from_bytes(data[:_HEADER], "little")
     names, sizes = json.loads(bytes(data[_HEADER : _HEADER + length]))

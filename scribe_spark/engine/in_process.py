@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.framing import of_frame, to_frame
 from scribe_spark.engine.packing import Columns, count_rows
-from scribe_spark.engine.player import Exchange
 from scribe_spark.engine.program import Outbox, Program, Tables, deliver, merge_inbox
 
 __all__ = ["play", "thread_bounds"]

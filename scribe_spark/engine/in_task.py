@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.framing import of_frame, to_frame
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_turn import IfRows, Steps
 from scribe_spark.engine.on_spark import pack_rows
 from scribe_spark.engine.packing import Columns
-from scribe_spark.engine.player import Exchange, Shared, join_tables, tables_called
+from scribe_spark.engine.player import Shared, join_tables, tables_called
 from scribe_spark.engine.program import Program, Tables
 
 __all__ = ["InTask"]
@@ -36,10 +37,9 @@ class InTask:
     """
 
     def __init__(self, tables: Sequence[Tables], exchange: Exchange | None = None) -> None:
-        self.exchange = exchange
-        first = 0 if exchange is None else exchange.rank
+        self.exchange = None if exchange is None or exchange.size == 1 else exchange
         self.tables = list(tables)
-        self._own = dict(enumerate(self.tables, first))
+        self._own = dict(enumerate(self.tables, 0 if exchange is None else exchange.rank))
 
     def begin_round(self, number: int) -> None:
         """See `Player.begin_round`."""
@@ -90,7 +90,7 @@ class InTask:
             return join_tables(here)
         framed = to_frame(here)
         others = [rank for rank in range(self.exchange.size) if rank != self.exchange.rank]
-        came, _ = self.exchange.swap(dict.fromkeys(others, framed) if here else {})
+        came, _ = self.exchange.swap(dict.fromkeys(others, framed) if here else {}, b"")
         found: dict[int, list[tuple[str, Columns]]] = {
             rank: list(of_frame(data)) for rank, data in came.items()
         }

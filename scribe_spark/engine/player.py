@@ -18,7 +18,6 @@ from scribe_spark.engine.packing import Columns, concatenate
 from scribe_spark.engine.program import Program
 
 __all__ = [
-    "Exchange",
     "Player",
     "PlaysSteps",
     "Shared",
@@ -29,32 +28,6 @@ __all__ = [
 
 #: Arrays by name that all buckets read.
 Shared = Mapping[str, np.ndarray]
-
-
-class Exchange(Protocol):
-    """Swaps bytes between the tasks of a job.
-
-    Attributes
-    ----------
-    rank : int
-        The number of this task.
-    size : int
-        How many tasks there are.
-    """
-
-    @property
-    def rank(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-
-    def swap(
-        self, parts: Mapping[int, list[memoryview]], note: bytes = b""
-    ) -> tuple[dict[int, memoryview], list[bytes]]:
-        """Send bytes to other tasks, and a note to all; return what came, and all notes by rank.
-
-        All tasks call it together.
-        """
-        ...
 
 
 class PlaysSteps(Protocol):

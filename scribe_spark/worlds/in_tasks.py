@@ -13,18 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas
 from scribe_spark.engine import Tables
+from scribe_spark.engine.barrier import Work, play_in_tasks, run_again_where_lost
+from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import ROWS
-from scribe_spark.engine.player import Exchange
 from scribe_spark.errors import InputError
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.events import ImpossibleRound
@@ -32,7 +33,14 @@ from scribe_spark.pastry.lookups import Lookups, try_routes
 from scribe_spark.runtime.blocks import materialise, release
 from scribe_spark.runtime.sessions import describe_jobs
 from scribe_spark.runtime.task_reports import Address, Reporter
-from scribe_spark.worlds.played import EventsByRound, Played, RoundLeft, lookup_table
+from scribe_spark.worlds.played import (
+    EVENT,
+    EventsByRound,
+    Played,
+    RoundLeft,
+    event_columns,
+    lookup_table,
+)
 from scribe_spark.worlds.world_state import PlayedRound, Protocols, WorldState
 
 __all__ = ["UNHEARD", "InTasks"]
@@ -40,15 +48,8 @@ __all__ = ["UNHEARD", "InTasks"]
 #: Seconds after which a job of rounds ends that cannot report them on its way.
 UNHEARD = 1.0
 
-_EVENT = [
-    StructField("round", LongType()),
-    StructField("node", LongType()),
-    StructField("event", StringType()),
-    StructField("group", LongType()),
-]
-
 #: The rows of the world, and its events, whose name is NULL.
-_INPUT = StructType([*(StructField(one.name, one.dataType) for one in ROWS), *_EVENT])
+_INPUT = StructType([*(StructField(one.name, one.dataType) for one in ROWS), *EVENT.fields])
 
 #: The rows of the world, which are tables; and what each round leaves, which are none: the name,
 #: and a stream of Arrow.
@@ -68,18 +69,12 @@ class _Job:
     protocols: Protocols
 
     def state(
-        self, rows: Iterable[pa.RecordBatch], exchange: Exchange | None
+        self, rows: Iterable[pa.RecordBatch], exchange: Exchange
     ) -> tuple[WorldState, InTask]:
         """Return the world of some rows, in this task and those that it exchanges with."""
         found = tables_by_bucket(rows)
-        own = range(len(self.bounds) - 1)[_own(exchange)]
-        engine = InTask([found.get(bucket, Tables()) for bucket in own], exchange)
+        engine = InTask([found.get(exchange.rank, Tables())], exchange)
         return WorldState.of_engine(engine, self.facts, self.bounds, self.protocols), engine
-
-
-def _own(exchange: Exchange | None) -> slice:
-    """Return which buckets are this task's."""
-    return slice(None) if exchange is None else slice(exchange.rank, exchange.rank + 1)
 
 
 class InTasks:
@@ -130,18 +125,17 @@ class InTasks:
         """
         job = self._job
 
-        def play(
-            batches: Iterable[pa.RecordBatch], exchange: Exchange | None
-        ) -> Iterator[pa.RecordBatch]:
+        def play(exchange: Exchange, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             reporter, limit = Reporter(report_to), seconds
             if report_to is not None and not reporter.is_heard:
                 limit = min(seconds, UNHEARD)
-            yield from _play(job, batches, exchange, rounds, limit, reporter, messages)
+            yield from _play(job, exchange, batches, rounds, limit, reporter, messages)
             reporter.close()
 
         spark = self._ring.layout.spark
         with describe_jobs(spark, f"world rounds from {rounds[0]}"):
-            made, _ = materialise(self._in_tasks(play, _OUTPUT, _event_rows(add(events))))
+            frame = self._in_tasks(play, _OUTPUT, _event_rows(add(events)))
+            made, _ = run_again_where_lost(lambda: materialise(frame))
             left = made.where(~F.col("table")).select("name", "data", "round").toArrow()
         try:
             done = _read_left(left, rounds)
@@ -165,32 +159,25 @@ class InTasks:
         keys = Keys(hi.view(np.uint64), lo.view(np.uint64))
 
         def route(
-            batches: Iterable[pa.RecordBatch], exchange: Exchange | None
+            exchange: Exchange, batches: Iterable[pa.RecordBatch]
         ) -> Iterator[pa.RecordBatch]:
             state, _ = job.state(_rows_of(batches), exchange)
             lookups = Lookups(job.facts.positions(node), keys)
             found = lookup_table(try_routes(state.player, lookups), state.ring.node)
-            if exchange is None or not exchange.rank:
+            if not exchange.rank:
                 yield from found.to_batches()
 
         return self._in_tasks(route, schemas.LOOKUPS)
 
     def _in_tasks(
-        self,
-        work: Callable[[Iterable[pa.RecordBatch], Exchange | None], Iterator[pa.RecordBatch]],
-        schema: StructType,
-        events: DataFrame | None = None,
+        self, work: Work, schema: StructType, events: DataFrame | None = None
     ) -> DataFrame:
         """Return what the tasks of the buckets make of the rows and the events; lazy."""
-        nothing = [F.lit(None).cast(one.dataType).alias(one.name) for one in _EVENT]
-        rows = self.rows.select(*ROWS.names, *nothing)
+        nothing = [F.lit(None).cast(one.dataType).alias(one.name) for one in EVENT]
+        rows, buckets = self.rows.select(*ROWS.names, *nothing), self._ring.layout.buckets
         if events is not None:
-            rows = rows.unionByName(events)
-
-        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from work(batches, None)
-
-        return rows.coalesce(1).mapInArrow(run, schema)
+            rows = rows.unionByName(events.withColumn("bucket", _every(buckets)))
+        return play_in_tasks(rows, buckets, work, schema)
 
     def release(self) -> None:
         """Free the rows."""
@@ -199,8 +186,8 @@ class InTasks:
 
 def _play(
     job: _Job,
+    exchange: Exchange,
     batches: Iterable[pa.RecordBatch],
-    exchange: Exchange | None,
     rounds: range,
     seconds: float,
     reporter: Reporter,
@@ -212,7 +199,7 @@ def _play(
     events = EventsByRound(_events_of(given))
     state, engine = job.state(_rows_of(given), exchange)
     del given
-    is_first = exchange is None or not exchange.rank
+    is_first = not exchange.rank
     last, number = None, rounds[0]
     for number in rounds:
         try:
@@ -236,7 +223,7 @@ def _play(
     if is_first:
         yield _left(number, _LOOKUPS, lookup_table(last.result.lookups, state.ring.node))
         yield _left(number, _OUTCOMES, pa.table(dict(last.outcomes)))
-    own = range(len(job.bounds) - 1)[_own(exchange)]
+    own = range(exchange.rank, exchange.rank + 1)
     for rows in (engine.rows(), state.rows(number + 1, own)):
         for batch in rows:
             yield _with_round(batch, None)
@@ -300,27 +287,26 @@ def _read_left(left: pa.Table, rounds: range) -> list[RoundLeft]:
     return done
 
 
+def _every(buckets: int) -> Column:
+    """Return the numbers of all buckets, in a row each."""
+    return F.lit(0) if buckets == 1 else F.explode(F.sequence(F.lit(0), F.lit(buckets - 1)))
+
+
 def _event_rows(events: DataFrame) -> DataFrame:
     """Return events (`schemas.EVENTS`) as rows of :data:`_INPUT`; lazy."""
     nothing = [F.lit(None).cast(one.dataType).alias(one.name) for one in ROWS]
-    columns = [
-        (F.col(one.name) if one.name in events.columns else F.lit(None))
-        .cast(one.dataType)
-        .alias(one.name)
-        for one in _EVENT
-    ]
-    return events.select(*nothing, *columns)
+    return events.select(*nothing, *event_columns(events))
 
 
 def _events_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """Return ``round, node, event, group`` of rows of :data:`_INPUT`."""
-    names = [one.name for one in _EVENT]
+    names = EVENT.names
     parts = [
         batch.select(names).filter(pc.is_null(batch.column("name")))
         for batch in batches
         if batch.column("name").null_count
     ]
-    return pa.Table.from_batches(parts, schema=to_arrow_schema(StructType(_EVENT)))
+    return pa.Table.from_batches(parts, schema=to_arrow_schema(EVENT))
 
 
 def _rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -26,7 +26,14 @@ from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.pastry.lookups import Lookups, try_routes
 from scribe_spark.runtime.sessions import local_frame
 from scribe_spark.scribe.events import JOINING, QUITTING
-from scribe_spark.worlds.played import EventsByRound, Played, RoundLeft, is_round, lookup_table
+from scribe_spark.worlds.played import (
+    EventsByRound,
+    Played,
+    RoundLeft,
+    event_columns,
+    is_round,
+    lookup_table,
+)
 from scribe_spark.worlds.world_state import Protocols, WorldState
 
 __all__ = ["OnDriver"]
@@ -89,8 +96,8 @@ class OnDriver:
         many: dict[int, DataFrame] = {}
         if self._protocols.groups is not None:
             many = _many_memberships(events)
-        rows = add(_without(events, many)).select("round", "node", "event", "group")
-        by_round = EventsByRound(rows.toArrow())
+        rows = add(_without(events, many))
+        by_round = EventsByRound(rows.select(*event_columns(rows)).toArrow())
         done: list[RoundLeft] = []
         for number in rounds:
             before = time.monotonic()

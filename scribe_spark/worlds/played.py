@@ -8,10 +8,10 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DecimalType
+from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
 
 from scribe_spark import schemas
 from scribe_spark.engine import Columns
@@ -19,10 +19,12 @@ from scribe_spark.engine.on_spark import Costs
 from scribe_spark.pastry.lookups import LookupResults
 
 __all__ = [
+    "EVENT",
     "EventsByRound",
     "Played",
     "RoundLeft",
     "are_rounds",
+    "event_columns",
     "is_round",
     "lookup_table",
 ]
@@ -87,8 +89,29 @@ def are_rounds(rounds: range) -> Column:
 _ROUND = DecimalType(20, 0)
 
 
+#: The columns of events.
+EVENT = StructType(
+    [
+        StructField("round", LongType()),
+        StructField("node", LongType()),
+        StructField("event", StringType()),
+        StructField("group", LongType()),
+    ]
+)
+
+
+def event_columns(events: DataFrame) -> list[Column]:
+    """Return the columns of :data:`EVENT`; `schemas.EVENTS` may lack the group."""
+    return [
+        (F.col(one.name) if one.name in events.columns else F.lit(None))
+        .cast(one.dataType)
+        .alias(one.name)
+        for one in EVENT
+    ]
+
+
 class EventsByRound:
-    """The events of some rounds: a table ``round, node, event, group``."""
+    """The events of some rounds, of a table with the columns of :data:`EVENT`."""
 
     def __init__(self, given: pa.Table) -> None:
         rounds = given.column("round").to_numpy()

@@ -28,6 +28,7 @@ __all__ = [
     "LIVES",
     "VERSION",
     "WorldHeader",
+    "is_saved",
     "lives_rows",
     "read_header",
     "read_lives",
@@ -118,15 +119,19 @@ def refuse_other_buckets(buckets: int, before: int, otherwise: str = "") -> None
         raise InputError("buckets", buckets, remedy)
 
 
+def is_saved(name: str) -> bool:
+    """Return whether a table is needed to go on; the others can be made again or are forgotten."""
+    if name.startswith(PREFIX):
+        return name not in OF_THE_LAST_ROUND
+    return name in (LEAVES, CELLS, LIVES, INCARNATIONS, HEADER) or OF_SYSTEM in name
+
+
 def saved_rows(rows: DataFrame) -> DataFrame:
     """Return those of a world's rows that are needed to go on, with their bytes: `ROWS`; lazy."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in read_rows(batches):
-            yield from row.with_bytes()
+            if is_saved(row.name):
+                yield from row.with_bytes()
 
-    name = F.col("name")
-    is_of_groups = name.startswith(PREFIX) & ~name.isin(*OF_THE_LAST_ROUND)
-    always = name.isin(LEAVES, CELLS, LIVES, INCARNATIONS, HEADER)
-    kept = rows.where(F.col("table") & (always | is_of_groups | name.contains(OF_SYSTEM)))
-    return kept.mapInArrow(run, ROWS)
+    return rows.where("table").mapInArrow(run, ROWS)

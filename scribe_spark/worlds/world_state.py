@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
-from scribe_spark.engine.facts import Facts
+from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark_player import OnSpark, SharedInFiles
 from scribe_spark.engine.ring import Ring
@@ -127,7 +127,7 @@ class WorldState:
 
     @classmethod
     def of_engine(
-        cls, engine: InTask | OnSpark, facts: Facts, bounds: np.ndarray, protocols: Protocols
+        cls, engine: InTask | OnSpark, facts: KnowsRing, bounds: np.ndarray, protocols: Protocols
     ) -> WorldState:
         """Return the world whose saved tables an engine has got."""
         taken = engine.take(HEADER, LIVES, INCARNATIONS)

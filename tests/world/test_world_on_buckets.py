@@ -5,14 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-import scribe_spark.worlds.world
+import scribe_spark.worlds.on_driver
 from scribe_spark import experiments
 from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.world_setup import check_world_run, make_world
-from scribe_spark.pastry.arrivals.overlay import play_arrivals
+from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
 from scribe_spark.worlds import World
 
 NETWORK = {"transit_domains": 2, "transit_size": 2, "stubs_per_transit": 2, "stub_size": 3}
@@ -30,7 +30,7 @@ def rows_of(table: pa.Table) -> list[tuple]:
     return sorted(tuple(row.values()) for row in table.to_pylist())
 
 
-def test_rounds_are_those_of_one_task_and_a_save_goes_on_with_either(spark):
+def test_rounds_are_those_of_one_task_and_a_save_goes_on(spark):
     with Simulation(spark, experiments.network_of(CONFIG)) as simulation:
         one = make_world(simulation, CONFIG)
         many = make_world(simulation, CONFIG, one._events, buckets=3)
@@ -43,8 +43,8 @@ def test_rounds_are_those_of_one_task_and_a_save_goes_on_with_either(spark):
         assert state_of(many) == state_of(one)
         sent = one.lookups.selectExpr("source AS node", "key_hi", "key_lo")
         assert rows_of(many.route(sent).toArrow()) == rows_of(one.route(sent).toArrow())
-        saved = many.packed.localCheckpoint()
-        again = World(saved, one._events, simulation.underlay, many._protocols, 2)
+        saved, nodes = many.saved.localCheckpoint(), simulation.nodes
+        again = World.of_save(saved, nodes, one._events, simulation.underlay, many._protocols, 3)
         measured = one.step()
         assert again.step() == many.step() == measured
         assert measured["messages.repair"] > 0
@@ -55,7 +55,7 @@ def test_rounds_are_those_of_one_task_and_a_save_goes_on_with_either(spark):
 
 def test_a_start_by_arrivals_is_that_of_one_task(spark, monkeypatch):
     """Of 40 nodes 30 arrive at the start, in waves of one task and in one of the buckets."""
-    monkeypatch.setattr(play_arrivals, "__defaults__", (None, 12))
+    monkeypatch.setattr(arrivals_overlay, "_ONE_TASK", 12)
     config = WorldConfig(
         **NETWORK, nodes=40, leaf_set=4, initial=30, overlay="arrivals", growth=3, rounds=2,
         lookups=0, generator="mass-failure",
@@ -92,7 +92,7 @@ def played_with(world: World, node: int, event: str) -> None:
 )
 def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, variants):
     """Joins go to the buckets of their nodes, not to the driver."""
-    monkeypatch.setattr(scribe_spark.worlds.world, "MANY", 0)
+    monkeypatch.setattr(scribe_spark.worlds.on_driver, "MANY", 0)
     config = WorldConfig(
         **NETWORK, nodes=60, groups=3, group_size=20, rounds=3, lookups=0,
         generator="mass-failure+publications", event_round=1, share=0.2, delivery="reliable",
@@ -119,17 +119,17 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
         assert state_of(many) == state_of(one)
         for table in ("memberships", "children"):
             assert rows_of(getattr(many, table).toArrow()) == rows_of(getattr(one, table).toArrow())
-        protocols, saved = many._protocols, many.packed.localCheckpoint()
-        rest = one._events, simulation.underlay, protocols, 2
-        for buckets, packed, was in ((1, saved, 2), (3, saved, 2), (2, one.packed, 1)):
+        saved = many.saved.localCheckpoint()
+        rest = simulation.nodes, one._events, simulation.underlay, many._protocols
+        for buckets, rows, was in ((1, saved, 2), (3, saved, 2), (2, one.saved, 1)):
             with pytest.raises(InputError, match=f"buckets = {buckets}: .* with; give {was}"):
-                World(packed, *rest, buckets)
-        again = World(saved, *rest, 2)
+                World.of_save(rows, *rest, buckets)
+        again = World.of_save(saved, *rest, 2)
         assert (dropped > 0) == ("bottleneck" in variants)
         measured = one.step()
         assert measured["scribe.deliveries.late"] >= 0
         assert again.step() == many.step() == measured
-        assert not many._on_buckets._player.has("traffic 0")  # nor did it come to the driver
+        assert not many._driver._state.player.has("traffic 0")  # nor did it come to the driver
         with pytest.raises(ValueError, match="has not kept its messages"):
             many.messages  # noqa: B018
         assert len(one.publications)
