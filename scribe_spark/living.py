@@ -1,4 +1,4 @@
-"""What a multicast system is to a world: it lives through the rounds, under the same events.
+"""The seam between a world and a multicast system that lives through its rounds.
 
 A world plays Pastry and Scribe, and then each other system that it has.  A system keeps its state
 in tables of its own, which the world packs and saves; it is told what happens in the round, counts
@@ -11,21 +11,38 @@ docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from scribe_spark.core.arrays import Rows, whole_numbers
-from scribe_spark.engine.program import Tables
+from scribe_spark.engine.facts import KnowsRing, RingInMemory
+from scribe_spark.engine.in_process import play
+from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.program import Program, Tables
 from scribe_spark.engine.ring import Ring
+from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.player import join_tables, tables_called
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
-__all__ = ["LiveSystem", "LivingRound", "Pairs", "Publications", "SystemRound"]
+__all__ = [
+    "InBuckets",
+    "LiveSystem",
+    "LivingRound",
+    "Pairs",
+    "PlaysSystems",
+    "Publications",
+    "SystemOnBuckets",
+    "SystemRound",
+    "count_messages",
+    "join_buckets",
+    "split_tables",
+]
 
 #: Indices of groups and positions of nodes, ascending by both; each pair once.
 Pairs = tuple[np.ndarray, np.ndarray]
@@ -66,6 +83,8 @@ class LivingRound:
         Rounds after which a publication that has not been delivered counts as lost.
     tally : Tally
         Where the system counts its messages, by kind.
+    incarnation : ndarray of int64, shape (K,)
+        The last round in which each node arrived or recovered; -1: none.
     """
 
     number: int
@@ -84,21 +103,22 @@ class LivingRound:
     seed: int
     deadline: int
     tally: Tally
+    incarnation: np.ndarray
 
     @property
     def alive(self) -> np.ndarray:
-        """Whether each node is alive after the events: bool, shape (K,)."""
+        """The nodes that are alive after the events: bool, shape (K,)."""
         return self.overlay.alive
 
     @property
     def is_last(self) -> bool:
-        """Whether no round comes after it."""
+        """True in the last round of the world."""
         return self.number == self.rounds - 1
 
 
 @dataclass(frozen=True)
 class Publications(Rows):
-    """What became of publications that are due; in time + late + lost = expected.
+    """Outcomes of publications that are due; in time + late + lost = expected.
 
     Due are those of `deadline` rounds before, and in the last round all that are left.
 
@@ -146,7 +166,7 @@ class Publications(Rows):
 
 @dataclass(frozen=True)
 class SystemRound:
-    """What a round leaves besides a system's state.
+    """The measures and publications of a round.
 
     Attributes
     ----------
@@ -185,3 +205,175 @@ class LiveSystem(Protocol):
             point or of bool, of one dimension.  Positions and indices are the same in all rounds.
         """
         ...
+
+
+# --- systems whose rounds are programs on buckets
+
+
+class PlaysSystems(Protocol):
+    """Plays programs of a system on buckets, one after the other.
+
+    The orchestrator (a system's `play_round`) sees no table but those that it takes or gathers.
+
+    Attributes
+    ----------
+    facts : KnowsRing
+        All nodes, for programs to hold.
+    bounds : ndarray of int64, shape (B + 1,)
+    """
+
+    @property
+    def facts(self) -> KnowsRing: ...
+    @property
+    def bounds(self) -> np.ndarray: ...
+
+    def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
+        """Play a program until nobody sends; return how many messages were sent.
+
+        Parameters
+        ----------
+        first : mapping of Columns, optional
+            Messages of superstep 0, by kind.
+        """
+        ...
+
+    def has(self, name: str) -> bool:
+        """Return whether any bucket has rows in a table."""
+        ...
+
+    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """Remove tables from all buckets; return their rows, bucket by bucket.
+
+        A name stands for the tables ``name 0``, ``name 1``, ... too; the result has no entry for a
+        table that no bucket has.
+        """
+        ...
+
+    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """Return the rows of tables as :meth:`take` does; the tables stay."""
+        ...
+
+    def share(self, **arrays: np.ndarray) -> Mapping[str, np.ndarray]:
+        """Return a picklable mapping to arrays that every bucket's programs read in this round."""
+        ...
+
+
+class InBuckets:
+    """The engine in process, on buckets whose tables stay in memory; see `PlaysSystems`.
+
+    Parameters
+    ----------
+    facts : KnowsRing
+    bounds : ndarray of int64, shape (B + 1,)
+    tables : sequence of Tables
+        The tables of each bucket; programs change them.
+    """
+
+    def __init__(self, facts: KnowsRing, bounds: np.ndarray, tables: Sequence[Tables]) -> None:
+        self.facts, self.bounds, self.tables = facts, bounds, list(tables)
+
+    def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
+        """See `PlaysSystems.play`."""
+        return sum(play(program, self.tables, first))
+
+    def has(self, name: str) -> bool:
+        """See `PlaysSystems.has`."""
+        return any(mine.has_rows(name) for mine in self.tables)
+
+    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """See `PlaysSystems.take`."""
+        found = self.gather(*names)
+        for mine, name in self._called(names):
+            del mine[name]
+        return found
+
+    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
+        """See `PlaysSystems.gather`."""
+        return join_tables((name, mine[name]) for mine, name in self._called(names))
+
+    def share(self, **arrays: np.ndarray) -> Mapping[str, np.ndarray]:
+        """See `PlaysSystems.share`."""
+        return arrays
+
+    def _called(self, names: tuple[str, ...]) -> Iterator[tuple[Tables, str]]:
+        called = tables_called(names)
+        for mine in self.tables:
+            yield from [(mine, name) for name in mine if called.fullmatch(name)]
+
+
+class SystemOnBuckets:
+    """A `LiveSystem` whose rounds are programs on buckets, so that any number of them is equal.
+
+    Attributes
+    ----------
+    kept_in_buckets : mapping of str to int
+        Tables of a bucket that stay between rounds, each with a column ``key``: name -> the power
+        of K by which the key is divided to leave a node as the last part.
+    reads_overlay : bool
+        Whether programs read the tables of Pastry's nodes (`States.tables`).
+    """
+
+    kept_in_buckets: ClassVar[Mapping[str, int]]
+    reads_overlay: ClassVar[bool] = False
+
+    def play_round(self, player: PlaysSystems, kept: Tables, now: LivingRound) -> SystemRound:
+        """Play a round.
+
+        Parameters
+        ----------
+        kept : Tables
+            What the orchestrator keeps between rounds: no row of a node.
+        """
+        raise NotImplementedError
+
+    def play(self, tables: Tables, now: LivingRound) -> SystemRound:
+        """See `LiveSystem.play`: the round of one bucket."""
+        bounds = np.array([0, len(now.ring)])
+        buckets = [Tables.of(one) for one in split_tables(tables, self.kept_in_buckets, bounds)]
+        if self.reads_overlay:
+            buckets[0].update(now.overlay.states.tables())
+        done = self.play_round(InBuckets(RingInMemory(now.ring), bounds, buckets), tables, now)
+        tables.update(join_buckets(buckets, self.kept_in_buckets))
+        return done
+
+
+def count_messages(player: PlaysSystems, now: LivingRound) -> None:
+    """Add up the messages that observers have counted in the buckets."""
+    now.tally.take(player.take(MESSAGES, TRAFFIC))
+
+
+def split_tables(
+    tables: Mapping[str, Columns], powers: Mapping[str, int], bounds: np.ndarray
+) -> list[dict[str, Columns]]:
+    """Return the tables of each bucket: the rows of its nodes.
+
+    Parameters
+    ----------
+    powers : mapping of str to int
+        As `SystemOnBuckets.kept_in_buckets`; tables that are not named stay out.
+    """
+    names = [name for name in powers if name in tables]
+    if len(bounds) == 2:
+        return [{name: tables[name] for name in names}]
+    buckets: list[dict[str, Columns]] = [{} for _ in bounds[1:]]
+    for name in names:
+        size = int(bounds[-1])
+        node = tables[name]["key"] // size ** powers[name] % size
+        for mine, first, last in zip(buckets, bounds[:-1], bounds[1:], strict=True):
+            mine[name] = take(tables[name], np.flatnonzero((node >= first) & (node < last)))
+    return buckets
+
+
+def join_buckets(
+    buckets: Sequence[Mapping[str, Columns]], powers: Mapping[str, int]
+) -> dict[str, Columns]:
+    """Return the tables of all buckets together, in the order of their keys."""
+    joined: dict[str, Columns] = {}
+    for name in powers:
+        parts = [mine[name] for mine in buckets if name in mine]
+        if len(parts) == 1:
+            joined[name] = parts[0]
+        elif parts:
+            together = concatenate(parts)
+            joined[name] = take(together, np.argsort(together["key"]))
+    return joined

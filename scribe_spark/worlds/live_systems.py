@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from scribe_spark.engine.packing import Columns
@@ -102,10 +103,16 @@ class LiveSystems:
         events: Events,
         group_events: GroupEvents,
         groups: Groups,
+        incarnation: np.ndarray,
         rules: WorldRules,
         kernel: Kernel,
     ) -> tuple[dict[str, float], pa.Table]:
         """Play a round of every system, after Pastry's; writes into `states`.
+
+        Parameters
+        ----------
+        incarnation : ndarray of int64, shape (K,)
+            As of `LivingRound`.
 
         Returns
         -------
@@ -138,6 +145,7 @@ class LiveSystems:
                 seed=rules.seed,
                 deadline=self.deadline,
                 tally=tally,
+                incarnation=incarnation,
             )
             done = system.play(states[name], now)
             sent = tally.by_kind()

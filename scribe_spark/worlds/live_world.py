@@ -54,7 +54,7 @@ class LiveWorld:
 
 @dataclass(frozen=True)
 class PlayedRound:
-    """What a round leaves besides the state.
+    """The results of a round besides the state.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class PlayedRound:
 
 @dataclass(frozen=True)
 class Protocols:
-    """What the rounds of a world are played by, the same in each.
+    """The protocols and parameters of a world's rounds, the same in each.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class Protocols:
         of_nodes, of_groups = split_events(events, world.overlay.states.known, groups)
         return self.systems.play(
             *(world.systems, world.overlay, number, of_nodes, of_groups, groups),
-            *(self.rules, self.kernel),
+            *(world.groups.incarnation, self.rules, self.kernel),
         )
 
 
