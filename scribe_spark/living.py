@@ -11,9 +11,9 @@ docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ __all__ = [
     "InBuckets",
     "LiveSystem",
     "LivingRound",
+    "OwnRounds",
     "Pairs",
     "PlaysSystems",
     "Publications",
@@ -41,23 +42,64 @@ __all__ = [
     "SystemRound",
     "count_messages",
     "join_buckets",
+    "play_own_rounds",
     "split_tables",
 ]
 
 #: Indices of groups and positions of nodes, ascending by both; each pair once.
 Pairs = tuple[np.ndarray, np.ndarray]
 
+#: Round numbers, one or many.
+RoundNumber = TypeVar("RoundNumber", int, np.ndarray)
+
+
+@dataclass(frozen=True)
+class OwnRounds:
+    """The rounds of a system within those of a world, in whole microseconds.
+
+    Both begin at time 0 and follow each other without a gap.  A world's round has the system's own
+    rounds that begin in it, so what is left of the last one is carried into the next round exactly.
+
+    Attributes
+    ----------
+    world_us : int
+        How long a round of the world lasts.
+    own_us : int
+        How long a round of the system lasts; at most `world_us`.
+
+    Examples
+    --------
+    >>> own = OwnRounds(world_us=2_000_000, own_us=700_000)
+    >>> [own.first(number) for number in range(4)]  # begin at 0, 2.1, 4.2 and 6.3 s
+    [0, 3, 6, 9]
+    >>> own.world_round(5)  # begins at 3.5 s
+    1
+    """
+
+    world_us: int = 1
+    own_us: int = 1
+
+    def first(self, number: RoundNumber) -> RoundNumber:
+        """Return the first own round that begins in a round of the world."""
+        return -(-number * self.world_us // self.own_us)
+
+    def world_round(self, own: RoundNumber) -> RoundNumber:
+        """Return the round of the world in which an own round begins."""
+        return own * self.own_us // self.world_us
+
 
 @dataclass(frozen=True)
 class LivingRound:
-    """A round of a world, as a system is told of it; all of it is for reading only.
+    """A system's own round in a world; all of it is for reading only.
 
-    Nodes are their positions in `ring`, groups their indices.
+    Nodes are their positions in `ring`, groups their indices.  Events, joins, quits and
+    publications are those of the world's round, in the first own round that begins in it; the
+    others have none.
 
     Attributes
     ----------
     number : int
-        Rounds count from 0.
+        Own rounds count from 0.
     rounds : int
         Of the world; after the last one all publications are due.
     ring : Ring
@@ -80,11 +122,13 @@ class LivingRound:
     seed : int
         Key of every draw.
     deadline : int
-        Rounds after which a publication that has not been delivered counts as lost.
+        Rounds of the world after which a publication that has not been delivered counts as lost.
     tally : Tally
         Where the system counts its messages, by kind.
     incarnation : ndarray of int64, shape (K,)
-        The last round in which each node arrived or recovered; -1: none.
+        The last round of the world in which each node arrived or recovered; -1: none.
+    own : OwnRounds
+        Which own rounds begin in which round of the world; by default one in each.
     """
 
     number: int
@@ -104,6 +148,17 @@ class LivingRound:
     deadline: int
     tally: Tally
     incarnation: np.ndarray
+    own: OwnRounds = OwnRounds()
+
+    @property
+    def world_round(self) -> int:
+        """The number of the world's round."""
+        return self.own.world_round(self.number)
+
+    @property
+    def ends_round(self) -> bool:
+        """True if the world's round has no own round after this one."""
+        return self.number + 1 == self.own.first(self.world_round + 1)
 
     @property
     def alive(self) -> np.ndarray:
@@ -112,26 +167,28 @@ class LivingRound:
 
     @property
     def is_last(self) -> bool:
-        """True in the last round of the world."""
-        return self.number == self.rounds - 1
+        """True in the last own round of the world's last round."""
+        return self.ends_round and self.world_round == self.rounds - 1
 
 
 @dataclass(frozen=True)
 class Publications(Rows):
     """Outcomes of publications that are due; in time + late + lost = expected.
 
-    Due are those of `deadline` rounds before, and in the last round all that are left.
+    At the end of a round of the world those of `deadline` rounds before are due, and at the end of
+    the last round all that are left.
 
     Attributes
     ----------
     round : ndarray of int64, shape (p,)
-        In which each was published.
+        The round of the world in which each was published.
     group : ndarray of int64, shape (p,)
         Its index; several of a group and round may be one row, or several.
     expected : ndarray of int64, shape (p,)
         Members at the end of each round from the publication to the deadline, the source too.
     in_time, late, lost : ndarray of int64, shape (p,)
-        Of them, those that got it in its round (the source did), later, or not up to the deadline.
+        Of them, those that got it in its round of the world (the source did), later, or not up to
+        the deadline.
     duplicates : ndarray of int64, shape (p,)
         How often nodes got it again, up to the deadline.
     """
@@ -171,12 +228,16 @@ class SystemRound:
     Attributes
     ----------
     measures : mapping of str to float
-        By name, without that of the system; messages are counted by `LivingRound.tally`.
+        By name, without that of the system; messages are counted by `LivingRound.tally`.  Of a
+        round of the world those of its last own round are kept.
     publications : Publications
+    counts : mapping of str to float
+        Measures that are added up over the own rounds of a round of the world.
     """
 
     measures: Mapping[str, float]
     publications: Publications
+    counts: Mapping[str, float] = field(default_factory=dict)
 
 
 class LiveSystem(Protocol):
@@ -196,7 +257,7 @@ class LiveSystem(Protocol):
     def control(self) -> tuple[str, ...]: ...
 
     def play(self, tables: Tables, now: LivingRound) -> SystemRound:
-        """Play a round; writes into `tables`, which are empty before the first one.
+        """Play an own round; write into `tables`, which are empty before the first one.
 
         Parameters
         ----------
@@ -205,6 +266,28 @@ class LiveSystem(Protocol):
             point or of bool, of one dimension.  Positions and indices are the same in all rounds.
         """
         ...
+
+
+def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound) -> SystemRound:
+    """Play the own rounds of a system that begin in a round of the world.
+
+    Parameters
+    ----------
+    play : callable
+        Plays an own round.
+    now : LivingRound
+        `number` is that of the world's round.
+    """
+    first, last = now.own.first(now.number), now.own.first(now.number + 1)
+    nobody = whole_numbers(), whole_numbers()
+    quiet = replace(now, events=Events(), join=nobody, quit=nobody, publish=nobody)
+    played = [
+        play(replace(now if number == first else quiet, number=number))
+        for number in range(first, last)
+    ]
+    counts = {name: sum(one.counts[name] for one in played) for name in played[0].counts}
+    due = Publications.join(*(one.publications for one in played))
+    return SystemRound(played[-1].measures, due, counts)
 
 
 # --- systems whose rounds are programs on buckets

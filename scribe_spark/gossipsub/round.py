@@ -1,4 +1,4 @@
-"""GossipSub in a world: a round is a heartbeat.
+"""GossipSub in a world: an own round is a heartbeat.
 
 A heartbeat is programs on buckets, in the order of rule G16:
 
@@ -67,6 +67,7 @@ from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, Directory, DirectoryOfRound, Subscribers
 from scribe_spark.living import (
     LivingRound,
+    OwnRounds,
     Pairs,
     PlaysSystems,
     Publications,
@@ -96,6 +97,7 @@ class _Published(SortedTable):
     Attributes
     ----------
     round, topic, source, duplicates : ndarray of int64
+        `round` is the heartbeat.
     """
 
     round: np.ndarray = field(default_factory=whole_numbers)
@@ -106,7 +108,7 @@ class _Published(SortedTable):
 
 @dataclass
 class _Held(SortedTable):
-    """Publications that nodes have, by (index, node): since which round, after how many hops."""
+    """Publications that nodes have, by (index, node): the heartbeat of the first copy, its hops."""
 
     round: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
@@ -160,7 +162,7 @@ def live_gossipsub(config: GossipSubConfig) -> LiveGossipSub:
 def play_heartbeat(
     player: PlaysSystems, topics: Topics, published: _Published, now: LivingRound, clock: str
 ) -> SystemRound:
-    """Play one heartbeat, whose number is the round's.
+    """Play one heartbeat, whose number is the own round's.
 
     Parameters
     ----------
@@ -173,7 +175,7 @@ def play_heartbeat(
     """
     number = now.number
     events = now.events
-    gone = Go(topics, number, events.fail, events.leave, events.entering)
+    gone = Go(topics, number, now.world_round, events.fail, events.leave, events.entering)
     player.play(gone, {_QUITS: _pairs(now.quit), _JOINS: _pairs(now.join)})
     topics = replace(topics, subscribers=_directory(player, topics))
     player.play(Dial(topics, number))
@@ -189,10 +191,12 @@ def play_heartbeat(
         player.play(Gossip(*program))
     player.play(Spread(*program, new))
     player.play(Copies(*program))
-    age = number - published.round
-    due = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
-    player.play(CountRound(*program, published.round, due))
-    return _settled(player, topics, published, now, due)
+    age = now.world_round - now.own.world_round(published.round)
+    is_due = age <= now.deadline if now.is_last else age == now.deadline
+    due = np.flatnonzero(is_due & now.ends_round)
+    player.play(CountRound(*program, published.round, due, now.own))
+    is_kept = age < now.deadline + (not now.ends_round)
+    return _settled(player, topics, published, now, due, is_kept)
 
 
 def _pairs(pairs: Pairs) -> Columns:
@@ -222,8 +226,17 @@ def _settled(
     published: _Published,
     now: LivingRound,
     due: np.ndarray,
+    is_kept: np.ndarray,
 ) -> SystemRound:
-    """Add up what the buckets have counted; drop publications that nobody tells of any more."""
+    """Add up what the buckets have counted; drop publications that nobody tells of any more.
+
+    Parameters
+    ----------
+    due : ndarray of int64
+        Indices of publications.
+    is_kept : ndarray of bool
+        The publications that are not dropped in any case.
+    """
     taken = player.take(_BY_MESSAGE, _COUNTED)
     count = {name: int(column.sum()) for name, column in taken[_COUNTED].items()}
     sums = {
@@ -233,10 +246,11 @@ def _settled(
     published.duplicates = published.duplicates + sums["duplicates"]
     expected, in_time, late = (sums[name][due] for name in ("expected", "in_time", "late"))
     publications = Publications(
-        *(published.round[due], published.topic[due], expected, in_time, late),
+        *(now.own.world_round(published.round[due]), published.topic[due]),
+        *(expected, in_time, late),
         *(expected - in_time - late, published.duplicates[due]),
     )
-    kept = (now.number - published.round < now.deadline) | (sums["told"] > 0)
+    kept = is_kept | (sums["told"] > 0)
     if not kept.all():
         player.play(Renumber(topics, np.where(kept, np.cumsum(kept) - 1, NONE)))
         published.keep(kept)
@@ -246,9 +260,9 @@ def _settled(
         {
             "mesh": count["mesh"] / members,
             "connections": count["connections"] / members,
-            "by_iwant": float(count["by_iwant"]),
         },
         publications,
+        {"by_iwant": float(count["by_iwant"])},
     )
 
 
@@ -263,13 +277,14 @@ class Go(TopicsProgram):
 
     Attributes
     ----------
-    number : int
-        The round.
+    number, world_round : int
+        The heartbeat, and the round of the world.
     fail, leave, enter : ndarray of int64
         The nodes that die silently, leave, and arrive or recover in this round.
     """
 
     number: int
+    world_round: int
     fail: np.ndarray
     leave: np.ndarray
     enter: np.ndarray
@@ -337,7 +352,7 @@ class Go(TopicsProgram):
         size, lives = self.topics.space.size, self.topics.lives
         assert lives is not None
         gone = self._marked(self.fail, self.leave)
-        known = lives.known_dead(self.number) | self._marked(self.enter)
+        known = lives.known_dead(self.world_round) | self._marked(self.enter)
         for links in (router.connections, router.mesh):
             links.keep(~(gone[links.key // size % size] | known[links.key % size]))
         router.back_off.keep(~gone[router.back_off.key // size % size])
@@ -416,13 +431,16 @@ class CountRound(PublicationProgram):
     Attributes
     ----------
     published : ndarray of int64, shape (M,)
-        The round of each message.
+        The heartbeat of each message.
     due : ndarray of int64
         The messages whose receivers are counted.
+    own : OwnRounds
+        Which heartbeats are in which round of the world.
     """
 
     published: np.ndarray
     due: np.ndarray
+    own: OwnRounds
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the counts and the state between rounds; nothing is sent."""
@@ -493,7 +511,10 @@ class CountRound(PublicationProgram):
         got = held.find(message * self._size + members.key[row] % self._size)
         has = got >= 0
         in_time, late = has.copy(), has.copy()
-        in_time[has] = held.round[got[has]] == self.published[message[has]]
+        world_round = self.own.world_round
+        in_time[has] = world_round(held.round[got[has]]) == world_round(
+            self.published[message[has]]
+        )
         late &= ~in_time
         return {
             "expected": self._by_message(message),

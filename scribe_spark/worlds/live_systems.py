@@ -1,23 +1,27 @@
 """The systems that live in a world beside Scribe: their state out of tables, rounds, and back.
 
-They are told the same events, and their messages and publications are counted in the same way.
+All systems are told the same events, and their messages and publications are counted in the same
+way.  A system plays as many of its own rounds as begin in the world's; the first of them has the
+round's events, joins, quits and publications.
 
 References
 ----------
-docs/rules.md, "Measures, by round".
+docs/rules.md, "Rounds", "Measures, by round".
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from scribe_spark.config.rounds import NOMINAL_SECONDS
 from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.program import Tables
-from scribe_spark.living import LiveSystem, LivingRound, Pairs
+from scribe_spark.living import LiveSystem, LivingRound, OwnRounds, Pairs, play_own_rounds
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.rules import WorldRules
@@ -37,7 +41,7 @@ _OF = "/"
 
 #: Of every system, by round -> its unit.
 _COMMON = {
-    "control": "messages per live node",
+    "control": "messages per live node and second",
     **packet_measures(("payload", "control")),
     **{
         f"publications.{count}": "deliveries"
@@ -68,6 +72,11 @@ class LiveSystems:
         Of the world.
     deadline : int
         Rounds after which a publication that has not been delivered counts as lost.
+    own : mapping of str to OwnRounds
+        The own rounds of each system that states how long they last; the others have one in each
+        round of the world.
+    seconds : float
+        How long a round of the world lasts.
     """
 
     systems: Mapping[str, LiveSystem] = field(default_factory=dict)
@@ -75,6 +84,8 @@ class LiveSystems:
     lan_us: int = 0
     rounds: int = 0
     deadline: int = 0
+    own: Mapping[str, OwnRounds] = field(default_factory=dict)
+    seconds: float = NOMINAL_SECONDS
 
     def unpack(self, tables: Mapping[str, pa.Table]) -> dict[str, Tables]:
         """The state of each system between two rounds, out of the tables of a packed world."""
@@ -146,11 +157,13 @@ class LiveSystems:
                 deadline=self.deadline,
                 tally=tally,
                 incarnation=incarnation,
+                own=self.own.get(name, OwnRounds()),
             )
-            done = system.play(states[name], now)
+            done = play_own_rounds(partial(system.play, states[name]), now)
             sent = tally.by_kind()
             control = sum(sent.get(kind, 0) for kind in system.control)
-            mine: dict[str, float] = {**done.measures, "control": control / len(overlay.live())}
+            mine: dict[str, float] = {**done.measures, **done.counts}
+            mine["control"] = control / len(overlay.live()) / self.seconds
             mine |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
             if traffic is not None:
                 of = {"payload": system.payload, "control": system.control}

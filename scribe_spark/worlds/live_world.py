@@ -156,7 +156,8 @@ class Protocols:
         tables = of_groups.tables()
         if self.systems.systems:
             of_systems, due = self._play_systems(world, number, events)
-            measures |= of_systems | {"scribe.control": control_messages(measures)}
+            control = control_messages(measures, self.systems.seconds)
+            measures |= of_systems | {"scribe.control": control}
             tables["publications_of_systems"] = due
         return PlayedRound(result, measures, tables, of_groups.multicasts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 import keyed
 import numpy as np
@@ -17,7 +18,7 @@ from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.gossipsub.round import LiveGossipSub
 from scribe_spark.gossipsub.rules import GossipRules
-from scribe_spark.living import LivingRound
+from scribe_spark.living import LivingRound, OwnRounds, play_own_rounds
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import Lives
 
@@ -64,6 +65,7 @@ def check(seed: int, buckets: int = 1, blind: bool = False) -> None:
     between = np.array([[plane(a, b) for b in ring.node] for a in ring.node]) - 2000
     lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
     system = LiveGossipSub(GossipRules.of(config_of(settings), 0), settings.clock)
+    own = OwnRounds(case.round_us, settings.heartbeat_us)
     player, kept, outcomes = buckets_of(ring, buckets, blind), Tables.of({}), Counter()
     for number in range(case.rounds):
         today = [event for event in case.events if event[0] == number]
@@ -87,18 +89,28 @@ def check(seed: int, buckets: int = 1, blind: bool = False) -> None:
         now = LivingRound(
             *(number, case.rounds, ring, lives, events, numbers, numbers, numbers),
             *(pairs("join"), pairs("quit"), pairs("publish")),
-            *(Delays(between), 1000, case.seed, settings.deadline, sent, whole_numbers()),
+            *(Delays(between), 1000, case.seed, settings.deadline, sent, whole_numbers(), own),
         )
-        result = system.play_round(player, kept, now)
+        result = play_own_rounds(partial(system.play_round, player, kept), now)
         wanted = oracle.step(number, case.events)
         tables = player.gather(*system.kept_in_buckets)
         compare(wanted, tables, sent, ring, numbers, number)
+        by_iwant = sum(one.by_iwant for heartbeat in wanted for one in heartbeat.values())
+        assert result.counts == {"by_iwant": by_iwant}
         node = ring.node
         due = zip(*(c.tolist() for c in result.publications.to_columns().values()), strict=True)
         outcomes.update((r, int(numbers[g]), *rest) for r, g, *rest in due)
         assert node is ring.node
     told = Counter(
-        (*one.publication[:2], one.expected, one.in_time, one.late, one.lost, one.duplicates)
+        (
+            one.round,
+            one.publication[1],
+            one.expected,
+            one.in_time,
+            one.late,
+            one.lost,
+            one.duplicates,
+        )
         for topic, snapshots in oracle.seen.items()
         for one in publications(oracle.topics[topic], snapshots)
     )
@@ -106,8 +118,8 @@ def check(seed: int, buckets: int = 1, blind: bool = False) -> None:
 
 
 def compare(wanted, tables, sent, ring, numbers, number) -> None:
-    """Compare state and messages after a round."""
-    size, node = len(ring), ring.node
+    """Compare the state after a round, and the messages of all of its heartbeats."""
+    after, size, node = wanted[-1], len(ring), ring.node
 
     def rows(name, *more):
         place, peer = np.divmod(tables[name]["key"], size)
@@ -116,18 +128,18 @@ def compare(wanted, tables, sent, ring, numbers, number) -> None:
         return set(zip(*(c.tolist() for c in columns), strict=True))
 
     def all_of(what):
-        return {(group, *row) for group, seen in wanted.items() for row in what(seen)}
+        return {(group, *row) for group, seen in after.items() for row in what(seen)}
 
     members = np.divmod(tables["members"]["key"], size)
     mine = set(zip(numbers[members[0]].tolist(), node[members[1]].tolist(), strict=True))
-    assert mine == {(g, x) for g, seen in wanted.items() for x in seen.members}
+    assert mine == {(g, x) for g, seen in after.items() for x in seen.members}
     found = {(g, x, y, bool(way & 1)) for g, x, y, way in rows("connections", "way")}
     assert found == all_of(lambda seen: seen.connections), number
     assert rows("mesh") == all_of(lambda seen: seen.mesh), number
     assert rows("back-off", "until") == all_of(lambda seen: seen.backoffs), number
-    messages = sum((seen.messages for seen in wanted.values()), Counter())
-    assert sent.messages == messages, number
-    assert sent.lost == sum((seen.lost for seen in wanted.values()), Counter()), number
+    all_seen = [seen for heartbeat in wanted for seen in heartbeat.values()]
+    assert sent.messages == sum((seen.messages for seen in all_seen), Counter()), number
+    assert sent.lost == sum((seen.lost for seen in all_seen), Counter()), number
 
 
 @pytest.mark.parametrize("seed", range(0, 200, 20))
