@@ -119,6 +119,10 @@ class System:
     world : callable or None
         ``world(config)``: the `living.LiveSystem` that lives in a world of that config.  None: it
         lives in none.
+    round_seconds : float or callable, optional
+        How long a round of the system lasts in a world, or ``round_seconds(config)``: of the rounds
+        that begin in one of the world's all are played.  None: one round in each of the world's,
+        however long that is.
     world_measures : mapping of str to str
         What it measures in each round of a world -> its unit; messages by kind are counted for it.
     failure_costs : callable or None
@@ -146,6 +150,7 @@ class System:
     joins_after: str | None = None
     limited: bool = False
     world: Callable[[Any], LiveSystem] | None = None
+    round_seconds: float | Callable[[Any], float] | None = None
     world_measures: Mapping[str, str] = field(default_factory=dict)
     failure_costs: Callable[[Any], DataFrame] | None = None
     failures_beside: str | None = None
@@ -259,6 +264,10 @@ def _live_gossipsub(config: Any) -> LiveSystem:
     from scribe_spark.gossipsub.round import live_gossipsub
 
     return live_gossipsub(config.gossipsub)
+
+
+def _heartbeat(config: Any) -> float:
+    return config.gossipsub.value("heartbeat_ms") / 1000
 
 
 def _clock_of_gossipsub(config: Any) -> str:
@@ -389,6 +398,7 @@ _SYSTEMS: Registry[System] = Registry(
         clock=_clock_of_gossipsub,
         control=True,
         world=_live_gossipsub,
+        round_seconds=_heartbeat,
         world_measures={
             "mesh": "links per membership",
             "connections": "links per membership",

@@ -27,8 +27,8 @@ OF_RUNS = ALWAYS | {
     *("events", "generator", "initial", "access", "delivery"),
 }
 OF_WORLDS = ALWAYS | {
-    *("rounds", "events", "generator", "initial", "lookups", "detection", "repair"),
-    *("maintenance_period", "groups", "members"),
+    *("rounds", "round_seconds", "events", "generator", "initial", "lookups", "detection"),
+    *("repair", "maintenance_period", "groups", "members"),
     # nodes arrive in worlds, however their tables were filled at the start
     *("growth", "contact", "rows", "announce", "introduce", "maintenance"),
     # the config refuses these itself

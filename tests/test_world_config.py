@@ -29,6 +29,12 @@ BAD = [
     ("rounds", 0, "must be at least 1"),
     ("rounds", 100_001, "must be at most 100,000"),
     ("rounds", 2.0, "must be a whole number"),
+    ("round_seconds", 0.0, "must be at least 0.001"),
+    ("round_seconds", 1e9, "must be at most 86400.0"),
+    ("event_seconds", -1.0, "must be at least 0.0"),
+    ("lifetime_seconds", 0.0, "must be at least 0.001"),
+    ("membership_seconds", 1e30, "must be at most 32000000000.0"),
+    ("publish_seconds", 0.0, "must be at least 0.001"),
     ("events", " ", "must be a non-empty text"),
     ("generator", "", "must be a non-empty text"),
     ("initial", 0, "must be at least 1"),
@@ -111,6 +117,14 @@ TOGETHER = [
     ({"publish_source": "root", "publish_rate": 2.0}, "publish_rate = 2.0: is more than the 1 tha"),
     ({"groups": 4, "generator": "root-failure", "roots": 5}, "roots = 5: must be at most 4: each"),
     ({"publishers": 3, "publish_rate": 3.5}, "publish_rate = 3.5: is more than the 3 that sources"),
+    (
+        {"lifetime": 5.0, "lifetime_seconds": 9.0},
+        "lifetime = 5.0: is what lifetime_seconds says in",
+    ),
+    (
+        {"publish_rate": 0.5, "publish_seconds": 9.0},
+        "publish_rate = 0.5: is what publish_seconds s",
+    ),
     ({"publish_source": "root", "publishers": 2}, "publishers = 2: must be 0 or 1: a group has on"),
 ]
 
@@ -205,7 +219,9 @@ def test_flags_are_the_fields_and_runs_have_none_of_the_section():
     assert all(field.description for field in WORLD_FIELDS.values())
     section = {name for name, field in WORLD_FIELDS.items() if field.section == "world"}
     assert section == set(RoundsConfig.model_fields)
-    assert section - set(RUN_FIELDS) == {"lookups", "publish_rate", "publish_source", "publishers"}
+    assert section - set(RUN_FIELDS) == {
+        *("lookups", "publish_rate", "publish_seconds", "publish_source", "publishers")
+    }
     of_tree = {n for n, field in WORLD_FIELDS.items() if field.section == "reference_tree"}
     assert of_tree == {"reference_tree", "reference_children", "reference_assignment"}
     assert of_tree - set(RUN_FIELDS) == {"reference_tree"}

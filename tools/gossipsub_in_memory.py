@@ -31,6 +31,7 @@ from scribe_spark.gossipsub.publication import (
 )
 from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.subscribers import Directory
+from scribe_spark.pastry.lives import Lives
 
 __all__ = ["DrawnDelays", "Published", "TopicsInMemory", "build_topics"]
 
@@ -113,12 +114,13 @@ class TopicsInMemory:
         Parameters
         ----------
         alive : ndarray of bool, optional
-            Who has not failed just before.
+            The nodes that have not failed just before.
         **rules
             Other values of `GossipRules` than those that the mesh was made by.
         """
-        topics = replace(self.topics, rules=replace(self.topics.rules, **rules))
-        messages = Messages(np.arange(len(self.source)), self.source, self.clock, alive)
+        lives = None if alive is None else Lives.of(len(alive), np.flatnonzero(alive))
+        topics = replace(self.topics, rules=replace(self.topics.rules, **rules), lives=lives)
+        messages = Messages(np.arange(len(self.source)), self.source, self.clock)
         tables = Tables.of({name: self.tables[name] for name in self.tables})
         lazy = publish(lambda program, name: play(program, [tables]), topics, messages)
         names = [name for name in tables if name.split()[0] in (COPIES, ANSWERS)]

@@ -162,17 +162,18 @@ _REMOVER = _Use(
 #: Fields -> the generators that they are parameters of.
 _PARAMETERS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("share",): ("mass-failure", "flash-crowd"),
-    ("event_round",): (
+    ("event_round", "event_seconds"): (
         *("mass-failure", "adjacent-failure", "root-failure", "flash-crowd", "group-crowd"),
     ),
     ("adjacent",): ("adjacent-failure",),
-    ("lifetime", "lifetime_distribution", "weibull_shape", "replacement"): ("churn",),
+    ("lifetime", "lifetime_seconds", "lifetime_distribution"): ("churn",),
+    ("weibull_shape", "replacement"): ("churn",),
     ("roots", "holders"): ("root-failure",),
     ("crowd", "crowd_group"): ("group-crowd",),
-    ("membership",): ("group-churn",),
+    ("membership", "membership_seconds"): ("group-churn",),
 }
 _PUBLICATIONS: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("publish_rate", "publish_source", "publishers"): ("publications",)
+    ("publish_rate", "publish_seconds", "publish_source", "publishers"): ("publications",)
 }
 _GENERATORS = {name for names in (_PARAMETERS | _PUBLICATIONS).values() for name in names}
 
@@ -211,7 +212,7 @@ _OF_RUNS = (
     _REMOVER,
     *_OF_EVENTS,
     _Use(
-        ("rounds", "rejoin", "detection", "repair", "maintenance_period"),
+        ("rounds", "round_seconds", "rejoin", "detection", "repair", "maintenance_period"),
         _has_events,
         "is of events; give --generator or --events, too",
     ),
@@ -274,7 +275,7 @@ _OF_WORLDS = (
     _Use(
         ("gossipsub_joins", "gossipsub_join_waves", "gossipsub_heartbeats"),
         lambda config: False,
-        "is of runs: in a world members JOIN when they come, and a round is a heartbeat; leave "
+        "is of runs: in a world members JOIN when they come, and heartbeats do not end; leave "
         "it out",
     ),
 )

@@ -102,8 +102,8 @@ class GossipSubConfig(Section):
         description="GossipSub: the time between two heartbeats: 1000 (ethereum: 700)",
     )
     prune_backoff_ms: Annotated[float | None, Flat("gossipsub_prune_backoff_ms")] = _time(
-        "GossipSub: how long two peers do not GRAFT each other after a PRUNE: 60000; in worlds, "
-        "where a round is a heartbeat, it is counted in heartbeats too"
+        "GossipSub: how long two peers do not GRAFT each other after a PRUNE: 60000; counted in "
+        "heartbeats that begin before it is over"
     )
     unsubscribe_backoff_ms: Annotated[float | None, Flat("gossipsub_unsubscribe_backoff_ms")] = (
         _time("GossipSub: the same after a PRUNE of a node that leaves the topic: 10000")

@@ -10,7 +10,22 @@ from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import Section, Text
 from scribe_spark.errors import InputError
 
-__all__ = ["MOST_LOOKUPS", "MOST_ROUNDS", "EventsConfig", "RoundsConfig"]
+__all__ = [
+    "MOST_LOOKUPS",
+    "MOST_PUBLISHED",
+    "MOST_ROUNDS",
+    "NOMINAL_SECONDS",
+    "EventsConfig",
+    "RoundsConfig",
+]
+
+#: How long a round lasts where nothing else is said: Pastry's and Scribe's period of maintenance.
+NOMINAL_SECONDS = 30.0
+
+_LEAST_SECONDS, _MOST_SECONDS = 0.001, 86_400.0
+
+#: A time in seconds, in place of one in rounds: a thousand years at most.
+_MOST_TIME = 3.2e10
 
 #: A round takes at least a few Spark jobs, some seconds: more rounds than this take days.
 MOST_ROUNDS = 100_000
@@ -22,12 +37,25 @@ MOST_LOOKUPS = 100_000_000
 MOST_PUBLISHED = 1_000
 
 
+#: A parameter of generators in rounds -> the same in seconds.
+_TIMES = {
+    "event_round": "event_seconds",
+    "lifetime": "lifetime_seconds",
+    "membership": "membership_seconds",
+    "publish_rate": "publish_seconds",
+}
+
+
+def _in_seconds(text: str) -> Any:
+    return Field(default=None, ge=_LEAST_SECONDS, le=_MOST_TIME, description=text)
+
+
 class EventsConfig(Section):
     """Rounds, and what happens in each; a round is one maintenance period of the overlay.
 
     Events are a table of the user's (`events`) or come from a `generator`, or several, joined by
     plus signs; with neither the nodes stay as they are.  The fields from `event_round` to
-    `membership` are parameters of generators.
+    `membership_seconds` are parameters of generators.
     """
 
     rounds: int = Field(
@@ -36,6 +64,15 @@ class EventsConfig(Section):
         le=MOST_ROUNDS,
         description="Rounds of a world, numbered from 0; of a run those in which there may be "
         "events: its publications are in a round after the last event (docs/rules.md, S33)",
+    )
+    round_seconds: float | None = Field(
+        default=None,
+        ge=_LEAST_SECONDS,
+        le=_MOST_SECONDS,
+        description="How long a round lasts, in seconds: Pastry's and Scribe's period of "
+        "maintenance. A system with shorter rounds of its own plays those that begin in it "
+        "[default: the longest of the systems that --systems names: 30; of gossipsub alone its "
+        "heartbeat]",
     )
     events: Text | None = Field(
         default=None,
@@ -64,6 +101,13 @@ class EventsConfig(Section):
         description="Mass failure, adjacent failure, root failure, flash crowd, group crowd: the "
         "round in which it happens",
     )
+    event_seconds: float | None = Field(
+        default=None,
+        ge=0.0,
+        le=_MOST_TIME,
+        description="The same in seconds, in place of event_round: it happens in the round of that "
+        "moment",
+    )
     share: float = Field(
         default=0.1,
         gt=0.0,
@@ -84,6 +128,9 @@ class EventsConfig(Section):
         le=1e9,
         description="Churn: mean lifetime of a node in rounds; 100 means that 1 % of the nodes "
         "fail in a round",
+    )
+    lifetime_seconds: float | None = _in_seconds(
+        "Churn: the mean lifetime in seconds, in place of lifetime; a round at least"
     )
     lifetime_distribution: Literal["exponential", "weibull"] = Field(
         default="exponential", description="Churn: distribution of the lifetimes"
@@ -130,6 +177,9 @@ class EventsConfig(Section):
         le=1e9,
         description="Group churn: mean time in rounds after which a member quits",
     )
+    membership_seconds: float | None = _in_seconds(
+        "Group churn: the same in seconds, in place of membership; a round at least"
+    )
     detection: int = Field(
         default=1,
         ge=0,
@@ -157,6 +207,19 @@ class EventsConfig(Section):
             raise InputError("generator", given["generator"], remedy)
         return given
 
+    @model_validator(mode="before")
+    @classmethod
+    def _time_said_once(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """A time is in rounds or in seconds."""
+        for name, seconds in _TIMES.items():
+            if name not in cls.model_fields or given.get(seconds) is None:
+                continue
+            default = cls.model_fields[name].default
+            if given.get(name, default) != default:
+                remedy = f"is what {seconds} says in seconds; leave out one of them"
+                raise InputError(name, given[name], remedy)
+        return given
+
     @property
     def generators(self) -> tuple[str, ...]:
         """The names of the generators, none if there is none."""
@@ -176,6 +239,9 @@ class RoundsConfig(EventsConfig):
         le=MOST_PUBLISHED,
         description="Publications: how many a group has in a round; 0.1 is one in ten rounds",
     )
+    publish_seconds: float | None = _in_seconds(
+        "Publications: the mean time in seconds between two of a group, in place of publish_rate"
+    )
     publish_source: Literal["member", "root", "any"] = Field(
         default="member",
         description="Publications: who publishes, members of the group, its root, or any live node",
@@ -194,10 +260,15 @@ class RoundsConfig(EventsConfig):
         description="Lookups in each round, from random live nodes to random keys",
     )
 
+    @property
+    def sources(self) -> int:
+        """Return how many sources of a group may publish in a round; 0: as many as there are."""
+        return 1 if self.publish_source == "root" else self.publishers
+
     @model_validator(mode="after")
     def _sources_suffice(self) -> RoundsConfig:
         """A source has one publication in a round and group at most."""
-        sources = 1 if self.publish_source == "root" else self.publishers
+        sources = self.sources
         if sources and self.publish_rate > sources:
             remedy = (
                 f"is more than the {sources} that sources of a group can publish in a round, one "

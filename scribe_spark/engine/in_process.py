@@ -67,7 +67,8 @@ def _play(
     bounds, counts = program.bounds, []
     waiting: _Waiting = {}
     for to, kind, columns in deliver(bounds, first):
-        waiting.setdefault(to, []).append((-1, kind, columns))
+        if to in tables:
+            waiting.setdefault(to, []).append((-1, kind, columns))
     for superstep in range(_MOST):
         arrived, waiting, sent = waiting, {}, 0
 

@@ -7,7 +7,7 @@ messages there are, which tables have rows, and what is taken; so all of them de
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -44,9 +44,15 @@ class InTask:
     def begin_round(self, number: int) -> None:
         """See `Player.begin_round`."""
 
-    def play(self, program: Program) -> int:
-        """See `Player.play`."""
-        return sum(play(program, self._own, threads=len(self._own), exchange=self.exchange))
+    def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
+        """See `Player.play`.
+
+        Parameters
+        ----------
+        first : mapping of Columns, optional
+            Messages of superstep 0, by kind; the same in all tasks.
+        """
+        return sum(play(program, self._own, first, len(self._own), self.exchange))
 
     def play_some(self, programs: Steps) -> int:
         """See `Player.play_some`."""

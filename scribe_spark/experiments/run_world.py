@@ -46,6 +46,7 @@ from scribe_spark.worlds.group_measures import (
     is_of_groups,
     publication_measures,
 )
+from scribe_spark.worlds.lengths import round_seconds, rounds_in_words
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES, system_of
 from scribe_spark.worlds.save import VERSION
@@ -167,6 +168,10 @@ class _WorldRun:
                 "seed": self.config.seed,
                 "inputs": world_inputs(self.config),
                 **provenance(execution, self.simulation.spark),
+                "round": {
+                    "seconds": round_seconds(self.config),
+                    "has": rounds_in_words(self.config),
+                },
                 "world": {"tables": {}, "saved": None},
             }
         )

@@ -42,6 +42,7 @@ from scribe_spark.worlds import (
     world_groups,
 )
 from scribe_spark.worlds.access import RIGHTS
+from scribe_spark.worlds.lengths import own_rounds, round_seconds
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.multicast_measures import MulticastMeasures
@@ -216,6 +217,8 @@ def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems
         underlay.lan_us,
         config.world.rounds,
         scribe.deadline,
+        own_rounds(config),
+        round_seconds(config),
     )
 
 
@@ -244,6 +247,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_overlay(config.overlay)
     if not needs_spark(config.topology.kind):
         check_routable(load(network_of(config)), config.topology.tie)
+    own_rounds(config)
     check_world(config)
     if (execution.buckets or 1) > 1:
         _refuse_one_bucket(config, execution)

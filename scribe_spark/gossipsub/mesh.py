@@ -1,18 +1,19 @@
 """Connections and meshes of all topics, as programs on buckets of nodes.
 
-First everybody dials (:class:`Dial`); then subscribers JOIN, and heartbeats follow
-(:class:`Maintain`).  One superstep of each sends GRAFT and PRUNE, the next takes them and sends
-PRUNE to those that are refused, the last takes these.
+First subscribers dial (:class:`Dial`); then they JOIN, and heartbeats follow (:class:`Maintain`).
+One superstep of each sends GRAFT and PRUNE, the next receives them and sends PRUNE to refused
+peers, the last receives these.  Runs and the rounds of worlds (:mod:`.round`) play the same
+programs.
 
 References
 ----------
-docs/rules.md, G2 to G9.
+docs/rules.md, G2 to G9, G19.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -21,13 +22,15 @@ from scribe_spark import draws
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import expand, read_table
 from scribe_spark.engine.facts import KnowsRing
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
 from scribe_spark.gossipsub.choosing import Names, sample_others
 from scribe_spark.gossipsub.links import DIALLED, WAS_DIALLED, BackOff, Links, Space, turned_way
 from scribe_spark.gossipsub.router import Router
 from scribe_spark.gossipsub.rules import GossipRules
-from scribe_spark.gossipsub.subscribers import KnowsSubscribers, dialled
+from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, KnowsSubscribers, Subscribers, dialled
+from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.lives import KnowsLives
 
 __all__ = [
     "BACK_OFF",
@@ -39,11 +42,12 @@ __all__ = [
     "Topics",
     "TopicsProgram",
     "building",
+    "heartbeat_of",
 ]
 
-#: Tables of a bucket: its nodes' connections and meshes (`Links`), their back-off (`BackOff`), and
-#: the GRAFTs and PRUNEs that they have taken (one table for each play); and, where there is one
-#: graph for all topics, its connections, as those of a topic 0.
+#: Tables of a bucket: its nodes' connections and meshes (`Links`), and their back-off (`BackOff`);
+#: in a run the GRAFTs and PRUNEs that came to them (one table for each play), and the connections
+#: of the one graph for all topics, as those of a topic 0.
 CONNECTIONS, MESH, BACK_OFF, TOLD, GRAPH = "connections", "mesh", "back-off", "told", "graph"
 
 _DIAL, _GRAFT, _PRUNE, _REFUSE = "dial", "GRAFT", "PRUNE", "refuse"
@@ -57,7 +61,7 @@ class KnowsDelays(Protocol):
 
 @dataclass(frozen=True)
 class Topics:
-    """What the programs of a run share; picklable.
+    """The topics of a run, or of a round of a world: all programs share them; picklable.
 
     Attributes
     ----------
@@ -69,6 +73,12 @@ class Topics:
     rules : GossipRules
     kernel : KnowsDelays
     lan_us : int
+    waves : int
+        In how many waves the subscribers of a run JOIN.
+    lives : KnowsLives, optional
+        Without it all nodes are alive.
+    observer : Observer, optional
+        Counts the messages of a world; a run notes them in tables (:data:`TOLD`).
     """
 
     bounds: np.ndarray
@@ -78,6 +88,9 @@ class Topics:
     rules: GossipRules
     kernel: KnowsDelays
     lan_us: int
+    waves: int = 1
+    lives: KnowsLives | None = None
+    observer: Observer | None = None
 
     @property
     def names(self) -> Names:
@@ -86,13 +99,28 @@ class Topics:
 
     @property
     def space(self) -> Space:
-        """How keys are made."""
+        """The space of the keys of tables."""
         return Space(len(self.facts.ring))
 
-    def places(self, bucket: int) -> np.ndarray:
-        """Return the subscribers among a bucket's nodes: int64, ascending."""
-        first, last = self.bounds[bucket : bucket + 2]
-        return self.subscribers.directory.between(first, last)
+    def is_alive(self, position: np.ndarray) -> np.ndarray:
+        """Return whether nodes are alive: bool."""
+        if self.lives is None:
+            return np.ones(len(position), dtype=bool)
+        return self.lives.alive[position]
+
+    def wave(self, place: np.ndarray) -> np.ndarray:
+        """Return the wave in which each subscriber JOINs: int64."""
+        topic, node = np.divmod(place, self.space.size)
+        names = self.names
+        drawn = draws.bits_np(names.seed, "gossipsub wave", names.topic[topic], names.node[node])
+        return (drawn % np.uint64(self.waves)).astype(np.int64)
+
+    def subscribers_of(self, bucket: int, tables: Tables) -> Subscribers:
+        """Return the subscribers among a bucket's nodes; the first program of a run writes them."""
+        if SUBSCRIBERS not in tables:
+            place = self.subscribers.directory.between(*self.bounds[bucket : bucket + 2])
+            tables[SUBSCRIBERS] = Subscribers(place, self.wave(place)).to_columns()
+        return read_table(Subscribers, tables, SUBSCRIBERS)
 
 
 @dataclass(frozen=True)
@@ -110,27 +138,62 @@ class TopicsProgram:
         """See `engine.Program`."""
         raise NotImplementedError
 
+    def send(
+        self, tables: Tables, kind: str, key: np.ndarray, **columns: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Count messages along links; return those that arrive, for the other ends.
+
+        Parameters
+        ----------
+        key : ndarray of int64
+            Links at the nodes that send.
+        columns
+            More columns of the messages.
+        """
+        topics = self.topics
+        topic, node, peer = topics.space.split(key)
+        messages = {AT: peer, "topic": topic, "sender": node, **columns}
+        arrives = topics.is_alive(peer)
+        if topics.observer is not None:
+            topics.observer.send(tables, kind, arrives, node, peer)
+        return messages if topics.lives is None else take(messages, arrives)
+
+    def keys(self, came: Columns) -> np.ndarray:
+        """Return the links, at the nodes of the bucket, along which messages came."""
+        space = self.topics.space
+        return space.key(came["topic"] * space.size + came[AT], came["sender"])
+
 
 # --- connections
 
 
 @dataclass(frozen=True)
 class Dial(TopicsProgram):
-    """Subscribers dial others of their topics; rule G2."""
+    """Subscribers with few connections dial others of their topics; rules G2 and G19.
+
+    Attributes
+    ----------
+    heartbeat : int
+        The round of a world; 0 in a run.
+    """
+
+    heartbeat: int = 0
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Dial; then take what others have dialled."""
+        """Dial; then accept the dials of others."""
         space, topics = self.topics.space, self.topics
         if superstep:
-            came = inbox[_DIAL]
-            place = came["topic"] * space.size + came[AT]
-            _take_dials(tables, CONNECTIONS, space.key(place, came["sender"]))
+            _connect(tables, CONNECTIONS, self.keys(inbox[_DIAL]), WAS_DIALLED)
             return {}
-        directory, place = topics.subscribers.directory, topics.places(bucket)
-        of, peer = dialled(topics.names, directory, place, topics.rules.dials, heartbeat=0)
-        topic, node = np.divmod(place[of], space.size)
-        _own_dials(tables, CONNECTIONS, space.key(place[of], peer))
-        return {_DIAL: {AT: peer, "topic": topic, "sender": node}}
+        directory, place = topics.subscribers.directory, topics.subscribers_of(bucket, tables).key
+        connections = read_table(Links, tables, CONNECTIONS)
+        wanted = np.minimum(topics.rules.dials, directory.others(place))
+        place = place[space.count(connections, place) < wanted]
+        of, peer = dialled(topics.names, directory, place, topics.rules.dials, self.heartbeat)
+        key = space.key(place[of], peer)
+        key = key[~connections.has(key)]
+        _connect(tables, CONNECTIONS, key, DIALLED)
+        return {_DIAL: self.send(tables, _DIAL, key)}
 
 
 @dataclass(frozen=True)
@@ -138,19 +201,19 @@ class DialGraph(TopicsProgram):
     """All nodes dial others, once for all topics; rule G3.  :class:`Meet` follows."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Dial; then take what others have dialled."""
+        """Dial; then accept the dials of others."""
         space, names = self.topics.space, self.topics.names
         if superstep:
-            came = inbox[_DIAL]
-            _take_dials(tables, GRAPH, space.key(came[AT], came["sender"]))
+            _connect(tables, GRAPH, self.keys(inbox[_DIAL]), WAS_DIALLED)
             return {}
         node = np.arange(*self.bounds[bucket : bucket + 2])
         shared = draws.bits_np(names.seed, "gossipsub graph", names.node[node])
         others = np.full(len(node), space.size - 1)
         of, chosen = sample_others(shared, others, self.topics.rules.dials)
         peer = chosen + (chosen >= node[of])
-        _own_dials(tables, GRAPH, space.key(node[of], peer))
-        return {_DIAL: {AT: peer, "sender": node[of]}}
+        key = space.key(node[of], peer)
+        _connect(tables, GRAPH, key, DIALLED)
+        return {_DIAL: self.send(tables, _DIAL, key)}
 
 
 @dataclass(frozen=True)
@@ -160,7 +223,10 @@ class Meet(TopicsProgram):
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write the connections; nothing is sent."""
         space, directory = self.topics.space, self.topics.subscribers.directory
-        graph, place = read_table(Links, tables, GRAPH), self.topics.places(bucket)
+        graph, place = (
+            read_table(Links, tables, GRAPH),
+            self.topics.subscribers_of(bucket, tables).key,
+        )
         topic, node = np.divmod(place, space.size)
         of, row = expand(*space.rows(graph, node))
         peer = graph.key[row] % space.size
@@ -170,20 +236,14 @@ class Meet(TopicsProgram):
         return {}
 
 
-def _own_dials(tables: Tables, name: str, key: np.ndarray) -> None:
-    key = np.sort(key)
-    tables[name] = {"key": key, "way": np.full(len(key), DIALLED, dtype=np.int8)}
-
-
-def _take_dials(tables: Tables, name: str, key: np.ndarray) -> None:
-    """Connections that this end has not dialled, or that both have."""
-    own = tables[name]["key"]
-    # key and way in one number: sorting it brings both dials of a connection together
-    both = np.sort(np.concatenate([own * 4 + DIALLED, key * 4 + WAS_DIALLED]))
-    key, way = both >> 2, (both & 3).astype(np.int8)
-    again = np.r_[False, key[1:] == key[:-1]]
-    way[:-1][again[1:]] = DIALLED + WAS_DIALLED
-    tables[name] = {"key": key[~again], "way": way[~again]}
+def _connect(tables: Tables, name: str, key: np.ndarray, way: int) -> None:
+    """Write connections that one end has made; a connection that is there gets the way, too."""
+    key, links = np.sort(key), read_table(Links, tables, name)
+    row = links.find(key)
+    links.way = links.way.copy()
+    links.way[row[row >= 0]] |= way
+    links.insert(key[row < 0], way=way)
+    tables[name] = links.to_columns()
 
 
 # --- meshes
@@ -197,96 +257,79 @@ class Maintain(TopicsProgram):
     ----------
     heartbeat : int
         Its number.
-    waves : int
-        In how many waves subscribers JOIN.
-    joined : int
-        The last wave that has joined, or joins now.
     joins : bool
-        Whether the wave JOINs; else it is a heartbeat of all who have joined.
+        Whether the subscribers JOIN whose wave or round it is; else it is a heartbeat of all that
+        have joined.
     phase : int
         Whose heartbeat it is.
     """
 
     heartbeat: int
-    waves: int = 1
-    joined: int = 0
     joins: bool = False
     phase: int = 0
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Decide; take GRAFT and PRUNE, and refuse; take the refusals."""
+        """Send GRAFT and PRUNE; receive them, and refuse; receive the refusals (rule G8)."""
         router = self._router(tables)
-        until = self.heartbeat + self.topics.rules.prune_backoff
-        out: dict[str, Columns] = {}
         if superstep == 0:
-            out = self._decide(bucket, router)
+            grafted, pruned = self._decide(bucket, tables, router)
+            way = turned_way(router.mesh.way[router.mesh.find(grafted)])
+            out: Outbox = {
+                _GRAFT: self.send(tables, _GRAFT, grafted, way=way),
+                _PRUNE: self.send(tables, _PRUNE, pruned),
+            }
+            changed = len(grafted) + len(pruned) > 0
         else:
             self._note(tables, inbox)
-            for kind in (_PRUNE, _REFUSE):
-                if kind in inbox:
-                    router.take_prunes(self._keys(inbox[kind]), until)
-            if _GRAFT in inbox:
-                key = self._keys(inbox[_GRAFT])
-                refused = router.take_grafts(key, inbox[_GRAFT]["way"], self.heartbeat)
-                out = {_REFUSE: self._messages(refused)}
-        if superstep or any(len(sent[AT]) for sent in out.values()):
+            out, changed = self._receive(tables, router, inbox), True
+        if changed:
             tables[MESH], tables[BACK_OFF] = router.mesh.to_columns(), router.back_off.to_columns()
         return out
+
+    def _receive(self, tables: Tables, router: Router, inbox: Inbox) -> Outbox:
+        for kind in (_PRUNE, _REFUSE):
+            if kind in inbox:
+                until = self.heartbeat + self.topics.rules.prune_backoff
+                router.take_prunes(self.keys(inbox[kind]), until)
+        if _GRAFT not in inbox:
+            return {}
+        came = inbox[_GRAFT]
+        refused = router.take_grafts(self.keys(came), came["way"], self.heartbeat)
+        return {_REFUSE: self.send(tables, _PRUNE, refused)}
 
     def _router(self, tables: Tables) -> Router:
         topics = self.topics
         mesh, back_off = read_table(Links, tables, MESH), read_table(BackOff, tables, BACK_OFF)
         connections = read_table(Links, tables, CONNECTIONS)
-        has_joined = self._has_joined if self.waves > 1 else None
+        has_joined = self._has_joined if self.heartbeat < topics.waves - 1 else None
         named = (topics.rules, topics.names, topics.space)
         return Router(*named, connections, mesh, back_off, has_joined)
 
-    def _wave(self, topic: np.ndarray, node: np.ndarray) -> np.ndarray:
-        names = self.topics.names
-        drawn = draws.bits_np(names.seed, "gossipsub wave", names.topic[topic], names.node[node])
-        return (drawn % np.uint64(self.waves)).astype(np.int64)
-
     def _has_joined(self, topic: np.ndarray, node: np.ndarray) -> np.ndarray:
-        return self._wave(topic, node) <= self.joined
+        return self.topics.wave(topic * self.topics.space.size + node) <= self.heartbeat
 
-    def _decide(self, bucket: int, router: Router) -> dict[str, Columns]:
-        """Return what the nodes that act send."""
-        names, place = self.topics.names, self.topics.places(bucket)
-        topic, node = np.divmod(place, self.topics.space.size)
-        if self.waves > 1:
-            wave = self._wave(topic, node)
-            place = place[wave == self.joined if self.joins else wave <= self.joined]
+    def _decide(self, bucket: int, tables: Tables, router: Router) -> tuple[np.ndarray, np.ndarray]:
+        """Return the links along which nodes send GRAFT, and PRUNE."""
+        names, members = self.topics.names, self.topics.subscribers_of(bucket, tables)
         if self.joins:
-            grafted = router.join(place, self.heartbeat)
-            return {_GRAFT: self._grafts(router, grafted)}
+            place = members.key[members.joined == self.heartbeat]
+            return router.join(place, self.heartbeat), members.key[:0]
+        place = members.key[members.joined <= self.heartbeat]
         phases = self.topics.rules.heartbeat_phases
         if phases > 1:
-            drawn = draws.bits_np(
-                names.seed, "gossipsub phase", names.node[place % self.topics.space.size]
-            )
+            node = names.node[place % self.topics.space.size]
+            drawn = draws.bits_np(names.seed, "gossipsub phase", node)
             place = place[drawn % np.uint64(phases) == self.phase]
-        grafted, pruned = router.heartbeat(place, self.heartbeat)
-        return {_GRAFT: self._grafts(router, grafted), _PRUNE: self._messages(pruned)}
-
-    def _messages(self, key: np.ndarray) -> dict[str, np.ndarray]:
-        """Messages along links, to their other ends."""
-        topic, node, peer = self.topics.space.split(key)
-        return {AT: peer, "topic": topic, "sender": node}
-
-    def _grafts(self, router: Router, key: np.ndarray) -> dict[str, np.ndarray]:
-        way = router.mesh.way[router.mesh.find(key)]
-        return {**self._messages(key), "way": turned_way(way)}
-
-    def _keys(self, came: Columns) -> np.ndarray:
-        space = self.topics.space
-        return space.key(came["topic"] * space.size + came[AT], came["sender"])
+        return router.heartbeat(place, self.heartbeat)
 
     def _note(self, tables: Tables, inbox: Inbox) -> None:
-        """GRAFTs and PRUNEs are counted at whom takes them."""
+        """In a run GRAFTs and PRUNEs are counted at their receivers."""
+        if self.topics.observer is not None:
+            return
         for kind, name in ((_GRAFT, "GRAFT"), (_PRUNE, "PRUNE"), (_REFUSE, "PRUNE")):
             if kind in inbox:
                 play = f"{self.heartbeat}.{int(not self.joins)}.{self.phase}"
-                tables[f"{TOLD} {name} {kind} {play}"] = {"key": self._keys(inbox[kind])}
+                tables[f"{TOLD} {name} {kind} {play}"] = {"key": self.keys(inbox[kind])}
 
 
 def building(topics: Topics, config: GossipSubConfig) -> Iterator[tuple[str, TopicsProgram]]:
@@ -295,23 +338,23 @@ def building(topics: Topics, config: GossipSubConfig) -> Iterator[tuple[str, Top
     Connections come first, then waves of JOINs with heartbeats between them, then the heartbeats
     (rule G4).
     """
+    waves = config.join_waves if config.joins == "waves" else 1
+    topics = replace(topics, waves=waves)
     if config.discovery == "graph":
         yield "dial", DialGraph(topics)
         yield "meet", Meet(topics)
     else:
         yield "dial", Dial(topics)
-    waves = config.join_waves if config.joins == "waves" else 1
     for wave in range(waves):
         if config.joins != "unconnected":
-            yield "JOIN", Maintain(topics, wave, waves, wave, joins=True)
+            yield "JOIN", Maintain(topics, wave, joins=True)
         if wave < waves - 1:
-            yield from _heartbeat(topics, wave, waves, wave)
+            yield from heartbeat_of(topics, wave)
     for heartbeat in range(waves - 1, waves - 1 + config.heartbeats):
-        yield from _heartbeat(topics, heartbeat, waves, waves - 1)
+        yield from heartbeat_of(topics, heartbeat)
 
 
-def _heartbeat(
-    topics: Topics, heartbeat: int, waves: int, joined: int
-) -> Iterator[tuple[str, TopicsProgram]]:
+def heartbeat_of(topics: Topics, heartbeat: int) -> Iterator[tuple[str, TopicsProgram]]:
+    """Yield the phases of a heartbeat, as :func:`building`."""
     for phase in range(topics.rules.heartbeat_phases):
-        yield f"heartbeat {heartbeat}", Maintain(topics, heartbeat, waves, joined, phase=phase)
+        yield f"heartbeat {heartbeat}", Maintain(topics, heartbeat, phase=phase)

@@ -1,4 +1,4 @@
-"""A publication of each topic: who gets it first, and every copy that is sent.
+"""A publication of each topic: the first copy of each node, and every copy that is sent.
 
 First copies are found by correcting labels along the meshes: a copy that is held back because its
 receiver has the publication is never the first one (rule G10), so all links count.  When the labels
@@ -39,6 +39,7 @@ __all__ = [
     "ANSWERS",
     "ARRIVALS",
     "COPIES",
+    "FANOUT",
     "TOLD_OF",
     "UNWANTED",
     "Arrivals",
@@ -46,14 +47,16 @@ __all__ = [
     "Gossip",
     "Lacking",
     "Messages",
+    "PublicationProgram",
     "Spread",
     "publish",
 ]
 
 #: Tables of a bucket: first copies (`Arrivals`); the copies that its nodes get, those by IWANT
 #: apart; IHAVEs and IWANTs that its nodes take, and IDONTWANTs that they send: one table of each
-#: for each lazy heartbeat.
-ARRIVALS, COPIES, ANSWERS = "arrivals", "copies", "answers"
+#: for each lazy heartbeat.  :data:`FANOUT` has the messages of sources that do not subscribe, and
+#: the peers that each is sent to: ``message, peer``.
+ARRIVALS, COPIES, ANSWERS, FANOUT = "arrivals", "copies", "answers", "fan-out"
 TOLD_OF, UNWANTED = "told of", "unwanted"
 _LACKING = "lacking"
 
@@ -96,12 +99,8 @@ class Messages:
         Indices of topics and positions of nodes.
     clock : str
         `multicast.TIME` or `multicast.HOPS`.
-    alive : ndarray of bool, shape (K,), optional
-        Who lives; without it all do.
     stamp : tuple of ndarray of int64, shape (M,)
         More numbers that the draw of a loss is keyed by.
-    fanout : (ndarray of int64, ndarray of int64)
-        Messages of sources that do not subscribe, and a peer that each is sent to.
     living : bool
         Whether the lazy heartbeats are rounds of a world: times begin anew in each, nothing of
         earlier ones holds copies back, and all that nodes hold is told of.
@@ -110,14 +109,12 @@ class Messages:
     topic: np.ndarray
     source: np.ndarray
     clock: str = TIME
-    alive: np.ndarray | None = None
     stamp: tuple[np.ndarray, ...] = ()
-    fanout: tuple[np.ndarray, np.ndarray] = (whole_numbers(), whole_numbers())
     living: bool = False
 
 
 @dataclass(frozen=True)
-class _PublicationProgram(TopicsProgram):
+class PublicationProgram(TopicsProgram):
     """A program over messages.
 
     Attributes
@@ -157,13 +154,11 @@ class _PublicationProgram(TopicsProgram):
     def subscribes(self, message: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return which nodes live and subscribe to the topic of a message: bool."""
         place = self.messages.topic[message] * self._size + node
-        there = self.topics.subscribers.directory.has(place)
-        return there if self.messages.alive is None else there & self.messages.alive[node]
+        return self.topics.subscribers.directory.has(place) & self.topics.is_alive(node)
 
     def lost(self, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray) -> np.ndarray:
         """Return which copies are lost: bool (rule G12)."""
-        loss, alive = self.topics.rules.loss, self.messages.alive
-        lost = np.zeros(len(message), dtype=bool) if alive is None else ~alive[receiver]
+        loss, lost = self.topics.rules.loss, ~self.topics.is_alive(receiver)
         if loss:
             topic = self.messages.topic[message]
             bits = self.topics.names.bits("gossipsub loss", self.heartbeat, topic, sender, receiver)
@@ -232,15 +227,16 @@ class _PublicationProgram(TopicsProgram):
         """Return to whom sources send: the index of the key, and the peer."""
         name = CONNECTIONS if self.topics.rules.flood_publish else MESH
         of, peer = self.links(read_table(Links, tables, name), key, np.full(len(key), NONE))
-        message, to = self.messages.fanout
-        sends = np.flatnonzero(np.isin(message, key // self._size))
+        if FANOUT not in tables:
+            return of, peer
+        message, to = tables[FANOUT]["message"], tables[FANOUT]["peer"]
         by_message = np.argsort(key // self._size)
-        guest = np.searchsorted(key[by_message] // self._size, message[sends])
-        return np.concatenate([of, by_message[guest]]), np.concatenate([peer, to[sends]])
+        guest = np.searchsorted(key[by_message] // self._size, message)
+        return np.concatenate([of, by_message[guest]]), np.concatenate([peer, to])
 
 
 @dataclass(frozen=True)
-class Spread(_PublicationProgram):
+class Spread(PublicationProgram):
     """The first copy of each node: sources publish, and answers to IWANTs are sent on.
 
     Attributes
@@ -252,7 +248,7 @@ class Spread(_PublicationProgram):
     new: np.ndarray
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Take what is offered; who gets it earlier than it knew offers it to its mesh."""
+        """Accept earlier arrivals, and offer them to the mesh."""
         if superstep and _OFFER not in inbox:
             return {}
         arrivals = read_table(Arrivals, tables, ARRIVALS)
@@ -317,7 +313,7 @@ class Spread(_PublicationProgram):
         return key[anew]
 
     def _offers(self, tables: Tables, arrivals: Arrivals, key: np.ndarray) -> dict[str, np.ndarray]:
-        """What nodes offer to their meshes, sources to all that they send to."""
+        """Return the offers of nodes to their meshes, and of sources to all that they send to."""
         row, peer = self.sends(tables, arrivals, arrivals.find(key))
         message, node = np.divmod(arrivals.key[row], self._size)
         here = ~self.lost(message, node, peer)
@@ -334,7 +330,7 @@ class Spread(_PublicationProgram):
 
 
 @dataclass(frozen=True)
-class Copies(_PublicationProgram):
+class Copies(PublicationProgram):
     """All copies that nodes send whose first copy came in a lazy heartbeat."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
@@ -376,7 +372,7 @@ class Copies(_PublicationProgram):
             tables[name] = {**came, "first": first}
 
     def _note_idontwant(self, arrivals: Arrivals, mine: np.ndarray, tables: Tables) -> None:
-        """Nodes tell all in their meshes but who has sent the first copy; rule G11."""
+        """Note IDONTWANTs to all of a mesh but the sender of the first copy; rule G11."""
         mesh = read_table(Links, tables, MESH)
         message, node = np.divmod(arrivals.key[mine], self._size)
         place = self.messages.topic[message] * self._size + node
@@ -418,7 +414,7 @@ class Copies(_PublicationProgram):
         }
 
     def _held_back(self, arrivals: Arrivals, row: np.ndarray, came: Columns) -> np.ndarray:
-        """Whether the receiver's IDONTWANT or copy was at the sender before it sent; rule G10."""
+        """Return whether the receiver's IDONTWANT or copy came before the sender sent; rule G10."""
         at, hops = arrivals.at[row], arrivals.hops[row]
         receiver, sender = came[AT], came["sender"]
         back = self.delay(receiver, sender)
@@ -434,11 +430,11 @@ class Copies(_PublicationProgram):
     def _lost_back(
         self, heartbeat: np.ndarray, message: np.ndarray, sender: np.ndarray, receiver: np.ndarray
     ) -> np.ndarray:
-        """Whether copies were lost that nodes have sent in the lazy heartbeats of their own."""
+        """Return whether copies were lost that nodes sent in their own lazy heartbeats."""
         lost = np.zeros(len(message), dtype=bool)
         for one in np.unique(heartbeat).tolist():
             some = heartbeat == one
-            then = _PublicationProgram(self.topics, self.messages, one)
+            then = PublicationProgram(self.topics, self.messages, one)
             lost[some] = then.lost(message[some], sender[some], receiver[some])
         return lost
 
@@ -447,7 +443,7 @@ class Copies(_PublicationProgram):
 
 
 @dataclass(frozen=True)
-class Lacking(_PublicationProgram):
+class Lacking(PublicationProgram):
     """Tells all buckets which messages some live subscriber is without.
 
     Nothing is sent if there is none.  It is the simulator that asks, not a node.
@@ -459,20 +455,18 @@ class Lacking(_PublicationProgram):
             tables[_LACKING] = {"message": np.unique(inbox[_LACKING]["message"])}
             return {}
         arrivals = read_table(Arrivals, tables, ARRIVALS)
-        lacks = self.lacking(bucket, arrivals)
+        lacks = self.lacking(bucket, tables, arrivals)
         message = np.unique(lacks // self._size)
         first = np.unique(self.bounds[:-1][np.diff(self.bounds) > 0])
         return {
             _LACKING: {AT: np.repeat(first, len(message)), "message": np.tile(message, len(first))}
         }
 
-    def lacking(self, bucket: int, arrivals: Arrivals) -> np.ndarray:
+    def lacking(self, bucket: int, tables: Tables, arrivals: Arrivals) -> np.ndarray:
         """Return keys of messages and live subscribers that are without: int64, ascending."""
-        place = self.topics.places(bucket)
-        topic, node = np.divmod(place, self._size)
-        if self.messages.alive is not None:
-            alive = self.messages.alive[node]
-            topic, node = topic[alive], node[alive]
+        topic, node = np.divmod(self.topics.subscribers_of(bucket, tables).key, self._size)
+        alive = self.topics.is_alive(node)
+        topic, node = topic[alive], node[alive]
         order = np.argsort(self.messages.topic, kind="stable")
         wanted = self.messages.topic[order]
         of, nth = expand(
@@ -516,7 +510,7 @@ class Gossip(Lacking):
         tables[f"{TOLD_OF} {kind} {self.heartbeat}"] = told
 
     def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
-        """IHAVEs of those who have got a lacking message in the last heartbeats."""
+        """Return the IHAVEs of nodes that got a lacking message in the last heartbeats."""
         rules, space, names = self.topics.rules, self.topics.space, self.topics.names
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         held = self.heartbeat - arrivals.heartbeat <= rules.mcache_gossip
@@ -544,7 +538,7 @@ class Gossip(Lacking):
         return {AT: peer[told], "message": message[order[nth]], "sender": node[of[told]]}
 
     def _ask(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
-        """IWANTs of those who lack what they are told of, to one of those who tell them."""
+        """Return an IWANT for each missing message, to one peer that advertised it."""
         arrivals = read_table(Arrivals, tables, ARRIVALS)
         without = ~arrivals.has(came["message"] * self._size + came[AT])
         message, node, sender = (came[name][without] for name in ("message", AT, "sender"))

@@ -1,4 +1,15 @@
-"""GossipSub in a world: a round is a heartbeat.
+"""GossipSub in a world: an own round is a heartbeat.
+
+A heartbeat is programs on buckets, in the order of rule G16:
+
+1. nodes die, leave, quit and join, and known deaths end connections (:class:`Go`; G17, G18);
+2. subscribers with few connections dial others (`mesh.Dial`; G19);
+3. subscribers JOIN, and maintain their meshes (`mesh.Maintain`; G6 to G8);
+4. nodes tell of what they hold (`publication.Gossip`; G20), and sources publish
+   (`publication.Spread`, `publication.Copies`; G21);
+5. buckets count messages and publications (:class:`CountRound`; G22).
+
+The orchestrator keeps the list of publications that are told of or not due; all else is in buckets.
 
 References
 ----------
@@ -7,11 +18,12 @@ docs/rules.md, G16 to G22.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
-from scribe_spark import draws
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.core.arrays import (
     NONE,
@@ -22,51 +34,70 @@ from scribe_spark.core.arrays import (
     read_table,
     whole_numbers,
 )
-from scribe_spark.engine.facts import RingInMemory
-from scribe_spark.engine.in_process import play
-from scribe_spark.engine.packing import concatenate
-from scribe_spark.engine.program import Tables
-from scribe_spark.gossipsub.choosing import Names, least, sample_others
-from scribe_spark.gossipsub.links import DIALLED, WAS_DIALLED, BackOff, Links, Space, turned_way
-from scribe_spark.gossipsub.mesh import BACK_OFF, CONNECTIONS, MESH, Topics
+from scribe_spark.engine.packing import Columns, concatenate
+from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
+from scribe_spark.gossipsub.choosing import least, sample_others
+from scribe_spark.gossipsub.links import BackOff, Links
+from scribe_spark.gossipsub.mesh import (
+    BACK_OFF,
+    CONNECTIONS,
+    MESH,
+    Dial,
+    Maintain,
+    Topics,
+    TopicsProgram,
+    heartbeat_of,
+)
 from scribe_spark.gossipsub.publication import (
     ANSWERS,
     ARRIVALS,
     COPIES,
+    FANOUT,
     TOLD_OF,
     UNWANTED,
     Arrivals,
     Copies,
     Gossip,
     Messages,
+    PublicationProgram,
     Spread,
 )
 from scribe_spark.gossipsub.router import Router
 from scribe_spark.gossipsub.rules import GossipRules
-from scribe_spark.gossipsub.subscribers import Directory, dialled
-from scribe_spark.living import LivingRound, Publications, SystemRound
+from scribe_spark.gossipsub.subscribers import SUBSCRIBERS, Directory, DirectoryOfRound, Subscribers
+from scribe_spark.living import (
+    LivingRound,
+    OwnRounds,
+    Pairs,
+    PlaysSystems,
+    Publications,
+    SystemOnBuckets,
+    SystemRound,
+    count_messages,
+)
 from scribe_spark.multicast import TIME
 
-__all__ = ["LiveGossipSub", "live_gossipsub"]
+__all__ = ["LiveGossipSub", "live_gossipsub", "play_heartbeat"]
 
-# tables between two rounds, besides those of the router
-_MEMBERS, _PUBLISHED, _HELD = "members", "published", "held"
+# tables between two rounds, besides those of the mesh: of a bucket, and the orchestrator's
+_HELD, _PUBLISHED = "held", "published"
 
+# kinds of messages, and those that tell a bucket's nodes of the round's events
+_PRUNE, _GOODBYE, _UNSUBSCRIBE = "PRUNE", "goodbye", "unsubscribe"
+_QUITS, _JOINS = "quits", "joins"
 
-@dataclass
-class _Members(SortedTable):
-    """Live subscribers, by topic and node, and the round in which each has joined."""
-
-    joined: np.ndarray = field(default_factory=whole_numbers)
+# tables of a round: counts by message, and of the bucket
+_BY_MESSAGE, _COUNTED = "counted by message", "counted"
 
 
 @dataclass
 class _Published(SortedTable):
-    """Publications that are told of or due, by an index that grows.
+    """Publications that are told of or not due, by index.
 
     Attributes
     ----------
     round, topic, source, duplicates : ndarray of int64
+        `round` is the heartbeat.
     """
 
     round: np.ndarray = field(default_factory=whole_numbers)
@@ -77,14 +108,14 @@ class _Published(SortedTable):
 
 @dataclass
 class _Held(SortedTable):
-    """Publications that nodes have: since which round, after how many hops."""
+    """Publications that nodes have, by (index, node): the heartbeat of the first copy, its hops."""
 
     round: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass(frozen=True)
-class LiveGossipSub:
+class LiveGossipSub(SystemOnBuckets):
     """The system in worlds; see `living.LiveSystem`.
 
     Attributes
@@ -98,36 +129,29 @@ class LiveGossipSub:
     clock: str = TIME
     payload: tuple[str, ...] = ("payload",)
     control: tuple[str, ...] = (
-        *("dial", "GRAFT", "PRUNE", "goodbye", "unsubscribe"),
+        *("dial", "GRAFT", _PRUNE, _GOODBYE, _UNSUBSCRIBE),
         *("IHAVE", "IWANT", "IDONTWANT"),
     )
+    kept_in_buckets: ClassVar[Mapping[str, int]] = {
+        **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF), 1),
+        **dict.fromkeys((SUBSCRIBERS, _HELD), 0),
+    }
 
-    def play(self, tables: Tables, now: LivingRound) -> SystemRound:
-        """Play a round; writes into `tables`."""
-        one = _Round.read(self, tables, now)
-        # 1. who is gone, who quits
-        one.go()
-        # 2. what is known of the dead
-        one.forget_the_dead()
-        # 3. joins, discovery
-        one.discover()
-        # 4. and 5. JOINs, the heartbeat
-        one.maintain()
-        # 6. and 7. gossip, publications
-        one.publish()
-        due = one.due()
-        one.write(tables)
-        degree = one.space.count(one.router.mesh, one.members.key)
-        connected = one.space.count(one.router.connections, one.members.key)
-        members = max(len(degree), 1)
-        return SystemRound(
-            {
-                "mesh": degree.sum() / members,
-                "connections": connected.sum() / members,
-                "by_iwant": float(one.by_iwant),
-            },
-            due,
+    def play_round(self, player: PlaysSystems, kept: Tables, now: LivingRound) -> SystemRound:
+        """See `living.SystemOnBuckets`."""
+        published = read_table(_Published, kept, _PUBLISHED)
+        topics = Topics(
+            *(player.bounds, player.facts, now.group),
+            Directory.of(whole_numbers(), len(now.group), len(now.ring)),
+            replace(self.rules, seed=now.seed),
+            *(now.kernel, now.lan_us),
+            lives=now.overlay,
+            observer=now.tally.observer,
         )
+        done = play_heartbeat(player, topics, published, now, self.clock)
+        kept[_PUBLISHED] = published.to_columns()
+        count_messages(player, now)
+        return done
 
 
 def live_gossipsub(config: GossipSubConfig) -> LiveGossipSub:
@@ -135,332 +159,401 @@ def live_gossipsub(config: GossipSubConfig) -> LiveGossipSub:
     return LiveGossipSub(GossipRules.of(config, seed=0), config.clock)
 
 
-@dataclass
-class _Round:
-    """What the steps of a round share.
+def play_heartbeat(
+    player: PlaysSystems, topics: Topics, published: _Published, now: LivingRound, clock: str
+) -> SystemRound:
+    """Play one heartbeat, whose number is the own round's.
+
+    Parameters
+    ----------
+    topics : Topics
+        With the lives after the events, and any directory.
+    published : _Published
+        Publications of earlier heartbeats; changed.
+    clock : str
+        As of `Messages`.
+    """
+    number = now.number
+    events = now.events
+    gone = Go(topics, number, now.world_round, events.fail, events.leave, events.entering)
+    player.play(gone, {_QUITS: _pairs(now.quit), _JOINS: _pairs(now.join)})
+    topics = replace(topics, subscribers=_directory(player, topics))
+    player.play(Dial(topics, number))
+    player.play(Maintain(topics, number, joins=True))
+    for _, phase in heartbeat_of(topics, number):
+        player.play(phase)
+    new = _publish(published, now)
+    stamp = published.round, now.ring.node[published.source]
+    messages = Messages(published.topic, published.source, clock, stamp, living=True)
+    program = topics, messages, number
+    player.play(Recall(*program, new))
+    if player.has(ARRIVALS):
+        player.play(Gossip(*program))
+    player.play(Spread(*program, new))
+    player.play(Copies(*program))
+    age = now.world_round - now.own.world_round(published.round)
+    is_due = age <= now.deadline if now.is_last else age == now.deadline
+    due = np.flatnonzero(is_due & now.ends_round)
+    player.play(CountRound(*program, published.round, due, now.own))
+    is_kept = age < now.deadline + (not now.ends_round)
+    return _settled(player, topics, published, now, due, is_kept)
+
+
+def _pairs(pairs: Pairs) -> Columns:
+    return {AT: pairs[1], "topic": pairs[0]}
+
+
+def _directory(player: PlaysSystems, topics: Topics) -> DirectoryOfRound:
+    """Return the subscribers of now, which all buckets share."""
+    size = topics.space.size
+    place = player.gather(SUBSCRIBERS)[SUBSCRIBERS]["key"]
+    found = Directory.of(place, len(topics.number), size)
+    return DirectoryOfRound(player.share(place=found.place, offsets=found.offsets), size)
+
+
+def _publish(published: _Published, now: LivingRound) -> np.ndarray:
+    """Append this round's publications; return their indices."""
+    topic, source = now.publish
+    order = np.lexsort((source, topic))
+    new = np.arange(len(topic)) + len(published)
+    published.insert(new, round=now.number, topic=topic[order], source=source[order], duplicates=0)
+    return new
+
+
+def _settled(
+    player: PlaysSystems,
+    topics: Topics,
+    published: _Published,
+    now: LivingRound,
+    due: np.ndarray,
+    is_kept: np.ndarray,
+) -> SystemRound:
+    """Add up what the buckets have counted; drop publications that nobody tells of any more.
+
+    Parameters
+    ----------
+    due : ndarray of int64
+        Indices of publications.
+    is_kept : ndarray of bool
+        The publications that are not dropped in any case.
+    """
+    taken = player.take(_BY_MESSAGE, _COUNTED)
+    count = {name: int(column.sum()) for name, column in taken[_COUNTED].items()}
+    sums = {
+        name: column.reshape(-1, len(published)).sum(axis=0) if len(published) else column
+        for name, column in taken[_BY_MESSAGE].items()
+    }
+    published.duplicates = published.duplicates + sums["duplicates"]
+    expected, in_time, late = (sums[name][due] for name in ("expected", "in_time", "late"))
+    publications = Publications(
+        *(now.own.world_round(published.round[due]), published.topic[due]),
+        *(expected, in_time, late),
+        *(expected - in_time - late, published.duplicates[due]),
+    )
+    kept = is_kept | (sums["told"] > 0)
+    if not kept.all():
+        player.play(Renumber(topics, np.where(kept, np.cumsum(kept) - 1, NONE)))
+        published.keep(kept)
+        published.key = np.arange(len(published))
+    members = max(count["members"], 1)
+    return SystemRound(
+        {
+            "mesh": count["mesh"] / members,
+            "connections": count["connections"] / members,
+        },
+        publications,
+        {"by_iwant": float(count["by_iwant"])},
+    )
+
+
+# --- 1. departures and deaths
+
+
+@dataclass(frozen=True)
+class Go(TopicsProgram):
+    """Nodes die, leave, quit topics and join others; rules G17 and G18.
+
+    All messages are sent on the state before.
 
     Attributes
     ----------
-    now : LivingRound
-    clock : str
-    router : Router
-    members : _Members
-    published : _Published
-    held : _Held
-    joining : ndarray of int64
-        Places that join in this round.
-    by_iwant : int
-        First copies that came by IWANT in this round.
+    number, world_round : int
+        The heartbeat, and the round of the world.
+    fail, leave, enter : ndarray of int64
+        The nodes that die silently, leave, and arrive or recover in this round.
     """
 
-    now: LivingRound
-    clock: str
-    router: Router
-    members: _Members
-    published: _Published
-    held: _Held
-    joining: np.ndarray = field(default_factory=whole_numbers)
-    by_iwant: int = 0
+    number: int
+    world_round: int
+    fail: np.ndarray
+    leave: np.ndarray
+    enter: np.ndarray
 
-    @classmethod
-    def read(cls, system: LiveGossipSub, tables: Tables, now: LivingRound) -> _Round:
-        """Return the state between two rounds."""
-        links = {}
-        for name in (CONNECTIONS, MESH):
-            links[name] = read_table(Links, tables, name)
-            links[name].way = links[name].way.astype(np.int8)
-        rules = replace(system.rules, seed=now.seed)
-        router = Router(
-            rules,
-            Names(now.group, now.ring.node, now.seed),
-            Space(len(now.ring)),
-            links[CONNECTIONS],
-            links[MESH],
-            read_table(BackOff, tables, BACK_OFF),
-        )
-        members = read_table(_Members, tables, _MEMBERS)
-        published = read_table(_Published, tables, _PUBLISHED)
-        held = read_table(_Held, tables, _HELD)
-        return cls(now, system.clock, router, members, published, held)
-
-    def write(self, tables: Tables) -> None:
-        """Keep the state for the next round."""
-        for name, links in ((CONNECTIONS, self.router.connections), (MESH, self.router.mesh)):
-            tables[name] = {"key": links.key, "way": links.way.astype(np.int64)}
-        back_off = self.router.back_off
-        back_off.keep(back_off.until > self.now.number + 1)
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Send goodbye, PRUNE and unsubscribe; receive them."""
+        router = self._router(tables)
+        if superstep:
+            out: Outbox = {}
+            self._receive(router, inbox)
+        else:
+            quits = self._places(inbox, _QUITS)
+            out = self._send(tables, router, quits)
+            self._forget(router)
+            self._note_members(tables, quits, self._places(inbox, _JOINS))
         for name, table in (
-            (BACK_OFF, back_off),
-            (_MEMBERS, self.members),
-            (_PUBLISHED, self.published),
-            (_HELD, self.held),
+            (CONNECTIONS, router.connections),
+            (MESH, router.mesh),
+            (BACK_OFF, router.back_off),
         ):
             tables[name] = table.to_columns()
+        return out
 
-    @property
-    def space(self) -> Space:
-        """How keys are made."""
-        return self.router.space
+    def _router(self, tables: Tables) -> Router:
+        topics = self.topics
+        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        back_off = read_table(BackOff, tables, BACK_OFF)
+        return Router(topics.rules, topics.names, topics.space, connections, mesh, back_off)
 
-    @property
-    def size(self) -> int:
-        """Return how many nodes there are."""
-        return self.router.space.size
-
-    @property
-    def rules(self) -> GossipRules:
-        """The rules."""
-        return self.router.rules
-
-    def send(self, kind: str, sender: np.ndarray, to: np.ndarray) -> np.ndarray:
-        """Count messages; which arrive."""
-        arrives = self.now.alive[to]
-        self.now.tally.send(kind, arrives, sender, to)
-        return arrives
-
-    def along(self, kind: str, key: np.ndarray) -> np.ndarray:
-        """Send messages along links; the keys at the other ends of those that arrive."""
-        _, node, peer = self.space.split(key)
-        return self.space.turned(key[self.send(kind, node, peer)])
-
-    def _rows_of(self, table: SortedTable, node: np.ndarray) -> np.ndarray:
-        """Mark the rows that nodes keep, bool; `node` is bool by position."""
-        return node[table.key // self.size % self.size]
-
-    def _rows_with(self, table: SortedTable, peer: np.ndarray) -> np.ndarray:
-        """Mark the rows with peers, bool; `peer` is bool by position."""
-        return peer[table.key % self.size]
-
-    def _disconnect(self, key: np.ndarray) -> None:
-        """Connections are gone, and mesh links with them."""
-        for table in (self.router.connections, self.router.mesh):
-            row = table.find(key)
-            table.drop(row[row >= 0])
+    def _places(self, inbox: Inbox, kind: str) -> np.ndarray:
+        """Return the places that quit or join: ascending."""
+        if kind not in inbox:
+            return whole_numbers()
+        return np.sort(inbox[kind]["topic"] * self.topics.space.size + inbox[kind][AT])
 
     def _marked(self, *positions: np.ndarray) -> np.ndarray:
-        marked = np.zeros(self.size, dtype=bool)
+        """Return which of all nodes are among some positions: bool, shape (K,)."""
+        marked = np.zeros(self.topics.space.size, dtype=bool)
         marked[np.concatenate(positions)] = True
         return marked
 
-    # ---- 1. to 3. who is there
-
-    def go(self) -> None:
-        """Nodes die, leave, quit topics; rule G17."""
-        now, router = self.now, self.router
-        leaves = self._marked(now.events.leave)
-        gone = self._marked(now.events.fail, now.events.leave)
-        quits = np.sort(now.quit[0] * self.size + now.quit[1])
-        connections, mesh = router.connections, router.mesh
-        # all of it on the state before
-        from_leavers = connections.key[self._rows_of(connections, leaves)]
-        by_quitters = [
-            table.key[find_sorted(quits, table.key // self.size) >= 0]
-            for table in (connections, mesh)
-        ]
-        pruned = self.along("PRUNE", by_quitters[1])
-        ended = [self.along("goodbye", from_leavers), by_quitters[0]]
-        ended.append(self.along("unsubscribe", by_quitters[0]))
-        self._disconnect(distinct(np.concatenate(ended)))
-        until = now.number + self.rules.unsubscribe_backoff
-        router.take_back_off(np.concatenate([by_quitters[1], pruned]), until)
-        # death ends everything
-        for table in (router.connections, router.mesh, router.back_off):
-            table.keep(~self._rows_of(table, gone))
-        kept = ~gone[self.members.key % self.size]
-        self.members.keep(kept & (find_sorted(quits, self.members.key) < 0))
-        self.held.keep(~gone[self.held.key % self.size])
-
-    def forget_the_dead(self) -> None:
-        """Connections to the dead end when that is known; rule G18."""
-        known = self.now.overlay.known_dead(self.now.number)
-        known |= self._marked(self.now.events.entering)
-        for table in (self.router.connections, self.router.mesh):
-            table.keep(~self._rows_with(table, known))
-
-    def discover(self) -> None:
-        """Subscribers with few connections dial; rule G19."""
-        now, router = self.now, self.router
-        self.joining = np.sort(now.join[0] * self.size + now.join[1])
-        self.members.insert(self.joining, joined=now.number)
-        place = self.members.key
-        others = np.diff(self.directory.offsets)[place // self.size] - 1
-        wanted = np.minimum(self.rules.dials, others)
-        place = place[self.space.count(router.connections, place) < wanted]
-        of, peer = dialled(
-            router.names, self.directory, place, self.rules.dials, heartbeat=now.number
-        )
-        key = self.space.key(place[of], peer)
-        key = key[~router.connections.has(key)]
-        self.along("dial", key)
-        both = np.concatenate([key, self.space.turned(key)])
-        way = np.repeat([DIALLED, WAS_DIALLED], len(key))
-        new, of_key = np.unique(both, return_inverse=True)
-        ways = np.bincount(of_key, way, len(new)).astype(np.int8)
-        router.connections.insert(new, way=ways)
-
     @property
-    def directory(self) -> Directory:
-        """Return the subscribers of now."""
-        return Directory.of(self.members.key, len(self.now.group), self.size)
+    def _until(self) -> int:
+        return self.number + self.topics.rules.unsubscribe_backoff
 
-    # ---- 4. and 5. meshes
-
-    def maintain(self) -> None:
-        """JOINs, then the heartbeat, phase by phase."""
-        number, rules = self.now.number, self.rules
-        self._exchange(self.router.join(self.joining, number), whole_numbers())
-        place = self.members.key
-        drawn = draws.bits_np(
-            rules.seed, "gossipsub phase", self.now.ring.node[place % self.size]
-        ) % np.uint64(rules.heartbeat_phases)
-        for phase in range(rules.heartbeat_phases):
-            self._exchange(*self.router.heartbeat(place[drawn == phase], number))
-
-    def _exchange(self, grafted: np.ndarray, pruned: np.ndarray) -> None:
-        """GRAFTs and PRUNEs arrive, and those of who is refused; rule G8."""
-        router, number = self.router, self.now.number
-        until = number + self.rules.prune_backoff
-        router.take_prunes(self.along("PRUNE", pruned), until)
-        taken = self.along("GRAFT", grafted)
-        way = router.mesh.way[router.mesh.find(self.space.turned(taken))]
-        refused = router.take_grafts(taken, turned_way(way), number)
-        router.take_prunes(self.along("PRUNE", refused), until)
-
-    # ---- 6. and 7. publications
-
-    def publish(self) -> None:
-        """Gossip about what is held, then this round's publications; rules G20 and G21."""
-        now, router = self.now, self.router
-        new = self._note_published()
-        place = self.published.topic[new] * self.size + self.published.source[new]
-        fanout = self._fan_out(new[~self.members.has(place)])
-        node = now.ring.node
-        messages = Messages(
-            self.published.topic,
-            self.published.source,
-            self.clock,
-            now.alive,
-            (self.published.round, node[self.published.source]),
-            fanout,
-            living=True,
+    def _send(self, tables: Tables, router: Router, quits: np.ndarray) -> Outbox:
+        """Nodes that leave or quit send messages, and end their own links."""
+        size = self.topics.space.size
+        connections, mesh = router.connections, router.mesh
+        leaves = self._marked(self.leave)[connections.key // size % size]
+        goodbyes = connections.key[leaves]
+        ended, pruned = (
+            table.key[find_sorted(quits, table.key // size) >= 0] for table in (connections, mesh)
         )
-        topics = Topics(
-            np.array([0, self.size]),
-            RingInMemory(now.ring),
-            now.group,
-            self.directory,
-            self.rules,
-            now.kernel,
-            now.lan_us,
-        )
-        nothing = np.zeros(len(self.held), dtype=np.int64)
-        before = Arrivals(
-            self.held.key, nothing, self.held.hops, nothing + NONE, self.held.round, nothing
-        )
-        links = {CONNECTIONS: router.connections, MESH: router.mesh, ARRIVALS: before}
-        tables = Tables.of({name: table.to_columns() for name, table in links.items()})
-        if len(before):
-            play(Gossip(topics, messages, now.number), [tables])
-        play(Spread(topics, messages, now.number, new), [tables])
-        play(Copies(topics, messages, now.number), [tables])
-        self._count(tables)
+        router.disconnect(ended)
+        router.take_back_off(pruned, self._until)
+        return {
+            _GOODBYE: self.send(tables, _GOODBYE, goodbyes),
+            _PRUNE: self.send(tables, _PRUNE, pruned),
+            _UNSUBSCRIBE: self.send(tables, _UNSUBSCRIBE, ended),
+        }
 
-    def _note_published(self) -> np.ndarray:
-        """This round's publications get their rows; these."""
-        topic, source = self.now.publish
-        order = np.lexsort((source, topic))
-        new = np.arange(len(topic)) + len(self.published)
-        self.published.insert(
-            new, round=self.now.number, topic=topic[order], source=source[order], duplicates=0
-        )
-        return new
+    def _forget(self, router: Router) -> None:
+        """Dead nodes lose all that they kept; known deaths end the connections of others."""
+        size, lives = self.topics.space.size, self.topics.lives
+        assert lives is not None
+        gone = self._marked(self.fail, self.leave)
+        known = lives.known_dead(self.world_round) | self._marked(self.enter)
+        for links in (router.connections, router.mesh):
+            links.keep(~(gone[links.key // size % size] | known[links.key % size]))
+        router.back_off.keep(~gone[router.back_off.key // size % size])
 
-    def _fan_out(self, message: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sources that do not subscribe dial some who do; rule G21."""
-        names, directory, number = self.router.names, self.directory, self.now.number
-        topic, source = self.published.topic[message], self.published.source[message]
-        shared = names.bits("gossipsub fanout", number, topic, source)
+    def _note_members(self, tables: Tables, quits: np.ndarray, joins: np.ndarray) -> None:
+        size, gone = self.topics.space.size, self._marked(self.fail, self.leave)
+        members, held = (
+            read_table(Subscribers, tables, SUBSCRIBERS),
+            read_table(_Held, tables, _HELD),
+        )
+        members.keep(~gone[members.key % size] & (find_sorted(quits, members.key) < 0))
+        members.insert(joins, joined=self.number)
+        held.keep(~gone[held.key % size])
+        tables[SUBSCRIBERS], tables[_HELD] = members.to_columns(), held.to_columns()
+
+    def _receive(self, router: Router, inbox: Inbox) -> None:
+        """The receivers of goodbye and unsubscribe end the connection; those of PRUNE back off."""
+        for kind in (_GOODBYE, _UNSUBSCRIBE):
+            if kind in inbox:
+                router.disconnect(self.keys(inbox[kind]))
+        if _PRUNE in inbox:
+            router.take_back_off(self.keys(inbox[_PRUNE]), self._until)
+
+
+# --- 4. and 5. publications
+
+
+@dataclass(frozen=True)
+class Recall(PublicationProgram):
+    """Nodes recall what they hold; sources that do not subscribe dial subscribers: rule G21.
+
+    Attributes
+    ----------
+    new : ndarray of int64
+        The messages that are published now.
+    """
+
+    new: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write `publication.ARRIVALS` and `publication.FANOUT`; nothing is sent."""
+        held = read_table(_Held, tables, _HELD)
+        nothing = np.zeros(len(held), dtype=np.int64)
+        tables[ARRIVALS] = Arrivals(
+            held.key, nothing, held.hops, nothing + NONE, held.round, nothing
+        ).to_columns()
+        message, source = np.divmod(self.sources(bucket, self.new), self._size)
+        guest = ~self.subscribes(message, source)
+        tables[FANOUT] = self._dial(tables, message[guest])
+        return {}
+
+    def _dial(self, tables: Tables, message: np.ndarray) -> Columns:
+        """Dial for the sources of some messages; return to whom they send them."""
+        names, rules = self.topics.names, self.topics.rules
+        directory = self.topics.subscribers.directory
+        topic, source = self.messages.topic[message], self.messages.source[message]
+        shared = names.bits("gossipsub fanout", self.heartbeat, topic, source)
         first, last = directory.offsets[topic], directory.offsets[topic + 1]
-        of, chosen = sample_others(shared, last - first, self.rules.dials)
-        peer = directory.place[first[of] + chosen] % self.size
-        self.send("dial", source[of], peer)
-        if not self.rules.flood_publish:
+        of, chosen = sample_others(shared, last - first, rules.dials)
+        peer = directory.place[first[of] + chosen] % self._size
+        observe(self.topics, tables, "dial", source[of], peer)
+        if not rules.flood_publish:
             order = np.lexsort((peer, of))
             of, peer = of[order], peer[order]
-            bits = names.bits_of_peers("gossipsub fanout peers", number, topic, source, of, peer)
-            some = least(of, bits, np.full(len(message), self.rules.d))
+            named = "gossipsub fanout peers", self.heartbeat
+            bits = names.bits_of_peers(*named, topic, source, of, peer)
+            some = least(of, bits, np.full(len(message), rules.d))
             of, peer = of[some], peer[some]
-        return message[of], peer
+        return {"message": message[of], "peer": peer}
 
-    def _count(self, tables: Tables) -> None:
-        """Count the messages of publications; note who has got what."""
-        number, size = self.now.number, self.size
-        named = [
-            tables[f"{name} {number}"] for name in (COPIES, ANSWERS) if f"{name} {number}" in tables
-        ]
-        if named:
-            columns = ("message", "node", "sender", "lost", "first")
-            sent = concatenate([{name: one[name] for name in columns} for one in named])
-            self.now.tally.send("payload", ~sent["lost"], sent["sender"], sent["node"])
-            again = sent["message"][~sent["lost"] & ~sent["first"]]
-            self.published.duplicates = self.published.duplicates + np.bincount(
-                again, minlength=len(self.published)
-            )
-        if f"{ANSWERS} {number}" in tables:
-            self.by_iwant = int(np.count_nonzero(tables[f"{ANSWERS} {number}"]["first"]))
-        for kind, name in (("IHAVE", f"{TOLD_OF} IHAVE"), ("IWANT", f"{TOLD_OF} IWANT")):
-            if f"{name} {number}" in tables:
-                told = tables[f"{name} {number}"]
-                # one message tells of all publications of a topic
-                link = self.published.topic[told["message"]] * size + told["node"]
-                _, node, sender = self.space.split(distinct(self.space.key(link, told["sender"])))
-                self.send(kind, sender, node)
-        if f"{UNWANTED} {number}" in tables:
-            told = tables[f"{UNWANTED} {number}"]
-            self.send("IDONTWANT", told["sender"], told["node"])
-        got = read_table(Arrivals, tables, ARRIVALS)
-        self.held = _Held(got.key, got.heartbeat, got.hops)
 
-    def due(self) -> Publications:
-        """What became of publications that are due; drops those that nobody tells of any more."""
-        now, published, size = self.now, self.published, self.size
-        age = now.number - published.round
-        is_due = age <= now.deadline if now.is_last else age == now.deadline
-        message = np.flatnonzero(is_due)
-        found = self._outcomes(message)
-        told = now.number + 1 - self.held.round <= self.rules.mcache_gossip
-        kept = age < now.deadline
-        kept[np.unique(self.held.key[told] // size)] = True
-        index = np.cumsum(kept) - 1
-        of, node = np.divmod(self.held.key, size)
-        self.held.keep(kept[of])
-        self.held.key = index[of[kept[of]]] * size + node[kept[of]]
-        published.keep(kept)
-        published.key = np.arange(len(published))
-        return found
+@dataclass(frozen=True)
+class CountRound(PublicationProgram):
+    """Buckets note what their nodes hold, and count messages, publications and links: rule G22.
 
-    def _outcomes(self, message: np.ndarray) -> Publications:
-        """Count who has got publications, of who was to get them."""
-        published, size = self.published, self.size
-        topic, since = published.topic[message], published.round[message]
-        offsets = np.searchsorted(self.members.key // size, [topic, topic + 1])
-        of, row = expand(*offsets)
-        expected = self.members.joined[row] <= since[of]
-        of, row = of[expected], row[expected]
-        got = self.held.find(message[of] * size + self.members.key[row] % size)
-        has = got >= 0
-        in_time = has.copy()
-        in_time[has] = self.held.round[got[has]] == since[of[has]]
+    Attributes
+    ----------
+    published : ndarray of int64, shape (M,)
+        The heartbeat of each message.
+    due : ndarray of int64
+        The messages whose receivers are counted.
+    own : OwnRounds
+        Which heartbeats are in which round of the world.
+    """
 
-        def count(which: np.ndarray) -> np.ndarray:
-            return np.bincount(of[which], minlength=len(message))
+    published: np.ndarray
+    due: np.ndarray
+    own: OwnRounds
 
-        return Publications(
-            since,
-            topic,
-            np.bincount(of, minlength=len(message)),
-            count(in_time),
-            count(has & ~in_time),
-            count(~has),
-            published.duplicates[message],
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write the counts and the state between rounds; nothing is sent."""
+        got = Arrivals.from_columns(tables.pop(ARRIVALS))
+        tables.pop(FANOUT)
+        held, members = (
+            _Held(got.key, got.heartbeat, got.hops),
+            self.topics.subscribers_of(bucket, tables),
         )
+        tables[_HELD] = held.to_columns()
+        again, by_iwant = self._count_copies(tables)
+        self._count_control(tables)
+        told = held.key[self.heartbeat + 1 - held.round <= self.topics.rules.mcache_gossip]
+        tables[_BY_MESSAGE] = {
+            "duplicates": self._by_message(again),
+            "told": self._by_message(told // self._size),
+            **self._outcomes(members, held),
+        }
+        back_off = read_table(BackOff, tables, BACK_OFF)
+        back_off.keep(back_off.until > self.heartbeat + 1)
+        tables[BACK_OFF] = back_off.to_columns()
+        counts = {"by_iwant": by_iwant, "members": len(members)}
+        for name in (MESH, CONNECTIONS):
+            links = read_table(Links, tables, name)
+            counts[name] = int(self.topics.space.count(links, members.key).sum())
+        tables[_COUNTED] = {name: np.array([count]) for name, count in counts.items()}
+        return {}
+
+    def _by_message(self, message: np.ndarray) -> np.ndarray:
+        return np.bincount(message, minlength=len(self.published))
+
+    def _take(self, tables: Tables, name: str) -> Iterator[Columns]:
+        if columns := tables.pop(f"{name} {self.heartbeat}", None):
+            yield columns
+
+    def _count_copies(self, tables: Tables) -> tuple[np.ndarray, int]:
+        """Count payload; return the messages of duplicates, and how many answers came first."""
+        columns, by_iwant = ("message", "node", "sender", "lost", "first"), 0
+        copies = [dict.fromkeys(columns, whole_numbers())]
+        for name in (COPIES, ANSWERS):
+            for one in self._take(tables, name):
+                copies.append({column: one[column] for column in columns})
+                by_iwant += int(np.count_nonzero(one["first"])) if name == ANSWERS else 0
+        sent = concatenate(copies)
+        lost, first = sent["lost"].astype(bool), sent["first"].astype(bool)
+        observe(self.topics, tables, "payload", sent["sender"], sent["node"], ~lost)
+        return sent["message"][~lost & ~first], by_iwant
+
+    def _count_control(self, tables: Tables) -> None:
+        """Count IHAVE, IWANT and IDONTWANT."""
+        space = self.topics.space
+        for kind in ("IHAVE", "IWANT"):
+            for told in self._take(tables, f"{TOLD_OF} {kind}"):
+                # one message tells of all publications of a topic
+                place = self.messages.topic[told["message"]] * self._size + told["node"]
+                _, node, sender = space.split(distinct(space.key(place, told["sender"])))
+                observe(self.topics, tables, kind, sender, node)
+        for told in self._take(tables, UNWANTED):
+            observe(self.topics, tables, "IDONTWANT", told["sender"], told["node"])
+
+    def _outcomes(self, members: Subscribers, held: _Held) -> dict[str, np.ndarray]:
+        """Count expected receivers, and of them those that got each message in time, or late."""
+        topic = self.messages.topic[self.due]
+        of, row = expand(*np.searchsorted(members.key // self._size, [topic, topic + 1]))
+        message = self.due[of]
+        expected = members.joined[row] <= self.published[message]
+        message, row = message[expected], row[expected]
+        got = held.find(message * self._size + members.key[row] % self._size)
+        has = got >= 0
+        in_time, late = has.copy(), has.copy()
+        world_round = self.own.world_round
+        in_time[has] = world_round(held.round[got[has]]) == world_round(
+            self.published[message[has]]
+        )
+        late &= ~in_time
+        return {
+            "expected": self._by_message(message),
+            "in_time": self._by_message(message[in_time]),
+            "late": self._by_message(message[late]),
+        }
+
+
+@dataclass(frozen=True)
+class Renumber(TopicsProgram):
+    """Publications get other indices, and nodes forget those that nobody tells of any more.
+
+    Attributes
+    ----------
+    index : ndarray of int64, shape (M,)
+        The new index of each; :data:`NONE` of those that are forgotten.
+    """
+
+    index: np.ndarray
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write what nodes hold; nothing is sent."""
+        held = read_table(_Held, tables, _HELD)
+        message, node = np.divmod(held.key, self.topics.space.size)
+        held.key = self.index[message] * self.topics.space.size + node
+        held.keep(self.index[message] != NONE)
+        tables[_HELD] = held.to_columns()
+        return {}
+
+
+def observe(
+    topics: Topics,
+    tables: Tables,
+    kind: str,
+    sender: np.ndarray,
+    to: np.ndarray,
+    arrives: np.ndarray | None = None,
+) -> None:
+    """Count messages in a bucket; without `arrives` those to live nodes arrive."""
+    assert topics.observer is not None
+    arrives = topics.is_alive(to) if arrives is None else arrives
+    topics.observer.send(tables, kind, arrives, sender, to)

@@ -1,7 +1,7 @@
 """The router of many nodes in many topics: whom to GRAFT, whom to PRUNE, whom to refuse.
 
-Every step is a function of what the nodes keep, and of keyed draws.  Runs play it on buckets
-(:mod:`.mesh`), worlds in rounds (:mod:`.round`).
+Every step is a function of what the nodes keep, and of keyed draws; the programs of :mod:`.mesh`
+and :mod:`.round` play it on buckets.
 
 References
 ----------
@@ -143,7 +143,7 @@ class Router:
         return key
 
     def _degrees(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How many peers are in the mesh of each place, and how many of them are outbound."""
+        """Return the peers in the mesh of each place, and the outbound ones of them: counts."""
         first, last = self.space.rows(self.mesh, place)
         outbound = np.r_[0, np.cumsum((self.mesh.way & DIALLED) > 0)]
         return last - first, outbound[last] - outbound[first]
@@ -159,6 +159,12 @@ class Router:
         longest[there] = np.maximum(self.back_off.until[row[there]], until)
         self.back_off.drop(row[there])
         self.back_off.insert(key, until=longest)
+
+    def disconnect(self, key: np.ndarray) -> None:
+        """Connections end, and the mesh links along them; rule G17."""
+        for links in (self.connections, self.mesh):
+            row = links.find(key)
+            links.drop(row[row >= 0])
 
     def take_prunes(self, key: np.ndarray, until: int) -> None:
         """Nodes are sent PRUNE by peers; rule G8."""

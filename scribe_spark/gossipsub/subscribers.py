@@ -10,16 +10,47 @@ docs/rules.md, G1 to G3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from scribe_spark.core.arrays import distinct, find_sorted, offsets_of
+from scribe_spark.core.arrays import (
+    SortedTable,
+    distinct,
+    find_sorted,
+    offsets_of,
+    whole_numbers,
+)
 from scribe_spark.gossipsub.choosing import Names, sample_others
 from scribe_spark.runtime.distribute import open_array
 
-__all__ = ["Directory", "KnowsSubscribers", "SharedDirectory", "dialled"]
+__all__ = [
+    "SUBSCRIBERS",
+    "Directory",
+    "DirectoryOfRound",
+    "KnowsSubscribers",
+    "Subscribers",
+    "SharedDirectory",
+    "dialled",
+]
+
+#: The table of a bucket with the subscribers among its nodes.
+SUBSCRIBERS = "members"
+
+
+@dataclass
+class Subscribers(SortedTable):
+    """Live subscribers, by topic and node.
+
+    Attributes
+    ----------
+    joined : ndarray of int64
+        When each JOINs: its wave in a run, its round in a world.
+    """
+
+    joined: np.ndarray = field(default_factory=whole_numbers)
 
 
 class KnowsSubscribers(Protocol):
@@ -59,6 +90,10 @@ class Directory:
         """Itself."""
         return self
 
+    def others(self, place: np.ndarray) -> np.ndarray:
+        """Return how many other subscribers the topic of each place has: int64."""
+        return np.diff(self.offsets)[place // self.size] - 1
+
     def between(self, first: int, last: int) -> np.ndarray:
         """Return the places of the nodes from a position up to another: int64, ascending."""
         node = self.place % self.size
@@ -87,6 +122,26 @@ class SharedDirectory:
     def directory(self) -> Directory:
         """The directory."""
         return Directory(open_array(self.names[0]), open_array(self.names[1]), self.size)
+
+
+@dataclass(frozen=True)
+class DirectoryOfRound:
+    """The directory of a round of a world, in arrays that its player shares.
+
+    Attributes
+    ----------
+    shared : mapping of str to ndarray
+        ``place`` and ``offsets``, see `Directory`.
+    size : int
+    """
+
+    shared: Mapping[str, np.ndarray]
+    size: int
+
+    @property
+    def directory(self) -> Directory:
+        """The directory."""
+        return Directory(self.shared["place"], self.shared["offsets"], self.size)
 
 
 def dialled(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from scribe_spark.engine import Columns
-from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC, counted
+from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC, Observer, counted
 from scribe_spark.pastry.traffic import Between, Traffic, ends_of
 
 __all__ = ["MESSAGE_KINDS", "Tally"]
@@ -34,7 +34,7 @@ MESSAGE_KINDS = (
 
 
 class Tally:
-    """How many messages of each kind were sent in a round.
+    """Counts of the messages of each kind in a round.
 
     ``lost KIND`` are those of a kind that met a dead node.
 
@@ -51,6 +51,11 @@ class Tally:
     ) -> None:
         self.kinds, self.traffic = kinds, traffic
         self._counts: Counter[str] = Counter()
+
+    @property
+    def observer(self) -> Observer:
+        """The observer that counts these kinds in buckets; :meth:`take` adds the counts up."""
+        return Observer(self.kinds, traffic=self.traffic is not None)
 
     def take(self, taken: Mapping[str, Columns]) -> None:
         """Count what buckets have counted: the tables `MESSAGES` and `TRAFFIC`."""

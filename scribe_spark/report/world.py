@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from scribe_spark.config.rounds import NOMINAL_SECONDS
 from scribe_spark.report.page import Report, fill_template
-from scribe_spark.report.provenance import facts, origin, settings
+from scribe_spark.report.provenance import as_mapping, facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
 from scribe_spark.report.style import RC, STYLES, curve_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
@@ -69,7 +70,9 @@ def render_world(
 
     from scribe_spark.worlds.summary import measures_by_round  # loads Spark
 
+    length = as_mapping(manifest.get("round"))
     table = measures_by_round(rounds)
+    seconds = float(length.get("seconds", NOMINAL_SECONDS))
     sections: list[tuple[str, list[Any]]] = []
     shown: list[Panel] = []
     figures: dict[str, str] = {}
@@ -79,7 +82,8 @@ def render_world(
         ("Trees", GROUP_PANELS),
         ("The reference tree", TREE_PANELS),
     ):
-        drawn = [(panel, *_draw(panel, table)) for panel in panels if _lines(panel, table)]
+        lines = [(panel, _lines(panel, table, seconds)) for panel in panels]
+        drawn = [(panel, *_draw(panel, those)) for panel, those in lines if those]
         if drawn:
             sections.append((title, [(panel, words, Markup(svg)) for panel, words, svg in drawn]))
             shown += [p for p in panels if p.name != _MOST_FREQUENT and not p.across]
@@ -89,7 +93,12 @@ def render_world(
     figures |= {figure.name: figure.svg for figure in drawn_trees}
     html = fill_template(
         "world.html",
-        facts=[*facts(manifest), ("Rounds", as_text(len(table))), *_costs(manifest)],
+        facts=[
+            *facts(manifest),
+            ("Rounds", as_text(len(table))),
+            *([("A round", as_text(length["has"]))] if "has" in length else []),
+            *_costs(manifest),
+        ],
         sections=sections,
         has_groups=watched is not None,
         scene=scene,
@@ -109,8 +118,14 @@ def render_world(
     return Report(html, figures)
 
 
-def _lines(panel: Panel, table: pd.DataFrame) -> dict[str, pd.Series]:
-    """Label -> values by round (or by `across`), of the measures that there are."""
+def _lines(panel: Panel, table: pd.DataFrame, seconds: float) -> dict[str, pd.Series]:
+    """Return label -> values by round (or by `across`), of the measures that there are.
+
+    Parameters
+    ----------
+    seconds : float
+        How long a round lasts.
+    """
     if panel.across:
         found = {label: _distribution(table, name) for name, label in panel.measures.items()}
         return {label: counts for label, counts in found.items() if len(counts)}
@@ -119,7 +134,8 @@ def _lines(panel: Panel, table: pd.DataFrame) -> dict[str, pd.Series]:
         return {label: line.dropna() for label, line in lines.items()}
     if panel.name != _MOST_FREQUENT:
         return lines
-    return {label: line.fillna(0) / table["nodes.live"] for label, line in lines.items()}
+    nodes = table["nodes.live"] * seconds
+    return {label: line.fillna(0) / nodes for label, line in lines.items()}
 
 
 def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
@@ -130,9 +146,8 @@ def _distribution(table: pd.DataFrame, measure: str) -> pd.Series:
     return pd.Series(counts).reindex(range(max(counts, default=-1) + 1), fill_value=0.0)
 
 
-def _draw(panel: Panel, table: pd.DataFrame) -> tuple[str, str]:
+def _draw(panel: Panel, lines: Mapping[str, pd.Series]) -> tuple[str, str]:
     """Describe a panel in words, and draw it."""
-    lines = _lines(panel, table)
     words = " ".join(
         distribution_words(line, panel.across) if panel.across else line_words(label, line)
         for label, line in lines.items()
@@ -146,7 +161,8 @@ def _messages_panel(table: pd.DataFrame) -> Panel:
     sent = [name for name in table if name.startswith(_MESSAGES) and not name.startswith(_LOST)]
     most = sorted(sent, key=lambda name: (-table[name].sum(), name))[:_MOST_KINDS]
     kinds = {name: name.removeprefix(_MESSAGES) for name in most}
-    return Panel(_MOST_FREQUENT, "Messages, the most frequent kinds", "per live node", kinds)
+    unit = "per live node and second"
+    return Panel(_MOST_FREQUENT, "Messages, the most frequent kinds", unit, kinds)
 
 
 def _value(table: pd.DataFrame, number: int, name: str) -> float | None:

@@ -67,7 +67,7 @@ _OF_SYSTEMS = {
     "publications.late": ("Delivered late", "deliveries"),
     "publications.lost": ("Lost", "deliveries"),
     "publications.duplicates": ("Duplicates", "deliveries"),
-    "control": ("Control messages", "per live node"),
+    "control": ("Control messages", "per live node and second"),
     "link_stress.payload.max": (
         "Link stress of payload, maximum",
         "messages on a directed link, in rounds in which it is measured",

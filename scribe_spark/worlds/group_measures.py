@@ -68,7 +68,7 @@ GROUP_MEASURES: dict[str, str] = (
     | {
         f"{PREFIX}{name}": unit
         for name, unit in (
-            ("control", "messages per live node"),
+            ("control", "messages per live node and second"),
             ("members", "members"),
             ("forwarders", "nodes in trees"),
             ("children", "entries of children tables"),
@@ -228,10 +228,16 @@ def group_measures(
     return {f"{PREFIX}{name}": float(value) for name, value in of.items()}
 
 
-def control_messages(measures: Mapping[str, float]) -> float:
-    """Return Scribe's control messages per live node, of the measures of a round."""
+def control_messages(measures: Mapping[str, float], seconds: float) -> float:
+    """Return Scribe's control messages per live node and second, of the measures of a round.
+
+    Parameters
+    ----------
+    seconds : float
+        How long the round lasts.
+    """
     sent = sum(measures.get(f"messages.{kind}", 0.0) for kind in _CONTROL)
-    return sent / measures["nodes.live"]
+    return sent / measures["nodes.live"] / seconds
 
 
 def publication_measures(publications: pd.DataFrame) -> dict[int, dict[str, float]]:

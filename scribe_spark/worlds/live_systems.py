@@ -1,22 +1,34 @@
 """The systems that live in a world beside Scribe, round by round; their tables are the bucket's.
 
-They are told the same events, and their messages and publications are counted in the same way.
+All systems are told the same events, and their messages and publications are counted in the same
+way.  A system plays as many of its own rounds as begin in the world's; the first of them has the
+round's events, joins, quits and publications.
 
 References
 ----------
-docs/rules.md, "Measures, by round".
+docs/rules.md, "Rounds", "Measures, by round".
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
+from scribe_spark.config.rounds import NOMINAL_SECONDS
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
-from scribe_spark.living import LiveSystem, LivingRound, Pairs, SystemRound
+from scribe_spark.living import (
+    LiveSystem,
+    LivingRound,
+    OwnRounds,
+    Pairs,
+    SystemRound,
+    play_own_rounds,
+)
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
@@ -37,7 +49,7 @@ OF_SYSTEM = "/"
 
 #: Of every system, by round -> its unit.
 _COMMON = {
-    "control": "messages per live node",
+    "control": "messages per live node and second",
     **packet_measures(("payload", "control")),
     **{
         f"publications.{count}": "deliveries"
@@ -68,6 +80,11 @@ class LiveSystems:
         Of the world.
     deadline : int
         Rounds after which a publication that has not been delivered counts as lost.
+    own : mapping of str to OwnRounds
+        The own rounds of each system that states how long they last; the others have one in each
+        round of the world.
+    seconds : float
+        How long a round of the world lasts.
     """
 
     systems: Mapping[str, LiveSystem] = field(default_factory=dict)
@@ -75,6 +92,8 @@ class LiveSystems:
     lan_us: int = 0
     rounds: int = 0
     deadline: int = 0
+    own: Mapping[str, OwnRounds] = field(default_factory=dict)
+    seconds: float = NOMINAL_SECONDS
 
     def play(
         self,
@@ -83,9 +102,15 @@ class LiveSystems:
         events: Events,
         group_events: GroupEvents,
         groups: Groups,
+        incarnation: np.ndarray,
         rules: WorldRules,
     ) -> tuple[dict[str, float], pa.Table]:
         """Play a round of every system, after Pastry's; writes into the player's tables.
+
+        Parameters
+        ----------
+        incarnation : ndarray of int64, shape (K,)
+            As of `LivingRound`.
 
         Returns
         -------
@@ -123,11 +148,14 @@ class LiveSystems:
                 seed=rules.seed,
                 deadline=self.deadline,
                 tally=tally,
+                incarnation=incarnation,
+                own=self.own.get(name, OwnRounds()),
             )
             done = _play(system, name, tables, now)
             sent = tally.by_kind()
             control = sum(sent.get(kind, 0) for kind in system.control)
-            mine: dict[str, float] = {**done.measures, "control": control / len(overlay.live())}
+            mine: dict[str, float] = {**done.measures, **done.counts}
+            mine["control"] = control / len(overlay.live()) / self.seconds
             mine |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
             if traffic is not None:
                 of = {"payload": system.payload, "control": system.control}
@@ -142,11 +170,11 @@ class LiveSystems:
 
 
 def _play(system: LiveSystem, name: str, tables: Tables, now: LivingRound) -> SystemRound:
-    """Play a round of a system, whose tables are among those of the bucket."""
+    """Play the own rounds of a system, whose tables are among those of the bucket."""
     prefix = f"{name}{OF_SYSTEM}"
     called = [one for one in tables if one.startswith(prefix)]
     own = Tables.of({one.removeprefix(prefix): tables.pop(one) for one in called})
-    done = system.play(own, now)
+    done = play_own_rounds(partial(system.play, own), now)
     tables.update({prefix + one: own[one] for one in own})
     return done
 

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from scribe_spark.core.registry import Registry
 from scribe_spark.pastry.arrivals.closeness import Keys
+from scribe_spark.worlds import lengths
 from scribe_spark.worlds.churn import churn
 from scribe_spark.worlds.generators import (
     adjacent_failure,
@@ -101,7 +102,7 @@ def _churn(config: WorldConfig, extent: Extent) -> EventRows:
     world = config.world
     shape = world.weibull_shape if world.lifetime_distribution == "weibull" else 1.0
     replacement = RECOVER if world.replacement == "recover" else ARRIVE
-    return churn(extent, Lifetimes(world.lifetime, shape), replacement, config.seed)
+    return churn(extent, Lifetimes(lengths.lifetime(config), shape), replacement, config.seed)
 
 
 def _nine_tenths(config: WorldConfig) -> int:
@@ -109,7 +110,7 @@ def _nine_tenths(config: WorldConfig) -> int:
 
 
 def _flash_crowd(config: WorldConfig, extent: Extent) -> EventRows:
-    return flash_crowd(extent, config.world.event_round)
+    return flash_crowd(extent, lengths.event_round(config))
 
 
 def _all_but_the_crowd(config: WorldConfig) -> int:
@@ -124,25 +125,26 @@ def _before(setting: Setting | None) -> EventRows | None:
 
 
 def _mass_failure(config: WorldConfig, extent: Extent, setting: Setting | None = None) -> EventRows:
-    world = config.world
-    return mass_failure(extent, world.event_round, world.share, config.seed, _before(setting))
+    at, share = lengths.event_round(config), config.world.share
+    return mass_failure(extent, at, share, config.seed, _before(setting))
 
 
 def _adjacent_failure(
     config: WorldConfig, extent: Extent, setting: Setting | None = None
 ) -> EventRows:
-    world = config.world
-    count = world.adjacent or config.overlay.leaf_set // 2
+    count = config.world.adjacent or config.overlay.leaf_set // 2
     nodes = None if setting is None else setting.nodes
     before = _before(setting)
-    return adjacent_failure(extent, world.event_round, count, nodes, config.seed, before)
+    at = lengths.event_round(config)
+    return adjacent_failure(extent, at, count, nodes, config.seed, before)
 
 
 def _root_failure(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
     world, groups, nodes = config.world, setting.known_groups, _nodes(setting)
     largest = groups.largest(extent.initial)[: world.roots]
     keys = _keys(config, setting).take(largest)
-    return root_failure(extent, world.event_round, keys, world.holders, nodes, setting.rows)
+    at = lengths.event_round(config)
+    return root_failure(extent, at, keys, world.holders, nodes, setting.rows)
 
 
 def _nodes(setting: Setting) -> DataFrame:
@@ -164,12 +166,13 @@ def _keys(config: WorldConfig, setting: Setting) -> Keys:
 def _group_crowd(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
     del extent
     world = config.world
-    return group_crowd(setting, world.event_round, world.crowd_group, world.crowd, config.seed)
+    at = lengths.event_round(config)
+    return group_crowd(setting, at, world.crowd_group, world.crowd, config.seed)
 
 
 def _group_churn(config: WorldConfig, extent: Extent, setting: Setting) -> EventRows:
     del extent
-    return group_churn(setting, Lifetimes(config.world.membership), config.seed)
+    return group_churn(setting, Lifetimes(lengths.membership(config)), config.seed)
 
 
 def _by_root(config: WorldConfig) -> bool:
@@ -184,7 +187,8 @@ def _publications(config: WorldConfig, extent: Extent, setting: Setting) -> Even
     else:
         sources = {"member": member_sources, "any": any_sources}[world.publish_source]
         pool = sources(setting, world.publishers, seed)
-    return publications(setting, world.publish_rate, pool, world.publishers > 0, seed)
+    rate = lengths.publish_rate(config)
+    return publications(setting, rate, pool, world.publishers > 0, seed)
 
 
 _GENERATORS: Registry[Generator] = Registry(

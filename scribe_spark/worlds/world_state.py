@@ -189,7 +189,8 @@ class WorldState:
         left = of_groups.tables()
         if protocols.systems.systems:
             of_systems, due = self._play_systems(number, events)
-            measures |= of_systems | {"scribe.control": control_messages(measures)}
+            control = control_messages(measures, protocols.systems.seconds)
+            measures |= of_systems | {"scribe.control": control}
             left["publications_of_systems"] = due
         return PlayedRound(result, measures, left, of_groups.outcomes)
 
@@ -241,8 +242,9 @@ class WorldState:
         """Play a round of the systems beside Scribe, which need all nodes in one bucket."""
         assert self._groups is not None
         of_nodes, of_groups = split_events(events, self.ring, self._groups)
+        rounds, rules = self._incarnation.rounds, self._protocols.rules
         return self._protocols.systems.play(
-            self.player, number, of_nodes, of_groups, self._groups, self._protocols.rules
+            self.player, number, of_nodes, of_groups, self._groups, rounds, rules
         )
 
     def rows(self, number: int, buckets: range) -> Iterator[pa.RecordBatch]:

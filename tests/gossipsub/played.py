@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import worlds
@@ -26,6 +26,7 @@ from scribe_spark.gossipsub.publication import (
 )
 from scribe_spark.gossipsub.rules import GossipRules
 from scribe_spark.gossipsub.subscribers import Directory
+from scribe_spark.pastry.lives import Lives
 
 __all__ = ["Played", "config_of", "play_case"]
 
@@ -165,7 +166,9 @@ def play_case(one: GossipCase, buckets: int, poisoned: bool = False) -> Played:
     alive = ~np.isin(ring.node, list(one.dead))
     source = np.array([where[one.sources[number]] for number in numbers.tolist()], dtype=np.int64)
     clock = one.settings.clock
-    messages = Messages(np.arange(len(numbers)), source, clock, alive if one.dead else None)
+    messages = Messages(np.arange(len(numbers)), source, clock)
+    if one.dead:
+        topics = replace(topics, lives=Lives.of(len(ring), np.flatnonzero(alive)))
 
     def played(program, name):
         return play(wrap(program), tables)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 import keyed
 import numpy as np
 import pytest
+from living_buckets import RecordingTally, buckets_of
 from oracle.gossipsub.live_cases import LiveCase, random_live
 from oracle.gossipsub.world import publications
 
+from scribe_spark.core.arrays import whole_numbers
 from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.gossipsub.round import LiveGossipSub
 from scribe_spark.gossipsub.rules import GossipRules
-from scribe_spark.living import LivingRound
+from scribe_spark.living import LivingRound, OwnRounds, play_own_rounds
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.lives import Lives
 
@@ -34,22 +37,6 @@ class Delays:
         return self.of[a, b]
 
 
-@dataclass
-class Sent:
-    """All messages of a round, lost ones apart."""
-
-    ring: Ring
-    messages: Counter = field(default_factory=Counter)
-    lost: Counter = field(default_factory=Counter)
-
-    def send(self, kind, arrives, sender, to):
-        """See `pastry.tally.Tally`."""
-        node = self.ring.node
-        rows = list(zip(node[sender].tolist(), node[to].tolist(), [kind] * len(to), strict=True))
-        self.messages.update(rows)
-        self.lost.update(row for row, here in zip(rows, arrives.tolist(), strict=True) if not here)
-
-
 def ring_of(case: LiveCase) -> Ring:
     nodes = np.array(sorted(range(case.count), key=case.idents.get), dtype=np.int64)
     ids = [case.idents[node] for node in nodes.tolist()]
@@ -58,8 +45,14 @@ def ring_of(case: LiveCase) -> Ring:
     return Ring(hi, lo, nodes, np.arange(case.count))
 
 
-def check(seed: int) -> None:
-    """Play a world, and compare every round."""
+def check(seed: int, buckets: int = 1, blind: bool = False) -> None:
+    """Play a world, and compare every round.
+
+    Parameters
+    ----------
+    blind : bool
+        Whether the tables of a bucket can be read only while it is played.
+    """
     case = random_live(seed)
 
     def draw(purpose, *numbers):
@@ -72,7 +65,8 @@ def check(seed: int) -> None:
     between = np.array([[plane(a, b) for b in ring.node] for a in ring.node]) - 2000
     lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
     system = LiveGossipSub(GossipRules.of(config_of(settings), 0), settings.clock)
-    tables, outcomes = Tables.of({}), Counter()
+    own = OwnRounds(case.round_us, settings.heartbeat_us)
+    player, kept, outcomes = buckets_of(ring, buckets, blind), Tables.of({}), Counter()
     for number in range(case.rounds):
         today = [event for event in case.events if event[0] == number]
         events = Events(
@@ -91,21 +85,32 @@ def check(seed: int) -> None:
             )
             return tuple(np.array([p[i] for p in found], dtype=np.int64) for i in (0, 1))
 
-        sent = Sent(ring)
+        sent = RecordingTally((*system.payload, *system.control), ring.node)
         now = LivingRound(
             *(number, case.rounds, ring, lives, events, numbers, numbers, numbers),
             *(pairs("join"), pairs("quit"), pairs("publish")),
-            *(Delays(between), 1000, case.seed, settings.deadline, sent),
+            *(Delays(between), 1000, case.seed, settings.deadline, sent, whole_numbers(), own),
         )
-        result = system.play(tables, now)
+        result = play_own_rounds(partial(system.play_round, player, kept), now)
         wanted = oracle.step(number, case.events)
+        tables = player.gather(*system.kept_in_buckets)
         compare(wanted, tables, sent, ring, numbers, number)
+        by_iwant = sum(one.by_iwant for heartbeat in wanted for one in heartbeat.values())
+        assert result.counts == {"by_iwant": by_iwant}
         node = ring.node
         due = zip(*(c.tolist() for c in result.publications.to_columns().values()), strict=True)
         outcomes.update((r, int(numbers[g]), *rest) for r, g, *rest in due)
         assert node is ring.node
     told = Counter(
-        (*one.publication[:2], one.expected, one.in_time, one.late, one.lost, one.duplicates)
+        (
+            one.round,
+            one.publication[1],
+            one.expected,
+            one.in_time,
+            one.late,
+            one.lost,
+            one.duplicates,
+        )
         for topic, snapshots in oracle.seen.items()
         for one in publications(oracle.topics[topic], snapshots)
     )
@@ -113,8 +118,8 @@ def check(seed: int) -> None:
 
 
 def compare(wanted, tables, sent, ring, numbers, number) -> None:
-    """Compare state and messages after a round."""
-    size, node = len(ring), ring.node
+    """Compare the state after a round, and the messages of all of its heartbeats."""
+    after, size, node = wanted[-1], len(ring), ring.node
 
     def rows(name, *more):
         place, peer = np.divmod(tables[name]["key"], size)
@@ -123,28 +128,33 @@ def compare(wanted, tables, sent, ring, numbers, number) -> None:
         return set(zip(*(c.tolist() for c in columns), strict=True))
 
     def all_of(what):
-        return {(group, *row) for group, seen in wanted.items() for row in what(seen)}
+        return {(group, *row) for group, seen in after.items() for row in what(seen)}
 
     members = np.divmod(tables["members"]["key"], size)
     mine = set(zip(numbers[members[0]].tolist(), node[members[1]].tolist(), strict=True))
-    assert mine == {(g, x) for g, seen in wanted.items() for x in seen.members}
+    assert mine == {(g, x) for g, seen in after.items() for x in seen.members}
     found = {(g, x, y, bool(way & 1)) for g, x, y, way in rows("connections", "way")}
     assert found == all_of(lambda seen: seen.connections), number
     assert rows("mesh") == all_of(lambda seen: seen.mesh), number
     assert rows("back-off", "until") == all_of(lambda seen: seen.backoffs), number
-    messages = sum((seen.messages for seen in wanted.values()), Counter())
-    assert sent.messages == messages, number
-    assert sent.lost == sum((seen.lost for seen in wanted.values()), Counter()), number
+    all_seen = [seen for heartbeat in wanted for seen in heartbeat.values()]
+    assert sent.messages == sum((seen.messages for seen in all_seen), Counter()), number
+    assert sent.lost == sum((seen.lost for seen in all_seen), Counter()), number
 
 
 @pytest.mark.parametrize("seed", range(0, 200, 20))
 def test_worlds_equal_the_oracle(seed):
     """Some of the worlds."""
-    check(seed)
+    check(seed, (1, 2, 7)[seed // 20 % 3])
+
+
+@pytest.mark.parametrize(("seed", "buckets"), [(7, 2), (58, 3), (96, 7)])
+def test_nodes_read_nothing_of_other_buckets(seed, buckets):
+    check(seed, buckets, blind=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_all_worlds_equal_the_oracle(seed):
-    """All worlds."""
-    check(seed)
+    """All worlds, however many buckets there are."""
+    check(seed, (1, 2, 7)[seed % 3], blind=seed % 2 > 0)

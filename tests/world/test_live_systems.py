@@ -14,7 +14,14 @@ from scribe_spark.core.arrays import distinct, expand, whole_numbers
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.run_world import run_world
 from scribe_spark.experiments.world_setup import check_world_run
-from scribe_spark.living import LivingRound, Publications, SystemRound
+from scribe_spark.living import (
+    LivingRound,
+    OwnRounds,
+    Publications,
+    SystemRound,
+    play_own_rounds,
+)
+from scribe_spark.pastry.events import Events
 from scribe_spark.systems import UNICAST, System, register_system, unregister_system
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the system goes to the workers
@@ -110,11 +117,11 @@ def test_its_publications_are_told_beside_scribes(world):
     assert sum(by_round(rounds, "direct.publications.expected")) == mine["expected"].sum()
 
 
-def test_its_messages_are_counted_by_kind_and_per_node(world):
+def test_its_messages_are_counted_by_kind_and_per_node_and_second(world):
     rounds = world["rounds"]
     live, control = (by_round(rounds, n) for n in ("nodes.live", "direct.control"))
     hellos = rounds[rounds["measure"] == "direct.messages.hello"].set_index("round")["value"]
-    expected = [hellos.get(number, 0) / live[number] for number in range(len(live))]
+    expected = [hellos.get(number, 0) / live[number] / 30 for number in range(len(live))]
     assert control == pytest.approx(expected)
     assert sum(by_round(rounds, "scribe.control")) > 0
     # a copy a member but the source, in rounds in which link stress is measured
@@ -157,3 +164,44 @@ def test_what_lives_in_no_world_is_refused(tmp_path):
             groups=2, systems="scribe,ip_multicast")  # fmt: skip
     refused("systems = 'dirct': is unknown; did you mean 'direct'", groups=2, systems="dirct")
     refused("systems = 'direct': is of no group; give groups or members", systems="direct")
+
+
+class Clock:
+    """Notes what it is told; nobody sends anything."""
+
+    payload = control = ()
+
+    def __init__(self) -> None:
+        self.told: list[tuple] = []
+
+    def play(self, now: LivingRound) -> SystemRound:
+        events = len(now.events.fail), *(len(pairs[0]) for pairs in (now.join, now.publish))
+        ends = now.ends_round, now.is_last
+        self.told.append((now.number, now.world_round, *events, *ends))
+        due = Publications(*(np.full(int(ends[0]), now.number) for _ in range(7)))
+        return SystemRound({"number": float(now.number)}, due, {"played": 1.0})
+
+
+def test_a_system_plays_its_own_rounds_and_is_told_of_events_in_the_first():
+    """Own rounds of 0.4 s in rounds of 1 s: three, two, three."""
+    clock, one = Clock(), np.array([0])
+    found = []
+    for number in range(3):
+        now = LivingRound(
+            *(number, 3, None, None, Events(fail=one), one, one, one),
+            *((one, one), (one, one), (one, one), None, 0, 1, 0, None, one, OwnRounds(10, 4)),
+        )
+        found.append(play_own_rounds(clock.play, now))
+    assert clock.told == [
+        (0, 0, 1, 1, 1, False, False),
+        (1, 0, 0, 0, 0, False, False),
+        (2, 0, 0, 0, 0, True, False),
+        (3, 1, 1, 1, 1, False, False),
+        (4, 1, 0, 0, 0, True, False),
+        (5, 2, 1, 1, 1, False, False),
+        (6, 2, 0, 0, 0, False, False),
+        (7, 2, 0, 0, 0, True, True),
+    ]
+    assert [one.counts for one in found] == [{"played": 3.0}, {"played": 2.0}, {"played": 3.0}]
+    assert [one.measures for one in found] == [{"number": 2.0}, {"number": 4.0}, {"number": 7.0}]
+    assert [one.publications.round.tolist() for one in found] == [[2], [4], [7]]

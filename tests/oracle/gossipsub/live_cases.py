@@ -18,7 +18,7 @@ class LiveCase:
     """A world, as plain data; the seed of the draws is the case's.
 
     Nodes are 0 to count - 1, of which 0 to present - 1 live before round 0. `events` have Scribe's
-    kinds, ``create`` too, which says nothing to GossipSub.
+    kinds, ``create`` too, which says nothing to GossipSub.  A round lasts `round_us`.
     """
 
     seed: int
@@ -29,6 +29,7 @@ class LiveCase:
     settings: Settings
     events: list[Event]
     rounds: int
+    round_us: int
 
     def delay(self) -> Plane:
         """Return D."""
@@ -40,7 +41,7 @@ class LiveCase:
         topics = {
             group: LiveTopic(group, self.settings, draw, self.idents, delay) for group in self.keys
         }
-        return World(topics, set(range(self.present)))
+        return World(topics, set(range(self.present)), self.round_us, self.settings.heartbeat_us)
 
 
 def random_live(seed: int, most: int = 60) -> LiveCase:
@@ -62,4 +63,7 @@ def random_live(seed: int, most: int = 60) -> LiveCase:
         deadline=rng.choice([0, 2, 5]),
     )
     keys = {number: group.key for number, group in groups.items()}
-    return LiveCase(seed, count, present, idents, keys, settings, story.events, rounds)
+    # half of the worlds have a heartbeat a round, the others up to four, and rarely as many in each
+    times = random.Random(f"gossipsub rounds {seed}").choice([1, 1, 1, 2, 4, 1.5, 2.7, 3.001])
+    round_us = int(times * settings.heartbeat_us)
+    return LiveCase(seed, count, present, idents, keys, settings, story.events, rounds, round_us)

@@ -11,7 +11,7 @@ from seeds import seeds
 
 from .live_cases import random_live
 from .settings import Draw, Settings
-from .world import LiveTopic, PublicationResult, World, publications
+from .world import LiveTopic, PublicationResult, Snapshot, World, publications
 
 IDS = {node: node for node in range(10)}
 CALM = Settings(d=2, d_low=1, d_high=3, d_out=0, dials=3, d_lazy=9, detection=2, idontwant=False)
@@ -22,10 +22,15 @@ def draw_of(seed: int) -> Draw:
     return lambda purpose, *numbers: keyed.bits(seed, purpose, *numbers) % 2**64
 
 
-def world(settings: Settings = CALM, draw: Draw | None = None) -> World:
-    """One topic, ten nodes alive, 10 us from each other; equal draws."""
+def world(settings: Settings = CALM, draw: Draw | None = None, round_us: int = 1_000_000) -> World:
+    """One topic, ten nodes alive, 10 us from each other; equal draws; a heartbeat is a second."""
     topic = LiveTopic(1, settings, draw or (lambda *_: 0), IDS, lambda a, b: 10)
-    return World({1: topic}, set(IDS))
+    return World({1: topic}, set(IDS), round_us, settings.heartbeat_us)
+
+
+def step(run: World, number: int, events: list[tuple]) -> Snapshot:
+    """Play a round of the one topic; what the last of its heartbeats has left."""
+    return run.step(number, events)[-1][1]
 
 
 def joins(*nodes: int, at: int = 0) -> list[tuple]:
@@ -36,21 +41,21 @@ def joins(*nodes: int, at: int = 0) -> list[tuple]:
 def test_members_join_publish_and_quit() -> None:
     """Three members dial each other: all are connected both ways, and in each other's mesh."""
     run = world()
-    seen = run.step(0, [*joins(0, 1, 2), (0, 0, "publish", 1)])[1]
+    seen = step(run, 0, [*joins(0, 1, 2), (0, 0, "publish", 1)])
     everybody = {(a, b) for a in range(3) for b in range(3) if a != b}
     assert seen.connections == {(a, b, True) for a, b in everybody}
     assert seen.mesh == everybody
     assert {node: got[:2] for (_, node), got in seen.deliveries.items()} == {1: (1, 10), 2: (1, 10)}
     assert seen.messages[0, 1, "payload"] == seen.messages[1, 0, "dial"] == 1
     assert seen.duplicates == {(0, 1, 0): 2}  # 1 and 2 send it to each other
-    seen = run.step(1, [(1, 2, "quit", 1)])[1]
+    seen = step(run, 1, [(1, 2, "quit", 1)])
     assert seen.connections == {(0, 1, True), (1, 0, True)}
     assert seen.backoffs == {(a, b, 11) for a, b in ((2, 0), (2, 1), (0, 2), (1, 2))}
     assert {kind for _, _, kind in seen.messages} == {"PRUNE", "unsubscribe"}
-    seen = run.step(2, joins(2, at=2))[1]
+    seen = step(run, 2, joins(2, at=2))
     assert (2, 0, True) in seen.connections
     assert seen.mesh == {(0, 1), (1, 0)}  # 2 is in back-off
-    seen = [run.step(now, [])[1] for now in range(3, 12)]
+    seen = [step(run, now, []) for now in range(3, 12)]
     assert seen[7].mesh == {(0, 1), (1, 0)}
     assert (2, 0) in seen[8].mesh  # round 11
 
@@ -58,22 +63,22 @@ def test_members_join_publish_and_quit() -> None:
 def test_one_that_leaves_says_so_and_one_that_fails_is_found_after_detection() -> None:
     run = world()
     run.step(0, joins(0, 1, 2, 3))
-    seen = run.step(1, [(1, 3, "leave"), (1, 2, "fail")])[1]
+    seen = step(run, 1, [(1, 3, "leave"), (1, 2, "fail")])
     assert seen.members == {0, 1}
     assert seen.connections == {(0, 1, True), (1, 0, True), (0, 2, True), (1, 2, True)}
     assert seen.messages == {(3, n, "goodbye"): 1 for n in range(3)}
     assert seen.lost == {(3, 2, "goodbye"): 1}
-    seen = run.step(2, [(2, 0, "publish", 1)])[1]
+    seen = step(run, 2, [(2, 0, "publish", 1)])
     assert (0, 2) in seen.mesh
     assert seen.lost == {(0, 2, "payload"): 1, (1, 2, "payload"): 1}
-    assert run.step(3, [])[1].connections == {(0, 1, True), (1, 0, True)}
+    assert step(run, 3, []).connections == {(0, 1, True), (1, 0, True)}
 
 
 def test_one_that_is_back_before_its_detection_is_a_new_one() -> None:
     run = world(replace(CALM, detection=9))
     run.step(0, joins(0, 1))
     run.step(1, [(1, 1, "fail")])
-    seen = run.step(2, [(2, 1, "recover")])[1]
+    seen = step(run, 2, [(2, 1, "recover")])
     assert (seen.connections, seen.mesh, seen.members) == (set(), set(), {0})
 
 
@@ -84,7 +89,7 @@ def test_who_joins_later_gets_what_the_others_still_hold() -> None:
         run.step(0, [*joins(0, 1, 2), (0, 0, "publish", 1)])
         for now in range(1, at):
             run.step(now, [])
-        seen = run.step(at, joins(5, at=at))[1]
+        seen = step(run, at, joins(5, at=at))
         assert (((0, 1, 0), 5) in seen.deliveries) == got
         kinds = Counter(kind for _, _, kind in seen.messages)
         assert kinds["IWANT"] == got
@@ -93,16 +98,54 @@ def test_who_joins_later_gets_what_the_others_still_hold() -> None:
             assert seen.deliveries[(0, 1, 0), 5] == (1, 30, 0)
 
 
+def test_a_round_has_the_heartbeats_that_begin_in_it() -> None:
+    """Of 1.5 s: heartbeats at 0 and 1 s, then at 2, then at 3 and 4; only the first has events."""
+    run = world(replace(CALM, d=1, d_high=1, dials=9), round_us=1_500_000)
+    rounds = [run.step(0, [*joins(0, 1), (0, 0, "publish", 1)])]
+    rounds.append(run.step(1, joins(2, at=1)))
+    rounds.append(run.step(2, [(2, 1, "fail")]))
+    assert [[one[1].heartbeat for one in some] for some in rounds] == [[0, 1], [2], [3, 4]]
+    assert [[len(one[1].published) for one in some] for some in rounds] == [[1, 0], [0], [0, 0]]
+    assert [one[1].round for some in rounds for one in some] == [0, 0, 1, 2, 2]
+    # 2 is told of it in heartbeat 2, in the round after its publication
+    assert ((0, 1, 0), 2) in rounds[1][0][1].deliveries
+    # a death is known two rounds after it, which is in heartbeat 6
+    seen = [one[1] for number in (3, 4) for one in run.step(number, [])]
+    assert {one.heartbeat: 1 in {y for _, y, _ in one.connections} for one in seen} == {
+        5: True,
+        6: False,
+        7: False,
+    }
+    (result,) = publications(run.topics[1], run.seen[1])
+    assert (result.round, result.expected, result.in_time) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(("round_us", "in_time"), [(1_000_000, 2), (2_000_000, 3)])
+def test_what_comes_in_a_later_heartbeat_of_the_round_is_in_time(
+    round_us: int, in_time: int
+) -> None:
+    """Node 0 publishes to its mesh, node 1; node 2 is outside of it and hears in heartbeat 1."""
+    run = world(replace(CALM, d=1, d_high=1, dials=9, flood_publish=False), round_us=round_us)
+    run.step(0, joins(0, 1, 2))
+    for number in range(1, 4):
+        run.step(number, [(number, 0, "publish", 1)] * (number == 3))
+    run.step(4, [])
+    (found,) = publications(run.topics[1], run.seen[1])
+    assert (found.round, found.expected, found.in_time, found.late) == (3, 3, in_time, 3 - in_time)
+    (got,) = [one for one in run.seen[1] if any(node == 2 for _, node in one.deliveries)]
+    assert got.heartbeat == found.publication[0] + 1
+
+
 def test_a_source_that_is_no_member_dials_some() -> None:
     """Nodes 0 to 3 are members; the sample of equal draws is 0, then 2, then 3."""
     run = world(replace(CALM, flood_publish=False, processing_ms=1))
     run.step(0, joins(0, 1, 2, 3))
-    seen = run.step(1, [(1, 7, "publish", 1)])[1]
+    seen = step(run, 1, [(1, 7, "publish", 1)])
     assert {y for x, y, kind in seen.messages if kind == "dial"} == {0, 2, 3}
     assert {c.receiver for _, c in seen.copies if c.sender == 7} == {0, 2}
     assert all(7 not in row for row in seen.connections)
     results = publications(run.topics[1], run.seen[1])
-    assert results == [PublicationResult((1, 1, 7), 4, 4, 0, 0, results[0].duplicates)]
+    assert results == [PublicationResult(1, (1, 1, 7), 4, 4, 0, 0, results[0].duplicates)]
 
 
 @pytest.mark.parametrize("seed", seeds(range(100), 12))
@@ -111,7 +154,7 @@ def test_what_holds_of_every_world(seed: int) -> None:
     run = case.begin(draw_of(seed))
     for now in range(case.rounds):
         live = run.live
-        for seen in run.step(now, case.events).values():
+        for seen in (one for some in run.step(now, case.events) for one in some.values()):
             assert seen.members <= live
             assert all(x in live for x, _ in seen.mesh)
             assert all(x in seen.members and x != y for x, y, _ in seen.connections)
@@ -144,11 +187,11 @@ def test_the_worlds_have_what_can_happen() -> None:
         case = random_live(seed)
         run = case.begin(draw_of(seed))
         for now in range(case.rounds):
-            for one in run.step(now, case.events).values():
+            for one in (one for some in run.step(now, case.events) for one in some.values()):
                 kinds = Counter(kind for _, _, kind in one.messages)
                 seen.update(kinds)
                 seen.update(f"lost {kind}" for _, _, kind in one.lost)
-                seen["late"] += sum(name[0] < now for name, _ in one.deliveries)
+                seen["late"] += sum(name[0] < one.heartbeat for name, _ in one.deliveries)
                 seen["stranger"] += sum(name[2] not in one.members for name in one.published)
                 seen["back-off"] += bool(one.backoffs)
         for number, topic in run.topics.items():

@@ -1,4 +1,4 @@
-"""GossipSub alive: a heartbeat a round, under events (rules G16 to G22)."""
+"""GossipSub alive: the heartbeats of each round, under events (rules G16 to G22)."""
 
 from __future__ import annotations
 
@@ -22,30 +22,35 @@ COMING = ("arrive", "recover")
 
 @dataclass(frozen=True)
 class Held:
-    """That a node has a publication: since which round, and after how many hops."""
+    """That a node has a publication: since which heartbeat, and after how many hops."""
 
-    round: int
+    heartbeat: int
     hops: int
 
 
 @dataclass
 class Snapshot:
-    """A topic after a round, and what happened in it.
+    """A topic after a heartbeat, and what happened in it.
 
     Attributes
     ----------
+    heartbeat, round : int
+        Its number, and that of the world's round in which it begins.
     connections : set of (x, y, outbound at x)
     mesh : set of (x, y)
-    backoffs : set of (x, y, until) that hold in the next round
+    backoffs : set of (x, y, until) that hold in the next heartbeat
     deliveries : dict of (publication, node) to (hops, delay, first_from)
         First copies; by hops the delay is the round of the dissemination.
     copies : list of (publication, Copy)
     duplicates : Counter of publication
         Payloads taken by a live node that has had the publication.
+    by_iwant : int
+        First copies that are answers to IWANT.
     messages, lost : Counter of (sender, receiver, kind)
         `lost` are those of `messages` that met a dead node, or were lost by a draw.
     """
 
+    heartbeat: int
     round: int
     members: set[int]
     published: list[Name]
@@ -55,12 +60,13 @@ class Snapshot:
     deliveries: dict[tuple[Name, int], tuple[int, int, int]]
     copies: list[tuple[Name, Copy]]
     duplicates: Counter[Name]
+    by_iwant: int
     messages: Messages
     lost: Messages
 
 
 class RoundPublication(Publication):
-    """What a publication does in one round; `earlier` are those that have it from before."""
+    """What a publication does in one heartbeat; `earlier` are those that have it from before."""
 
     def __init__(
         self,
@@ -71,6 +77,7 @@ class RoundPublication(Publication):
     ) -> None:
         super().__init__(topic, name[2], delay, self.world_loss)
         self.name, self.earlier = name, set(earlier)
+        self.answers: list[Copy] = []  # by IWANT
 
     def world_loss(self, number: int, sender: int, receiver: int) -> int:
         """Return the draw of G21."""
@@ -78,9 +85,9 @@ class RoundPublication(Publication):
         return self.draw("gossipsub loss", number, topic, sender, receiver, published, source)
 
     def has(self, node: int) -> bool:
-        """Tell whether a node has had the publication, in this round or before.
+        """Tell whether a node has had the publication, in this heartbeat or before.
 
-        (Who has had it before holds nothing back in this round: `held_back` reads `had` alone.)
+        (Who has had it before holds nothing back in this one: `held_back` reads `had` alone.)
         """
         return node in self.earlier or super().has(node)
 
@@ -92,7 +99,7 @@ class LiveTopic(Topic):
     ----------
     held : dict of publication to dict of node to Held
         Until the node's death.
-    died : dict of node to round
+    died : dict of node to round of the world
         Of silent deaths that some connection may still be to.
     """
 
@@ -113,10 +120,22 @@ class LiveTopic(Topic):
         """Whoever is connected in the topic subscribes, as far as the other end knows (G16)."""
         return True
 
-    # --- A round --------------------------------------------------------------------------------
+    # --- A heartbeat ----------------------------------------------------------------------------
 
-    def step(self, now: int, events: Iterable[Event], live: Collection[int]) -> Snapshot:
-        """Play a round; `live` are the nodes that live after Pastry's events."""
+    def step(
+        self, now: int, number: int, events: Iterable[Event], live: Collection[int]
+    ) -> Snapshot:
+        """Play a heartbeat.
+
+        Parameters
+        ----------
+        now : int
+            Its number.
+        number : int
+            That of the world's round.
+        live : collection of node
+            Who lives after Pastry's events.
+        """
         events = list(events)
         self.messages, self.lost = Counter(), Counter()
         self.dead = set(self.idents) - set(live)
@@ -125,16 +144,18 @@ class LiveTopic(Topic):
         joining = sorted(node for node, kind in of_topic if kind == "join")
         publishing = sorted(node for node, kind in of_topic if kind == "publish")
 
-        self.go(now, events, quitting)  # (1)
-        self.forget_the_dead(now, {node for _, node, kind, *_ in events if kind in COMING})  # (2)
+        self.go(now, number, events, quitting)  # (1)
+        self.forget_the_dead(
+            number, {node for _, node, kind, *_ in events if kind in COMING}
+        )  # (2)
         self.discover(now, joining)  # (3)
         self.join(joining, now)  # (4)
         self.heartbeat(now)  # (5)
         spreads = self.gossip(now)  # (6)
         spreads += [self.published(now, source) for source in publishing]  # (7)
-        return self.look(now, spreads)
+        return self.look(now, number, spreads)
 
-    def go(self, now: int, events: list[Event], quitting: list[int]) -> None:
+    def go(self, now: int, number: int, events: list[Event], quitting: list[int]) -> None:
         """Goodbyes of those that leave, PRUNE and unsubscribe of those that quit (G17).
 
         All of them send at once, on the state before: who leaves and who quits send to each other,
@@ -153,7 +174,7 @@ class LiveTopic(Topic):
                 held.pop(x, None)
             self.joined.discard(x)
             if going[x] == "fail":
-                self.died[x] = now
+                self.died[x] = number
         for x, y in goodbyes:
             if self.send(x, y, "goodbye"):
                 self.disconnect(y, x)
@@ -174,9 +195,9 @@ class LiveTopic(Topic):
         self.connected.get(x, {}).pop(y, None)
         self.mesh_of(x).discard(y)
 
-    def forget_the_dead(self, now: int, back: set[int]) -> None:
+    def forget_the_dead(self, number: int, back: set[int]) -> None:
         """Drop connections to those that died silently: after `detection`, or when they return."""
-        known = {y for y, at in self.died.items() if now >= at + self.settings.detection}
+        known = {y for y, at in self.died.items() if number >= at + self.settings.detection}
         for y in (known | back) & self.died.keys():
             for x in list(self.connected):
                 self.disconnect(x, y)
@@ -207,7 +228,7 @@ class LiveTopic(Topic):
             name: {
                 a: one
                 for a, one in held.items()
-                if a in self.joined and 0 < now - one.round <= self.settings.mcache_gossip
+                if a in self.joined and 0 < now - one.heartbeat <= self.settings.mcache_gossip
             }
             for name, held in self.held.items()
         }
@@ -230,6 +251,7 @@ class LiveTopic(Topic):
             answers = [
                 one.answer(a, x, holders[name][a].hops, 0, now) for of, x, a in wanted if of == name
             ]
+            one.answers = answers
             one.play(answers, now)
             spreads.append(one)
         return spreads
@@ -257,8 +279,8 @@ class LiveTopic(Topic):
 
     # --- What is compared -----------------------------------------------------------------------
 
-    def look(self, now: int, spreads: list[RoundPublication]) -> Snapshot:
-        """Take down the round, and who has got what in it."""
+    def look(self, now: int, number: int, spreads: list[RoundPublication]) -> Snapshot:
+        """Take down the heartbeat, and who has got what in it."""
         deliveries, copies, duplicates = {}, [], Counter()
         for one in spreads:
             held = self.held.setdefault(one.name, {})
@@ -278,6 +300,7 @@ class LiveTopic(Topic):
                 self.send(x, y, kind)
         return Snapshot(
             now,
+            number,
             set(self.joined),
             [one.name for one in spreads if one.name[0] == now],
             self.connections(),
@@ -286,6 +309,12 @@ class LiveTopic(Topic):
             deliveries,
             copies,
             +duplicates,
+            sum(
+                one.had[copy.receiver].sender == copy.sender
+                for one in spreads
+                for copy in one.answers
+                if not copy.lost
+            ),
             +self.messages,
             +self.lost,
         )
@@ -293,32 +322,53 @@ class LiveTopic(Topic):
 
 @dataclass
 class World:
-    """All topics, and who is alive; `seen` has the snapshots of each topic, round by round."""
+    """All topics, and who is alive.
+
+    Attributes
+    ----------
+    round_us, heartbeat_us : int
+        How long a round and a heartbeat last; a heartbeat is at most a round.
+    seen : dict of topic to list of Snapshot
+        Heartbeat by heartbeat.
+    """
 
     topics: dict[int, LiveTopic]
     live: set[int]
+    round_us: int
+    heartbeat_us: int
+    heartbeats: int = 0
     seen: dict[int, list[Snapshot]] = field(default_factory=dict)
 
-    def step(self, now: int, events: Iterable[Event]) -> dict[int, Snapshot]:
-        """Play a round of all topics."""
-        events = [event for event in events if event[0] == now]
+    def step(self, number: int, events: Iterable[Event]) -> list[dict[int, Snapshot]]:
+        """Play the heartbeats of all topics that begin before the round is over.
+
+        The first of them has the round's events; those that follow have none.
+        """
+        events = [event for event in events if event[0] == number]
         for _, node, kind, *_ in events:
             if kind in GOING:
                 self.live.discard(node)
             elif kind in COMING:
                 self.live.add(node)
-        found = {
-            number: topic.step(now, events, self.live) for number, topic in self.topics.items()
-        }
-        for number, snapshot in found.items():
-            self.seen.setdefault(number, []).append(snapshot)
+        found = []
+        while self.heartbeats * self.heartbeat_us < (number + 1) * self.round_us:
+            found.append(
+                {
+                    group: topic.step(self.heartbeats, number, events, self.live)
+                    for group, topic in self.topics.items()
+                }
+            )
+            events, self.heartbeats = [], self.heartbeats + 1
+            for group, snapshot in found[-1].items():
+                self.seen.setdefault(group, []).append(snapshot)
         return found
 
 
 @dataclass(frozen=True)
 class PublicationResult:
-    """What became of a publication; in time + late + lost = expected (S20)."""
+    """What became of a publication of a round; in time + late + lost = expected (S20)."""
 
+    round: int
     publication: Name
     expected: int
     in_time: int
@@ -333,9 +383,11 @@ def publications(topic: LiveTopic, seen: list[Snapshot]) -> list[PublicationResu
     The source has its own at once, if it is a member. Duplicates count up to the deadline.
     """
     last = seen[-1].round
+    round_of = {snapshot.heartbeat: snapshot.round for snapshot in seen}
     results = []
     for name in sorted(name for snapshot in seen for name in snapshot.published):
-        first, _, source = name
+        heartbeat, _, source = name
+        first = round_of[heartbeat]
         until = min(first + topic.settings.deadline, last)
         rounds = [snapshot for snapshot in seen if first <= snapshot.round <= until]
         expected = set.intersection(*(snapshot.members for snapshot in rounds))
@@ -344,6 +396,7 @@ def publications(topic: LiveTopic, seen: list[Snapshot]) -> list[PublicationResu
         got = [when[node] for node in expected if node in when]
         results.append(
             PublicationResult(
+                first,
                 name,
                 len(expected),
                 got.count(first),

@@ -1,0 +1,166 @@
+"""How long the rounds of a world last, and those of its systems; times in seconds as rounds.
+
+References
+----------
+docs/rules.md, "Rounds".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from scribe_spark.config.rounds import MOST_PUBLISHED, NOMINAL_SECONDS
+from scribe_spark.errors import InputError
+from scribe_spark.living import OwnRounds
+from scribe_spark.systems import LIVES, System, living_systems
+
+if TYPE_CHECKING:  # not on executors
+    from scribe_spark.config import WorldConfig
+
+__all__ = [
+    "MOST_OWN_ROUNDS",
+    "event_round",
+    "lifetime",
+    "membership",
+    "own_rounds",
+    "publish_rate",
+    "round_seconds",
+    "rounds_in_words",
+]
+
+#: Own rounds of a system that a round of the world may have.
+MOST_OWN_ROUNDS = 10_000
+
+_MICROSECONDS = 1_000_000  # of a second
+
+
+def _microseconds(seconds: float) -> int:
+    return round(seconds * _MICROSECONDS)
+
+
+# --- rounds
+
+
+def round_seconds(config: WorldConfig) -> float:
+    """Return how long a round of a config's world lasts.
+
+    Without `round_seconds` a round lasts as long as the longest round of the systems that the
+    config names, and `NOMINAL_SECONDS` where the config names none.
+
+    Raises
+    ------
+    InputError
+        A system that there is not, or that lives in no world.
+    """
+    given = config.world.round_seconds
+    if given is not None:
+        return given
+    beside = living_systems(config.trees.systems)
+    longest = [_own_seconds(system, config) or NOMINAL_SECONDS for system in beside]
+    if LIVES in config.trees.systems or not beside:
+        longest.append(NOMINAL_SECONDS)
+    return max(longest)
+
+
+def _own_seconds(system: System, config: WorldConfig) -> float | None:
+    """Return how long a system's own rounds last; None: as long as the world's."""
+    own = system.round_seconds
+    return own(config) if callable(own) else own
+
+
+def own_rounds(config: WorldConfig) -> dict[str, OwnRounds]:
+    """Return the own rounds of each system of a config's world that states how long they last.
+
+    Raises
+    ------
+    InputError
+        A round of the world is shorter than an own round, or has too many of them.
+    """
+    seconds, found = round_seconds(config), {}
+    world_us = _microseconds(seconds)
+    for system in living_systems(config.trees.systems):
+        own = _own_seconds(system, config)
+        if own is None:
+            continue
+        own_us = max(1, _microseconds(own))
+        if own_us > world_us:
+            remedy = f"is less than a round of {system.name}, which lasts {own:g} s; give more"
+            raise InputError("round_seconds", seconds, remedy)
+        if world_us > own_us * MOST_OWN_ROUNDS:
+            remedy = (
+                f"has {world_us // own_us:,} rounds of {system.name}, each of {own:g} s; give "
+                f"at most {own_us * MOST_OWN_ROUNDS / _MICROSECONDS:g}"
+            )
+            raise InputError("round_seconds", seconds, remedy)
+        found[system.name] = OwnRounds(world_us, own_us)
+    return found
+
+
+def rounds_in_words(config: WorldConfig) -> str:
+    """Return what a round of a config's world consists of."""
+    return "; ".join(_words(config))
+
+
+def _words(config: WorldConfig) -> Iterator[str]:
+    of_systems = living_systems(config.trees.systems)
+    own = own_rounds(config)
+    with_it = ["Pastry", *(["Scribe"] if config.scribe.has_groups else [])]
+    with_it += [system.label for system in of_systems if system.name not in own]
+    names = ", ".join(with_it[:-1]) + " and " + with_it[-1] if with_it[1:] else with_it[0]
+    yield f"{round_seconds(config):g} s: one round of {names}"
+    for system in of_systems:
+        if system.name in own:
+            one = own[system.name]
+            rounds, left = divmod(one.world_us, one.own_us)
+            nearest = rounds + (2 * left >= one.own_us)
+            counted = f"{'about ' if left else ''}{nearest:,} round{'s' if nearest > 1 else ''}"
+            yield f"{counted} of {system.label}, each of {one.own_us / _MICROSECONDS:g} s"
+
+
+# --- parameters of generators
+
+
+def lifetime(config: WorldConfig) -> float:
+    """Return the mean lifetime of nodes, in rounds."""
+    return _mean_rounds(config, "lifetime")
+
+
+def membership(config: WorldConfig) -> float:
+    """Return the mean time after which a member quits, in rounds."""
+    return _mean_rounds(config, "membership")
+
+
+def _mean_rounds(config: WorldConfig, name: str) -> float:
+    seconds = getattr(config.world, f"{name}_seconds")
+    if seconds is None:
+        return float(getattr(config.world, name))
+    least = round_seconds(config)
+    if seconds < least:
+        raise InputError(f"{name}_seconds", seconds, f"must be at least a round, {least:g} s")
+    return float(seconds / least)
+
+
+def event_round(config: WorldConfig) -> int:
+    """Return the round in which a generator's event happens."""
+    seconds = config.world.event_seconds
+    if seconds is None:
+        return config.world.event_round
+    at, rounds = _microseconds(seconds) // _microseconds(round_seconds(config)), config.world.rounds
+    if at >= rounds:
+        remedy = f"is in round {at:,}, which is no round; rounds are 0 to {rounds - 1}"
+        raise InputError("event_seconds", seconds, remedy)
+    return at
+
+
+def publish_rate(config: WorldConfig) -> float:
+    """Return how many publications a group has in a round."""
+    world = config.world
+    if world.publish_seconds is None:
+        return world.publish_rate
+    length = round_seconds(config)
+    rate, most = length / world.publish_seconds, world.sources or MOST_PUBLISHED
+    if rate > most:
+        remedy = f"is more than {most} in a round; give at least {length / most:g}"
+        raise InputError("publish_seconds", world.publish_seconds, remedy)
+    return rate

@@ -1,0 +1,79 @@
+"""A system's rounds on buckets in process, and all messages that they count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+from poisoned import OneAtATime, Poisoned
+
+from scribe_spark.engine import Tables
+from scribe_spark.engine.facts import RingInMemory, bucket_bounds
+from scribe_spark.engine.ring import Ring
+from scribe_spark.living import InBuckets
+from scribe_spark.pastry.arrivals.observer import Observer
+from scribe_spark.pastry.tally import Tally
+
+__all__ = ["BlindBuckets", "RecordingTally", "buckets_of"]
+
+
+@dataclass(frozen=True)
+class Recorder(Observer):
+    """Records each message by sender, receiver and kind; lost ones apart."""
+
+    node: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    messages: Counter = field(default_factory=Counter)
+    lost: Counter = field(default_factory=Counter)
+
+    def send(self, tables, kind, arrives, sender, to):
+        """See `Observer.send`."""
+        super().send(tables, kind, arrives, sender, to)
+        ends = (self.node[one].tolist() for one in (sender, to))
+        rows = [(*pair, kind) for pair in zip(*ends, strict=True)]
+        self.messages.update(rows)
+        self.lost.update(row for row, here in zip(rows, arrives.tolist(), strict=True) if not here)
+
+
+class RecordingTally(Tally):
+    """Counts the messages of a round, whose observer records each of them."""
+
+    def __init__(self, kinds: tuple[str, ...], node: np.ndarray) -> None:
+        super().__init__(kinds)
+        self._recorder = Recorder(kinds, node=node)
+
+    @property
+    def observer(self) -> Observer:
+        return self._recorder
+
+    @property
+    def messages(self) -> Counter:
+        """All messages; what buckets have counted is as many."""
+        sent, counted = self._recorder.messages, self.by_kind()
+        by_kind = Counter(kind for *_, kind in sent.elements())
+        assert by_kind == {k: n for k, n in counted.items() if not k.startswith("lost ")}
+        return sent
+
+    @property
+    def lost(self) -> Counter:
+        """Those that were lost."""
+        return self._recorder.lost
+
+
+class BlindBuckets(InBuckets):
+    """Plays bucket after bucket, none of which sees another's tables."""
+
+    def play(self, program, first=None):
+        for mine in self.tables:
+            mine.open = False
+        sent = super().play(OneAtATime(program), first)
+        for mine in self.tables:  # what the orchestrator takes
+            mine.open = True
+        return sent
+
+
+def buckets_of(ring: Ring, count: int, blind: bool = False) -> InBuckets:
+    """Return a player of empty buckets."""
+    kind = BlindBuckets if blind else InBuckets
+    tables = [(Poisoned if blind else Tables).of({}) for _ in range(count)]
+    return kind(RingInMemory(ring), bucket_bounds(ring, count, 8), tables)

@@ -1,0 +1,147 @@
+"""How long rounds last: the default, what is refused, times in seconds, own rounds."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from scribe_spark.config import WorldConfig
+from scribe_spark.errors import InputError
+from scribe_spark.living import OwnRounds
+from scribe_spark.worlds import lengths
+
+GROUPS = {"nodes": 100, "groups": 3}
+
+
+@pytest.mark.parametrize(
+    ("systems", "given", "seconds", "words"),
+    [
+        ("", {}, 30.0, "30 s: one round of Pastry and Scribe"),
+        ("bayeux", {}, 30.0, "30 s: one round of Pastry, Scribe and Bayeux"),
+        (
+            "scribe,gossipsub",
+            {},
+            30.0,
+            "30 s: one round of Pastry and Scribe; 30 rounds of GossipSub, each of 1 s",
+        ),
+        (
+            "gossipsub",
+            {},
+            1.0,
+            "1 s: one round of Pastry and Scribe; 1 round of GossipSub, each of 1 s",
+        ),
+        (
+            "bayeux,gossipsub",
+            {"gossipsub_preset": "ethereum"},
+            30.0,
+            "30 s: one round of Pastry, Scribe and Bayeux; about 43 rounds of GossipSub, each of "
+            "0.7 s",
+        ),
+        ("gossipsub", {"gossipsub_preset": "ethereum"}, 0.7, None),
+        ("scribe,gossipsub", {"gossipsub_heartbeat_ms": 31_000.0}, 31.0, None),
+        ("gossipsub", {"round_seconds": 10.0}, 10.0, None),
+        ("scribe,gossipsub", {"round_seconds": 1.0, "gossipsub_heartbeat_ms": 500.0}, 1.0, None),
+    ],
+)
+def test_a_round_lasts_as_long_as_the_longest_of_the_systems_that_are_named(
+    systems, given, seconds, words
+):
+    config = WorldConfig(**GROUPS, **given, systems=systems or ())
+    assert lengths.round_seconds(config) == seconds
+    assert words is None or lengths.rounds_in_words(config) == words
+
+
+def test_a_world_of_pastry_alone_has_nominal_rounds():
+    assert lengths.rounds_in_words(WorldConfig()) == "30 s: one round of Pastry"
+
+
+def test_own_rounds_are_those_that_begin_in_the_round():
+    """Exactly, whatever is left of the last one: of 0.7 s in 30 s by fractions."""
+    config = WorldConfig(**GROUPS, systems="scribe,gossipsub", gossipsub_preset="ethereum")
+    (own,) = lengths.own_rounds(config).values()
+    assert own == OwnRounds(30_000_000, 700_000)
+    first = [own.first(number) for number in range(9)]
+    assert first == [next(k for k in range(999) if 7 * k >= 300 * r) for r in range(9)]
+    assert {b - a for a, b in pairwise(first)} == {42, 43}
+    heartbeats = np.arange(first[8])
+    assert (own.world_round(heartbeats) == heartbeats * 7 // 300).all()
+    # after 100,000 rounds nothing has been lost
+    assert own.first(100_000) == -(-100_000 * 300 // 7)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (
+            {"round_seconds": 0.5},
+            "round_seconds = 0.5: is less than a round of gossipsub, which lasts 1 s; give more",
+        ),
+        (
+            {"round_seconds": 30.0, "gossipsub_heartbeat_ms": 31_000.0},
+            "round_seconds = 30.0: is less than a round of gossipsub, which lasts 31 s; give more",
+        ),
+        (
+            {"gossipsub_heartbeat_ms": 1.0},
+            "round_seconds = 30.0: has 30,000 rounds of gossipsub, each of 0.001 s; give at most 1",
+        ),
+    ],
+)
+def test_a_round_that_does_not_fit_its_systems_is_refused(given, line):
+    config = WorldConfig(**GROUPS, systems="scribe,gossipsub", **given)
+    with pytest.raises(InputError) as refused:
+        lengths.own_rounds(config)
+    assert str(refused.value).startswith(line)
+
+
+def test_times_in_seconds_are_rounds_of_the_world():
+    seconds = {
+        **{"lifetime_seconds": 1800.0, "membership_seconds": 45.0},
+        **{"event_seconds": 89.9, "publish_seconds": 60.0},
+    }
+
+    def told(**given):
+        config = WorldConfig(**GROUPS, **given)
+        times = lengths.lifetime, lengths.membership, lengths.event_round, lengths.publish_rate
+        return [time(config) for time in times]
+
+    assert told(**seconds) == [60.0, 1.5, 2, 0.5]
+    assert told(**seconds, round_seconds=10.0) == [180.0, 4.5, 8, 1 / 6]
+    assert told(lifetime=7.0, membership=8.0, event_round=3, publish_rate=2.0) == [7.0, 8.0, 3, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "time", "line"),
+    [
+        (
+            {"lifetime_seconds": 29.0},
+            lengths.lifetime,
+            "lifetime_seconds = 29.0: must be at least a round, 30 s",
+        ),
+        (
+            {"membership_seconds": 1.0},
+            lengths.membership,
+            "membership_seconds = 1.0: must be at least a round, 30 s",
+        ),
+        (
+            {"event_seconds": 600.0},
+            lengths.event_round,
+            "event_seconds = 600.0: is in round 20, which is no round; rounds are 0 to 19",
+        ),
+        (
+            {"publish_seconds": 10.0, "publishers": 2},
+            lengths.publish_rate,
+            "publish_seconds = 10.0: is more than 2 in a round; give at least 15",
+        ),
+        (
+            {"publish_seconds": 0.001},
+            lengths.publish_rate,
+            "publish_seconds = 0.001: is more than 1000 in a round; give at least 0.03",
+        ),
+    ],
+)
+def test_times_that_no_round_can_have_are_refused(given, time, line):
+    with pytest.raises(InputError) as refused:
+        time(WorldConfig(**GROUPS, **given))
+    assert str(refused.value) == line
