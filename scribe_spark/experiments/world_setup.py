@@ -68,6 +68,7 @@ def make_world(
     events: DataFrame | None = None,
     application: Callable[[int], Application] | None = None,
     buckets: int = 1,
+    engine: str | None = None,
 ) -> World:
     """The world of a config before its first round; to be freed by its ``release``.
 
@@ -81,7 +82,9 @@ def make_world(
         Makes an application of yours on Scribe's upcalls, given how many nodes there are; picklable
         (the class of the application, for example).
     buckets : int
-        In how many the nodes are; see `World`.
+        In how many the nodes are.
+    engine : str, optional
+        ``tasks`` or ``jobs``, see `World`; by default tasks where there is one bucket.
 
     Raises
     ------
@@ -112,6 +115,7 @@ def make_world(
         protocols,
         config.overlay.kind,
         buckets,
+        engine,
     )
 
 
