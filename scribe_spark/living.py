@@ -18,6 +18,7 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 
 from scribe_spark.core.arrays import Rows, whole_numbers
+from scribe_spark.engine.between_tasks import Exchange
 from scribe_spark.engine.facts import KnowsRing, RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.packing import Columns, concatenate, take
@@ -348,11 +349,19 @@ class InBuckets(InTask):
     facts : KnowsRing
     bounds : ndarray of int64, shape (B + 1,)
     tables : sequence of Tables
-        The tables of each bucket; programs change them.
+        The tables of each bucket of this task; programs change them.
+    exchange : Exchange, optional
+        As of `InTask`.
     """
 
-    def __init__(self, facts: KnowsRing, bounds: np.ndarray, tables: Sequence[Tables]) -> None:
-        super().__init__(tables)
+    def __init__(
+        self,
+        facts: KnowsRing,
+        bounds: np.ndarray,
+        tables: Sequence[Tables],
+        exchange: Exchange | None = None,
+    ) -> None:
+        super().__init__(tables, exchange)
         self.facts, self.bounds = facts, bounds
 
 

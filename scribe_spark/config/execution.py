@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from scribe_spark.config.section import Section, Text
@@ -47,6 +49,11 @@ class Execution(Section):
         description="Buckets of the ring that the nodes of a world, or of a run with rounds, are "
         "in, each with the memory of one process; picked from nodes, cores and memory if not "
         "given: one, played in a task, where that is faster and has room",
+    )
+    engine: Literal["auto", "tasks", "jobs"] = Field(
+        default="auto",
+        description="The way rounds are played: tasks keep their buckets and exchange messages; of "
+        "jobs each is a superstep; auto: tasks where they can stay. Runs without rounds are jobs",
     )
     resume: bool = Field(
         default=False, description="Go on with what is in OUT, after its last complete phase"

@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 from pyspark import BarrierTaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from scribe_spark.engine.between_tasks import Alone, BetweenTasks, Exchange, PeerFailed
 from scribe_spark.errors import RunError, one_line
+from scribe_spark.runtime.sessions import parallelism
 
 if TYPE_CHECKING:
     from scribe_spark.engine.flight import Flight
 
-__all__ = ["TaskFailed", "Work", "play_in_tasks", "run_again_where_lost"]
+__all__ = ["TaskFailed", "Work", "play_in_tasks", "run_again_where_lost", "why_no_tasks"]
 
 T = TypeVar("T")
 
@@ -162,3 +163,10 @@ def _connected(tasks: int, secret: bytes, patience: float | None) -> Flight:
 
 def _own_address(host: str) -> str:
     return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+
+
+def why_no_tasks(spark: SparkSession, tasks: int) -> str | None:
+    """Return why tasks cannot exchange messages in a session, in a line; None where they can."""
+    if tasks > parallelism(spark):
+        return f"{tasks} tasks cannot run at once: there are {parallelism(spark)} slots"
+    return None

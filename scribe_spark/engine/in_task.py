@@ -34,12 +34,19 @@ class InTask:
     exchange : Exchange, optional
         Joins this task to those of the other buckets; `tables` are then those of the one bucket
         whose number is the task's rank.  Without it all buckets are here.
+
+    Attributes
+    ----------
+    tables : list of Tables
+    first : int
+        The number of the first bucket of this task.
     """
 
     def __init__(self, tables: Sequence[Tables], exchange: Exchange | None = None) -> None:
         self.exchange = None if exchange is None or exchange.size == 1 else exchange
         self.tables = list(tables)
-        self._own = dict(enumerate(self.tables, 0 if exchange is None else exchange.rank))
+        self.first = 0 if exchange is None else exchange.rank
+        self._own = dict(enumerate(self.tables, self.first))
 
     def begin_round(self, number: int) -> None:
         """See `Player.begin_round`."""

@@ -52,7 +52,9 @@ def check(config: RunConfig, execution: Execution) -> None:
 
 
 def refuse_buckets(execution: Execution) -> None:
-    """Refuse buckets where there are no rounds: a run without them has one for each partition.
+    """Refuse buckets and tasks that keep them where there are no rounds.
+
+    A run without rounds has a bucket for each partition, and is played as jobs.
 
     Raises
     ------
@@ -64,6 +66,9 @@ def refuse_buckets(execution: Execution) -> None:
             "each"
         )
         raise InputError("buckets", execution.buckets, remedy)
+    if execution.engine == "tasks":
+        remedy = "is of worlds and of runs with rounds; leave it out, the others are jobs"
+        raise InputError("engine", execution.engine, remedy)
 
 
 def _check_trees(config: RunConfig) -> None:

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from scribe_spark import schemas
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.errors import RunError
+from scribe_spark.experiments.engines import Engine, engine_of
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.lock import Lock
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
@@ -102,6 +103,7 @@ class _WorldRun:
     config: WorldConfig
     progress: Progress
     buckets: int = 1
+    engine: Engine = field(default_factory=lambda: Engine("tasks", ""))
     manifest: dict[str, Any] = field(default_factory=dict)
     measured: dict[int, dict[str, float]] = field(default_factory=dict)
     publications: list[pd.DataFrame] = field(default_factory=list)
@@ -112,6 +114,7 @@ class _WorldRun:
         names, read = self.folder.names(), self.folder.read_text
         previous = previous_world(names, read, self.config, execution)
         self.buckets = execution.buckets or self._choose_buckets(previous)
+        self.engine = engine_of(execution.engine, self.simulation.spark, self.buckets)
         if previous is None:
             self._open(execution)
         else:
@@ -120,6 +123,7 @@ class _WorldRun:
         if saved == self.config.world.rounds:
             self.progress.note("rounds: complete, skipped")
         else:
+            self.progress.note(self.engine.in_words())
             self._play_from(saved)
         with self.progress.phase("report"):
             return self._finish()
@@ -198,7 +202,8 @@ class _WorldRun:
             self.simulation.saved["nodes"] = self.folder.read_table("nodes")
             self._save_manifest(self.manifest | {"world": {"tables": records, "saved": None}})
             events, buckets = self._events(), self.buckets
-            return make_world(self.simulation, self.config, events, buckets=buckets)
+            engine = self.engine.name
+            return make_world(self.simulation, self.config, events, None, buckets, engine)
 
     def _saved_round(self) -> int | None:
         """The round to go on with, its measures read; None where nothing usable was saved."""
@@ -230,9 +235,9 @@ class _WorldRun:
         """The world as it was saved before a round."""
         self.simulation.saved["nodes"] = self.folder.read_table("nodes")
         self.progress.note(f"goes on with round {number}")
-        return self._saved_world()
+        return self._saved_world(self.engine.name)
 
-    def _saved_world(self, engine: str | None = None) -> World:
+    def _saved_world(self, engine: str) -> World:
         """Return the world of the last save."""
         state, _ = names_of_save(self.manifest["world"]["saved"])
         return World.of_save(
@@ -297,7 +302,8 @@ class _WorldRun:
     def _world(self, tables: dict[str, Any], saved: dict[str, Any] | None) -> dict[str, Any]:
         """Return what the manifest has of the world's rounds."""
         costs = {**self.manifest["world"].get("costs", {}), **self.costs}
-        return {"tables": tables, "saved": saved} | ({"costs": costs} if costs else {})
+        played = {"tables": tables, "saved": saved, "engine": self.engine.record()}
+        return played | ({"costs": costs} if costs else {})
 
     def _finish(self) -> str:
         """Write the table of rounds and the page."""

@@ -18,10 +18,12 @@ from scribe_spark.config import (
 )
 from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out
+from scribe_spark.experiments.engines import check_engine
 from scribe_spark.experiments.manifest import check_origin, file_digest
 from scribe_spark.experiments.owner import WORLD
 from scribe_spark.experiments.previous import previous_manifest, refuse_other_inputs
 from scribe_spark.experiments.simulation import Simulation
+from scribe_spark.experiments.world_buckets import systems_of_one_bucket
 from scribe_spark.inputs import is_local, local_path
 from scribe_spark.overlays import arrival_rules, check_overlay
 from scribe_spark.pastry.rules import WorldRules
@@ -253,6 +255,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
         check_routable(load(network_of(config)), config.topology.tie)
     own_rounds(config)
     check_world(config)
+    check_engine(config, execution)
     if (execution.buckets or 1) > 1:
         _refuse_one_bucket(config, execution)
     if living_systems(config.trees.systems) and not config.scribe.has_groups:
@@ -264,8 +267,8 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
 
 
 def _refuse_one_bucket(config: WorldConfig, execution: Execution) -> None:
-    """Refuse buckets of systems beside Scribe: each plays all nodes in one task."""
-    alone = [system.name for system in living_systems(config.trees.systems)]
+    """Refuse buckets of systems that look at all nodes at once."""
+    alone = systems_of_one_bucket(config)
     if alone:
         remedy = f"is of worlds without {', '.join(alone)}, played in one task; leave it out"
         raise InputError("buckets", execution.buckets, remedy)

@@ -22,14 +22,16 @@ from scribe_spark.config.rounds import NOMINAL_SECONDS
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
 from scribe_spark.living import (
+    InBuckets,
     LiveSystem,
     LivingRound,
     OwnRounds,
     Pairs,
+    SystemOnBuckets,
     SystemRound,
     play_own_rounds,
 )
-from scribe_spark.pastry.arrivals.states import States
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, States
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
@@ -42,7 +44,7 @@ from scribe_spark.systems import System
 from scribe_spark.worlds.link_stress import LinkStress, packet_measures
 from scribe_spark.worlds.packets_on_links import count_packets
 
-__all__ = ["OF_SYSTEM", "LiveSystems", "system_measures"]
+__all__ = ["OF_SYSTEM", "LiveSystems", "needs_one_bucket", "system_measures"]
 
 #: Between the name of a system and that of one of its tables.
 OF_SYSTEM = "/"
@@ -123,11 +125,11 @@ class LiveSystems:
         due: list[pa.Table] = []
         joins = _allowed(groups, "join", group_events.join)
         publishes = _allowed(groups, "multicast", group_events.publish)
-        assert isinstance(player.engine, InTask)
-        (tables,), kernel = player.engine.tables, player.given.kernel
-        overlay = OverlayState(
-            States.of_tables(player.given.facts.ring, 0, tables), **player.lives.arrays()
-        )
+        engine, given = player.engine, player.given
+        assert isinstance(engine, InTask)
+        kernel, first = given.kernel, int(given.bounds[engine.first])
+        states = States.of_tables(given.facts.ring, first, engine.tables[0])
+        overlay = OverlayState(states, **player.lives.arrays())
         for name, system in self.systems.items():
             traffic = Traffic() if self.link_stress.is_measured(number) else None
             tally = Tally((*system.payload, *system.control), traffic)
@@ -151,7 +153,7 @@ class LiveSystems:
                 incarnation=incarnation,
                 own=self.own.get(name, OwnRounds()),
             )
-            done = _play(system, name, tables, now)
+            done = _play(system, name, player, now)
             sent = tally.by_kind()
             control = sum(sent.get(kind, 0) for kind in system.control)
             mine: dict[str, float] = {**done.measures, **done.counts}
@@ -169,13 +171,54 @@ class LiveSystems:
         return measures, pa.concat_tables(due)
 
 
-def _play(system: LiveSystem, name: str, tables: Tables, now: LivingRound) -> SystemRound:
-    """Play the own rounds of a system, whose tables are among those of the bucket."""
-    prefix = f"{name}{OF_SYSTEM}"
-    called = [one for one in tables if one.startswith(prefix)]
-    own = Tables.of({one.removeprefix(prefix): tables.pop(one) for one in called})
-    done = play_own_rounds(partial(system.play, own), now)
-    tables.update({prefix + one: own[one] for one in own})
+def needs_one_bucket(system: LiveSystem) -> bool:
+    """Return whether a system looks at all nodes at once."""
+    return not isinstance(system, SystemOnBuckets)
+
+
+def _play(system: LiveSystem, name: str, player: Player, now: LivingRound) -> SystemRound:
+    """Play the own rounds of a system, whose tables are among those of the buckets.
+
+    Tables that the orchestrator keeps are in every bucket.
+    """
+    engine, prefix = player.engine, f"{name}{OF_SYSTEM}"
+    assert isinstance(engine, InTask)
+    buckets = [
+        Tables.of(
+            {
+                one.removeprefix(prefix): tables.pop(one)
+                for one in list(tables)
+                if one.startswith(prefix)
+            }
+        )
+        for tables in engine.tables
+    ]
+    if isinstance(system, SystemOnBuckets):
+        done = _play_on_buckets(system, buckets, player, now)
+    else:
+        done = play_own_rounds(partial(system.play, buckets[0]), now)
+    for tables, own in zip(engine.tables, buckets, strict=True):
+        tables.update({prefix + one: own[one] for one in own})
+    return done
+
+
+def _play_on_buckets(
+    system: SystemOnBuckets, buckets: list[Tables], player: Player, now: LivingRound
+) -> SystemRound:
+    """Play the own rounds of a system on the buckets of this task."""
+    engine, given = player.engine, player.given
+    assert isinstance(engine, InTask)
+    inside = system.kept_in_buckets
+    kept = Tables.of({one: buckets[0][one] for one in buckets[0] if one not in inside})
+    played = [Tables.of({one: own[one] for one in own if one in inside}) for own in buckets]
+    if system.reads_overlay:
+        for tables, mine in zip(engine.tables, played, strict=True):
+            mine.update({one: tables[one] for one in (LEAVES, CELLS)})
+    systems = InBuckets(given.facts, given.bounds, played, engine.exchange)
+    done = play_own_rounds(partial(system.play_round, systems, kept), now)
+    for own, mine in zip(buckets, played, strict=True):
+        own.clear()
+        own.update({one: mine[one] for one in mine if one in inside} | dict(kept))
     return done
 
 
