@@ -8,15 +8,18 @@ import numpy as np
 import pyarrow as pa
 from living_groups import World, access_of
 
+from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.buckets import tables_by_bucket
 from scribe_spark.engine.facts import RingInMemory
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import pack_rows
+from scribe_spark.gossipsub.round import live_gossipsub
 from scribe_spark.pastry.arrivals.observer import TRAFFIC
 from scribe_spark.worlds import LiveTree, views
 from scribe_spark.worlds.link_stress import LinkStress
 from scribe_spark.worlds.live_groups import LiveGroups
+from scribe_spark.worlds.live_systems import LiveSystems
 from scribe_spark.worlds.played import lookup_table
 from scribe_spark.worlds.save import is_saved, lives_rows
 from scribe_spark.worlds.views import Bucket, View
@@ -26,14 +29,16 @@ _NEVER = LinkStress(0, 0, 0)
 
 
 def protocols_of(world: World, stress: LinkStress = _NEVER) -> Protocols:
-    """Groups, lookups and, in some worlds, the reference tree."""
+    """Groups, GossipSub beside Scribe, lookups and, in some worlds, the reference tree."""
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
         *(groups.number, *keys, access_of(world.case.groups), world.rules, world.case.rounds),
         *(stress, groups.number[:2]),
     )
     tree = LiveTree() if world.case.seed % 2 else None
-    return Protocols(5, world.pastry.rules, world.pastry.kernel, tree, live)
+    beside = live_gossipsub(GossipSubConfig())
+    systems = LiveSystems({"gossipsub": beside}, _NEVER, 1_000, world.case.rounds, 2)
+    return Protocols(5, world.pastry.rules, world.pastry.kernel, tree, live, systems)
 
 
 class Played:

@@ -376,6 +376,8 @@ def test_what_a_world_leaves(spark, finished):
     events = spark.read.parquet(str(finished / "tables" / "events"))
     assert events.columns == ["round", "node", "event", "group"]
     assert events.count() > 40
+    manifest = json.loads((finished / "manifest.json").read_text())
+    assert manifest["world"]["engine"] == {"name": "tasks", "why": "all nodes are in one bucket"}
     page = (finished / "report.html").read_text()
     for heading in ("Live nodes", "Lookups", "Hops of delivered lookups", "Messages"):
         assert heading in page

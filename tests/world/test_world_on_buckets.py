@@ -1,4 +1,4 @@
-"""A world on buckets of Spark is the world of one task, state by state; what is refused."""
+"""A world on buckets, as jobs and in tasks, is the world of one task; what is refused."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scribe_spark.config import Execution, RunConfig, WorldConfig
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.checks import check
+from scribe_spark.experiments.engines import Engine, engine_of
 from scribe_spark.experiments.world_setup import check_world_run, make_world
 from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
 from scribe_spark.worlds import World
@@ -124,11 +125,16 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
         for buckets, rows, was in ((1, saved, 2), (3, saved, 2), (2, one.saved, 1)):
             with pytest.raises(InputError, match=f"buckets = {buckets}: .* with; give {was}"):
                 World.of_save(rows, *rest, buckets)
-        again = World.of_save(saved, *rest, 2)
+        again = World.of_save(saved, *rest, 2, engine="tasks")  # in two tasks that exchange
         assert (dropped > 0) == ("bottleneck" in variants)
         measured = one.step()
         assert measured["scribe.deliveries.late"] >= 0
-        assert again.step() == many.step() == measured
+        assert again.step(messages=True) == many.step() == measured
+        assert rows_of(again.new_leafs.toArrow()) == rows_of(many.new_leafs.toArrow())
+        assert state_of(again) == state_of(many)
+        assert again.messages.count() > 100
+        sent = many.nodes.selectExpr("node", "id_hi AS key_hi", "id_lo AS key_lo")
+        assert rows_of(again.route(sent).toArrow()) == rows_of(many.route(sent).toArrow())
         assert not many._driver._state.player.has("traffic 0")  # nor did it come to the driver
         with pytest.raises(ValueError, match="has not kept its messages"):
             many.messages  # noqa: B018
@@ -139,10 +145,24 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
             world.release()
 
 
-def test_systems_beside_scribe_are_played_on_one_bucket(tmp_path):
-    config = WorldConfig(**NETWORK, nodes=80, groups=3, systems=("gossipsub",))
-    with pytest.raises(InputError, match=r"buckets = 2: is of worlds without gossipsub, played in"):
-        check_world_run(config, Execution(out=str(tmp_path / "out"), buckets=2))
+def test_systems_that_look_at_all_nodes_are_played_on_one_bucket(tmp_path):
+    config = WorldConfig(**NETWORK, nodes=80, groups=3, systems=("gossipsub", "bayeux"))
+    where = {"out": str(tmp_path / "out")}
+    with pytest.raises(InputError, match=r"buckets = 2: is of worlds without bayeux, played in"):
+        check_world_run(config, Execution(**where, buckets=2))
+    with pytest.raises(InputError, match=r"engine = 'jobs': does not play bayeux, gossipsub; give"):
+        check_world_run(config, Execution(**where, engine="jobs"))
+
+
+def test_an_engine_is_chosen_with_its_reason(spark):
+    assert engine_of("auto", spark, 1) == Engine("tasks", "all nodes are in one bucket")
+    assert engine_of("auto", spark, 2) == Engine("tasks", "2 tasks can stay")
+    assert engine_of("jobs", spark, 1).name == "jobs"
+    too_many = engine_of("auto", spark, 50)
+    assert too_many.name == "jobs"
+    assert "50 tasks cannot run at once" in too_many.why
+    with pytest.raises(InputError, match="engine = 'tasks': cannot be: 50 tasks cannot run"):
+        engine_of("tasks", spark, 50)
 
 
 def test_a_run_without_rounds_has_a_bucket_for_each_partition(tmp_path):
@@ -151,3 +171,5 @@ def test_a_run_without_rounds_has_a_bucket_for_each_partition(tmp_path):
     check(config.replace(delivery="reliable"), execution)
     with pytest.raises(InputError, match=r"buckets = 2: is of worlds and of runs with rounds; giv"):
         check(config, execution)
+    with pytest.raises(InputError, match=r"engine = 'tasks': is of worlds and of runs with rounds"):
+        check(config, Execution(out=execution.out, engine="tasks"))

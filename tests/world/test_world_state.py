@@ -46,6 +46,7 @@ def test_rounds_are_the_same_wherever_the_buckets_are(seed, monkeypatch) -> None
     monkeypatch.setattr(engine_rows, "_PART", 2**12)
     one = in_one_process(seed, 1, saves=False)
     assert sum(len(rows) for rows in one[1].values()) > 40
+    assert sum(measures.get("gossipsub.messages.GRAFT", 0) for measures, *_ in one[0]) > 0
     assert in_one_process(seed, 1) == one
     assert in_one_process(seed, 3) == one
     for buckets in (2, 7):
