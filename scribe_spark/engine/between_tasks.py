@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import threading
+import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from scribe_spark.errors import one_line
+from scribe_spark.errors import InputError, RunError, one_line
 
 __all__ = [
     "Alone",
@@ -40,6 +41,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+_LONGEST_TRACE = 8000  # characters
 
 #: Contiguous bytes: anything with Python's buffer protocol, such as an array or an Arrow buffer.
 Buffer = Any
@@ -125,6 +128,10 @@ class PeerLost(_PeerEnded):
     """Another task has gone, or does not answer."""
 
 
+#: Errors whose message says enough without their type.
+_READABLE = (InputError, RunError, ExchangeError)
+
+
 @dataclass(frozen=True)
 class Ended:
     """Why a task sends no more.
@@ -137,11 +144,14 @@ class Ended:
         The task that caused it.
     line : str
         The reason in one line.
+    trace : str
+        The traceback of an error, or the end of it.
     """
 
     why: str
     rank: int
     line: str = ""
+    trace: str = ""
 
     @classmethod
     def by(cls, error: BaseException | None, rank: int) -> Ended:
@@ -150,7 +160,13 @@ class Ended:
             return cls("done", rank)
         if isinstance(error, _PeerEnded):
             return error.ended
-        return cls("failed", rank, one_line(error))
+        if not isinstance(error, Exception):
+            return cls("lost", rank, f"task {rank} was stopped ({type(error).__name__})")
+        line = one_line(error)
+        if not isinstance(error, _READABLE):
+            line = f"{type(error).__name__}: {line}"
+        trace = "".join(traceback.format_exception(error))
+        return cls("failed", rank, line, trace[-_LONGEST_TRACE:])
 
     def error(self, swap: int) -> ExchangeError:
         """Return the error of a task that needs the ended task for a swap."""
@@ -178,6 +194,8 @@ def joined(pieces: Sequence[Buffer]) -> pa.Buffer:
 class Inbox:
     """The messages that a task has received and not yet read; threads may fill it.
 
+    The inbox also notes to which tasks a message is on its way.
+
     Parameters
     ----------
     rank, size : int
@@ -190,18 +208,25 @@ class Inbox:
             peer: deque() for peer in self._peers
         }
         self._ended: dict[int, Ended] = {}
+        self._sending: set[int] = set()
         self._changed = threading.Condition()
 
     def put(self, sender: int, swap: int, part: pa.Buffer | None, note: bytes) -> None:
         """Add a message."""
         with self._changed:
             self._messages[sender].append((swap, part, note))
-            self._changed.notify()
+            self._changed.notify_all()
 
     def end(self, sender: int, ended: Ended) -> None:
         """Note that a task sends no more; its first reason counts."""
         with self._changed:
             self._ended.setdefault(sender, ended)
+            self._changed.notify_all()
+
+    def sending(self, receiver: int, now: bool) -> None:
+        """Note that a message to a task is on its way, or is so no more."""
+        with self._changed:
+            (self._sending.add if now else self._sending.discard)(receiver)
             self._changed.notify_all()
 
     def wait_for_ends(self, senders: Iterable[int], seconds: float) -> list[int]:
@@ -211,15 +236,18 @@ class Inbox:
             self._changed.wait_for(lambda: wanted <= self._ended.keys(), seconds)
             return sorted(wanted - self._ended.keys())
 
-    def missing(self) -> list[int]:
-        """Return the tasks that have neither sent a message nor ended."""
+    def ended(self) -> dict[int, Ended]:
+        """Return the tasks that send no more, and why."""
         with self._changed:
-            return [
-                peer for peer in self._peers if not self._messages[peer] and peer not in self._ended
-            ]
+            return dict(self._ended)
+
+    def missing(self) -> list[int]:
+        """Return the tasks whose message, or end, this task waits for, or which it sends to."""
+        with self._changed:
+            return [peer for peer in self._peers if self._waits(peer) and peer not in self._ended]
 
     def take(self, swap: int) -> dict[int, tuple[pa.Buffer | None, bytes]]:
-        """Wait for a message of each task; return part and note by sender.
+        """Wait for a message of each task, and for its own to arrive; return part and note.
 
         Raises
         ------
@@ -227,8 +255,8 @@ class Inbox:
             A task ended, or sent a message of another swap.
         """
         with self._changed:
-            while not all(self._messages.values()):
-                self._raise_if_ended(swap)
+            while waiting := list(filter(self._waits, self._peers)):
+                self._raise_if_ended(waiting, swap)
                 self._changed.wait()
             first = {peer: self._messages[peer].popleft() for peer in self._peers}
         for peer, (other, _, _) in first.items():
@@ -236,12 +264,17 @@ class Inbox:
                 raise OutOfStep(f"task {peer} is at swap {other}, another task at swap {swap}")
         return {peer: (part, note) for peer, (_, part, note) in first.items()}
 
-    def _raise_if_ended(self, swap: int) -> None:
-        """Raise where a task has ended whose message is missing; errors of tasks come first."""
+    def _waits(self, peer: int) -> bool:
+        return not self._messages[peer] or peer in self._sending
+
+    def _raise_if_ended(self, waiting: list[int], swap: int) -> None:
+        """Raise where a task has ended that this one waits for; errors of tasks come first."""
         reasons = [
-            self._ended[peer]
-            for peer in self._peers
-            if peer in self._ended and not self._messages[peer]
+            ended
+            for peer in waiting
+            if (ended := self._ended.get(peer)) is not None
+            # a task that is done has read the message that is on its way to it
+            and not (ended.why == "done" and self._messages[peer])
         ]
         for why in ("failed", "lost", "done"):
             for reason in reasons:

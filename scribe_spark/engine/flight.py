@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import hmac
 import os
+import queue
 import secrets
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +41,9 @@ LOOPBACK = "127.0.0.1"
 
 #: Seconds in which another task has to answer.
 PATIENCE = 60.0
+
+#: The most seconds that a task with an error waits for others.
+_HURRY = 5.0
 
 #: The most bytes of a message of Flight, and pieces that are joined rather than sent alone.
 SLICE = 2**24
@@ -144,12 +148,18 @@ class _RefuseStrangers(fl.ServerMiddlewareFactory):
 
 
 class _Stream:
-    """The stream to another task."""
+    """The stream to another task.
+
+    A small message is written by the caller: there is always room for one.  A large one waits until
+    the other task has read some of it, for ever where that task hangs; a thread writes it.
+    """
 
     def __init__(self, rank: int, address: Address, secret: bytes, patience: float) -> None:
         self._headers = [(_TOKEN.encode(), address.token(secret).encode())]
         self._client = fl.FlightClient(address.location, generic_options=_OPTIONS)
         self._patience, self._lock, self._open = patience, threading.Lock(), False
+        self._large: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
         descriptor = fl.FlightDescriptor.for_command(_RANK.pack(rank))
         options = fl.FlightCallOptions(headers=self._headers)
         self._writer, self._reader = self._client.do_exchange(descriptor, options)
@@ -161,39 +171,71 @@ class _Stream:
         options = fl.FlightCallOptions(timeout=self._patience, headers=self._headers)
         list(self._client.do_action(fl.Action(_ALIVE, b""), options))
 
-    def write(self, swap: int, part: Sequence[Buffer] | None, note: bytes) -> None:
-        """Send a message."""
-        pieces = [pa.py_buffer(piece) for piece in part or ()]
-        size = _NO_PART if part is None else sum(piece.size for piece in pieces)
-        slices = _slices([*pieces, pa.py_buffer(note)])
+    def in_thread(self, work: Callable[[], None]) -> None:
+        """Let the stream's thread do some work."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True, name="exchange")
+            self._thread.start()
+        self._large.put(work)
+
+    def _work(self) -> None:
+        while (work := self._large.get()) is not None:
+            work()
+
+    def write(self, head: bytes, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write a message."""
         with self._lock:
             if not self._open:
                 raise fl.FlightUnavailableError("the stream has ended")
-            self._writer.write_with_metadata(next(slices), _HEAD.pack(swap, size, len(note)))
-            for batch in slices:
+            first, *others = batches
+            self._writer.write_with_metadata(first, head)
+            for batch in others:
                 self._writer.write_batch(batch)
 
-    def finish(self) -> None:
-        """Send no more; does not wait."""
-        with self._lock:
+    def finish(
+        self, last: tuple[bytes, list[pa.RecordBatch]] | None = None, wait: float = 0.0
+    ) -> bool:
+        """Send a last message, and no more; False where another one is still being written."""
+        if not self._lock.acquire(timeout=wait):
+            return False
+        try:
             if self._open:
                 self._open = False
                 with suppress(*_BROKEN):
+                    if last is not None:
+                        self._writer.write_with_metadata(last[1][0], last[0])
                     self._writer.done_writing()
+        finally:
+            self._lock.release()
+        return True
 
-    def cancel(self) -> None:
-        """Break the stream, also where another thread is writing."""
-        with suppress(*_BROKEN):
-            self._reader.cancel()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.finish()
-        self.cancel()
+    def close(self, hangs: bool) -> None:
+        """Close the connection; give it up where the other task hangs, or has gone."""
+        self._large.put(None)
+        if hangs or not self.finish(wait=_HURRY):
+            with suppress(*_BROKEN):
+                self._reader.cancel()
+            _given_up.append(self)
+            return
         with suppress(*_BROKEN):
             self._writer.close()
         with suppress(*_BROKEN):
             self._client.close()
+
+
+#: Streams that are given up: to free them may wait for ever, or write to stderr.  Their task fails,
+#: and Spark ends the process of a task that fails.
+_given_up: list[_Stream] = []
+
+
+def _message(
+    swap: int, part: Sequence[Buffer] | None, note: bytes
+) -> tuple[bytes, list[pa.RecordBatch]]:
+    """Return the head and the batches of a message."""
+    pieces = [pa.py_buffer(piece) for piece in part or ()]
+    size = _NO_PART if part is None else sum(piece.size for piece in pieces)
+    head = _HEAD.pack(swap, size, len(note))
+    return head, list(_slices([*pieces, pa.py_buffer(note)]))
 
 
 def _slices(pieces: Sequence[pa.Buffer]) -> Iterator[pa.RecordBatch]:
@@ -289,7 +331,6 @@ class Flight(BetweenTasks):
         self._listened: set[int] = set()
         self._streams: dict[int, _Stream] = {}
         self._over, self._swapping = threading.Event(), False
-        self._pool = ThreadPoolExecutor(min(8, max(1, self.size - 1)), "exchange")
         for peer in self.peers:
             try:
                 self._streams[peer] = _Stream(rank, addresses[peer], secret, patience)
@@ -316,24 +357,26 @@ class Flight(BetweenTasks):
             self._swapping = False
 
     def _send(self, swap: int, parts: Mapping[int, Sequence[Buffer]], note: bytes) -> None:
-        """Send small messages one after the other, large ones to several tasks at a time."""
-        last = self.peers[-1] if self.peers else None
-        sending = []
+        """Send messages: small ones at once, large ones to all tasks at a time."""
+        small = []
         for peer in self.peers:
-            given = peer, swap, parts.get(peer), note
-            if peer != last and sum(map(_size, parts.get(peer, ()))) > _SMALL:
-                sending.append(self._pool.submit(self._send_one, *given))
+            message = _message(swap, parts.get(peer), note)
+            if len(message[1]) == 1 and message[1][0].nbytes <= _SMALL:
+                small.append((peer, message))
             else:
-                self._send_one(*given)
-        for one in sending:
-            one.result()
+                self.inbox.sending(peer, True)
+                self._streams[peer].in_thread(partial(self._send_one, peer, message))
+        for one in small:
+            self._send_one(*one)
 
-    def _send_one(self, peer: int, swap: int, part: Sequence[Buffer] | None, note: bytes) -> None:
+    def _send_one(self, peer: int, message: tuple[bytes, list[pa.RecordBatch]]) -> None:
         try:
-            self._streams[peer].write(swap, part, note)
+            self._streams[peer].write(*message)
         except _BROKEN as error:  # its own stream may yet say why
             if self.inbox.wait_for_ends([peer], 2.0):
                 self.inbox.end(peer, self._lost(peer, f"has gone ({_short(error)})").ended)
+        else:
+            self.inbox.sending(peer, False)
 
     # --- receiving
 
@@ -349,15 +392,17 @@ class Flight(BetweenTasks):
             if ended is None:
                 ended = self._lost(sender, "has gone").ended
             self.inbox.end(sender, ended)
-            self._streams[sender].finish()
+            # so that the sender can end: it waits for the end of the stream that goes to it
+            self._streams[sender].finish(_message(_END, None, Ended.by(None, self.rank).to_bytes()))
 
     def _read(self, sender: int, reader: Any) -> Ended | None:
         """Read messages; return the reason of the end, None where the stream breaks."""
+        ended = None
         while True:
             try:
                 chunk = reader.read_chunk()
             except (StopIteration, *_BROKEN):
-                return None
+                return ended
             swap, part, note = _HEAD.unpack(chunk.app_metadata)
             gathered = _Gathered(max(part, 0) + note)
             gathered.add(_received(chunk))
@@ -369,8 +414,10 @@ class Flight(BetweenTasks):
             whole = gathered.buffer()
             text = whole.slice(max(part, 0)).to_pybytes()
             if swap == _END:
-                return Ended.of_bytes(text)
-            self.inbox.put(sender, swap, None if part == _NO_PART else whole.slice(0, part), text)
+                ended = Ended.of_bytes(text)
+            else:
+                part_sent = None if part == _NO_PART else whole.slice(0, part)
+                self.inbox.put(sender, swap, part_sent, text)
 
     # --- tasks that do not answer
 
@@ -387,7 +434,6 @@ class Flight(BetweenTasks):
                     late = isinstance(error, fl.FlightTimedOutError)
                     what = f"has not answered for {self._patience:g} s" if late else "has gone"
                     self.inbox.end(peer, self._lost(peer, what).ended)
-                    self._streams[peer].cancel()
 
     def _lost(self, peer: int, what: str) -> PeerLost:
         address = self._addresses[peer]
@@ -404,29 +450,26 @@ class Flight(BetweenTasks):
         PeerLost
             A task does not answer.
         """
-        note = Ended.by(error, self.rank).to_bytes()
-        for stream in self._streams.values():
-            with suppress(*_BROKEN):
-                stream.write(_END, None, note)
-            stream.finish()
-        silent = self.inbox.wait_for_ends(self.peers, self._patience)
+        last = _message(_END, None, Ended.by(error, self.rank).to_bytes())
+        ended = self.inbox.ended()
+        for peer, stream in self._streams.items():
+            stream.finish(last, 0.0 if peer in ended else _HURRY)
+        wait = self._patience if error is None else min(self._patience, _HURRY)
+        silent = self.inbox.wait_for_ends(self.peers, wait)
         self._close()
         if silent and error is None:
             raise self._lost(silent[0], f"has not answered for {self._patience:g} s")
 
     def _close(self) -> None:
         self._over.set()
-        for stream in self._streams.values():
-            stream.close()
-        self._pool.shutdown()
-        # it waits for streams of other tasks, which may hang
+        ended = self.inbox.ended()
+        for peer, stream in self._streams.items():
+            reason = ended.get(peer)
+            stream.close(reason is None or (reason.why == "lost" and reason.rank == peer))
+        # shutdown waits for the streams of other tasks, one of which may hang
         closer = threading.Thread(target=self._server.shutdown, daemon=True)
         closer.start()
-        closer.join(self._patience)
-
-
-def _size(piece: Buffer) -> int:
-    return pa.py_buffer(piece).size
+        closer.join(min(self._patience, _HURRY))
 
 
 def _short(error: BaseException) -> str:

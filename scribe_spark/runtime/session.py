@@ -174,6 +174,9 @@ def _context_settings(master: str, nodes: int, estimated_work: int, worlds: bool
         # else each call that makes a Column or a DataFrame asks the JVM four questions first, to be
         # able to tell where in the program an error comes from: a fifth of a small superstep
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # a barrier stage with more tasks than slots is refused after half a minute, not after ten
+        "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+        "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "30",
     }
     if is_local_master(master):
         settings |= {
