@@ -11,11 +11,11 @@ from poisoned import OneAtATime, Poisoned
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
 from scribe_spark.engine.ring import Ring
-from scribe_spark.living import InBuckets
+from scribe_spark.living import InBuckets, SystemOnBuckets, join_buckets, split_tables
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.tally import Tally
 
-__all__ = ["BlindBuckets", "RecordingTally", "buckets_of"]
+__all__ = ["BlindBuckets", "RecordingTally", "buckets_of", "cut_again"]
 
 
 @dataclass(frozen=True)
@@ -77,3 +77,13 @@ def buckets_of(ring: Ring, count: int, blind: bool = False) -> InBuckets:
     kind = BlindBuckets if blind else InBuckets
     tables = [(Poisoned if blind else Tables).of({}) for _ in range(count)]
     return kind(RingInMemory(ring), bucket_bounds(ring, count, 8), tables)
+
+
+def cut_again(system: SystemOnBuckets, player: InBuckets, ring: Ring, count: int) -> InBuckets:
+    """Return a player of other buckets, which has what the system keeps between rounds."""
+    tables = join_buckets(player.tables, system.kept_in_buckets)
+    cut = buckets_of(ring, count)
+    parts = split_tables(tables, system.kept_in_buckets, cut.bounds)
+    for mine, part in zip(cut.tables, parts, strict=True):
+        mine.update(part)
+    return cut

@@ -9,7 +9,7 @@ from functools import partial
 import keyed
 import numpy as np
 import pytest
-from living_buckets import RecordingTally, buckets_of
+from living_buckets import RecordingTally, buckets_of, cut_again
 from oracle.gossipsub.live_cases import LiveCase, random_live
 from oracle.gossipsub.world import publications
 
@@ -45,13 +45,15 @@ def ring_of(case: LiveCase) -> Ring:
     return Ring(hi, lo, nodes, np.arange(case.count))
 
 
-def check(seed: int, buckets: int = 1, blind: bool = False) -> None:
+def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) -> None:
     """Play a world, and compare every round.
 
     Parameters
     ----------
     blind : bool
         Whether the tables of a bucket can be read only while it is played.
+    cuts : tuple of int
+        Numbers of buckets into which the state is cut between rounds, one after the other.
     """
     case = random_live(seed)
 
@@ -94,6 +96,8 @@ def check(seed: int, buckets: int = 1, blind: bool = False) -> None:
         result = play_own_rounds(partial(system.play_round, player, kept), now)
         wanted = oracle.step(number, case.events)
         tables = player.gather(*system.kept_in_buckets)
+        if cuts:
+            player = cut_again(system, player, ring, cuts[number % len(cuts)])
         compare(wanted, tables, sent, ring, numbers, number)
         by_iwant = sum(one.by_iwant for heartbeat in wanted for one in heartbeat.values())
         assert result.counts == {"by_iwant": by_iwant}
@@ -151,6 +155,11 @@ def test_worlds_equal_the_oracle(seed):
 @pytest.mark.parametrize(("seed", "buckets"), [(7, 2), (58, 3), (96, 7)])
 def test_nodes_read_nothing_of_other_buckets(seed, buckets):
     check(seed, buckets, blind=True)
+
+
+def test_a_world_goes_on_in_other_buckets():
+    """The rows that a system keeps are cut by their nodes."""
+    check(31, cuts=(2, 7, 1, 3))
 
 
 @pytest.mark.slow
