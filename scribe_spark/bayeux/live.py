@@ -75,6 +75,7 @@ class LiveBayeux(SystemOnBuckets):
     payload: tuple[str, ...] = (MULTICAST, PAYLOAD)
     control: tuple[str, ...] = (JOIN, TREE, LEAVE, PRUNE)
     kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, LISTS: 1, EXPECTED: 0}
+    kept: ClassVar[tuple[str, ...]] = (_SESSIONS, _PUBLISHED)
     reads_overlay: ClassVar[bool] = True
 
     def play_round(self, player: PlaysSystems, kept: Tables, now: LivingRound) -> SystemRound:

@@ -6,14 +6,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from living_buckets import RecordingTally, buckets_of, cut_again
+from living_buckets import RecordingTally, buckets_of, cut_again, play, tables_of
 from oracle.bayeux.live_cases import LiveCase, random_live
 from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
 
 from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.core.arrays import key_parts
-from scribe_spark.engine import Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.living import LivingRound
 from scribe_spark.pastry.arrivals.states import States
@@ -71,7 +70,7 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
     hi = np.array([key >> 64 for key in keys], dtype=np.uint64)
     lo = np.array([key & (2**64 - 1) for key in keys], dtype=np.uint64)
     system = LiveBayeux(case.settings.hops, case.settings.recreate)
-    player, kept, outcomes = buckets_of(ring, buckets, blind), Tables.of({}), Counter()
+    engine, outcomes = buckets_of(ring, buckets, blind), Counter()
     incarnation = np.full(len(ring), NEVER)
     for number in range(case.rounds):
         wanted = case.step(run, number)
@@ -87,8 +86,8 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
         kinds = ("fail", "leave", "recover", "arrive")
         incarnation[np.concatenate([nodes("recover"), nodes("arrive")])] = number
         overlay = overlay_of(run.overlay, case, ring, at)
-        bounds = player.bounds
-        for mine, first, last in zip(player.tables, bounds[:-1], bounds[1:], strict=True):
+        bounds = engine.bounds
+        for mine, first, last in zip(engine.tables, bounds[:-1], bounds[1:], strict=True):
             mine.update(overlay.states.of(slice(first, last)).tables())
         sent = RecordingTally((*system.payload, *system.control), ring.node)
         now = LivingRound(
@@ -97,10 +96,10 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
             *(pairs("join"), pairs("quit"), pairs("publish")),
             *(NoDelays(), 1000, case.seed, case.settings.deadline, sent, incarnation),
         )
-        result = system.play_round(player, kept, now)
-        tables = player.gather(*system.kept_in_buckets) | {"sessions": kept["sessions"]}
+        result = play(system, engine, now)
+        tables = tables_of(system, engine)
         if cuts:
-            player = cut_again(system, player, ring, cuts[number % len(cuts)])
+            engine = cut_again(system, engine, ring, cuts[number % len(cuts)])
         compare(run, wanted, tables, sent, ring, numbers)
         assert result.measures == pytest.approx(run.measures()), number
         due = zip(*(c.tolist() for c in result.publications.to_columns().values()), strict=True)
