@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from living_groups import World, access_of
 
+from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.engine import Tables
 from scribe_spark.engine.buckets import tables_by_bucket
@@ -29,15 +30,15 @@ _NEVER = LinkStress(0, 0, 0)
 
 
 def protocols_of(world: World, stress: LinkStress = _NEVER) -> Protocols:
-    """Groups, GossipSub beside Scribe, lookups and, in some worlds, the reference tree."""
+    """Groups, GossipSub and Bayeux beside Scribe, lookups; in some worlds the reference tree."""
     groups, keys = world.groups, (world.groups.keys.hi, world.groups.keys.lo)
     live = LiveGroups(
         *(groups.number, *keys, access_of(world.case.groups), world.rules, world.case.rounds),
         *(stress, groups.number[:2]),
     )
     tree = LiveTree() if world.case.seed % 2 else None
-    beside = live_gossipsub(GossipSubConfig())
-    systems = LiveSystems({"gossipsub": beside}, _NEVER, 1_000, world.case.rounds, 2)
+    beside = {"gossipsub": live_gossipsub(GossipSubConfig()), "bayeux": LiveBayeux()}
+    systems = LiveSystems(beside, _NEVER, 1_000, world.case.rounds, 2)
     return Protocols(5, world.pastry.rules, world.pastry.kernel, tree, live, systems)
 
 

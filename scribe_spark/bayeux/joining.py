@@ -91,7 +91,7 @@ class Tree(SessionProgram):
             return onward, met
 
         _, leaving = self.route(bucket, moving, sent, next_hop)
-        sent.write(tables, superstep)
+        sent.write(self.sessions, tables, superstep)
         if listed:
             tables[f"{LISTED} {superstep}"] = concatenate(listed)
         outbox: dict[str, Columns] = {TREE: leaving} if leaving else {}

@@ -69,7 +69,7 @@ class Prune(SessionProgram):
         tables[LISTS] = lists.to_columns()
         sent = Transmissions(PRUNE)
         sent.add(came["session"], came[AT], onward, ~good)
-        sent.write(tables, superstep)
+        sent.write(self.sessions, tables, superstep)
         return {PRUNE: take({**came, AT: onward}, good)}
 
 

@@ -363,8 +363,12 @@ class SortedTable(Rows):
         def of(value: Any, some: np.ndarray) -> Any:
             return value[some] if isinstance(value, np.ndarray) else value
 
-        for name in self.columns():
-            getattr(self, name)[index[old]] = of(values[name], old)
+        for name in self.columns() if old.any() else ():
+            column = getattr(self, name)
+            if not column.flags.writeable:  # that of a saved table
+                column = column.copy()
+                setattr(self, name, column)
+            column[index[old]] = of(values[name], old)
         self.insert(keys[~old], **{name: of(values[name], ~old) for name in self.columns()})
 
     def keep(self, kept: np.ndarray) -> None:

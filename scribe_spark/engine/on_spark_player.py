@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark.engine.in_turn import IfRows, Steps, name_of, trimmed
-from scribe_spark.engine.on_spark import BucketTables, Costs
+from scribe_spark.engine.on_spark import ROWS, BucketTables, Costs, pack_rows
+from scribe_spark.engine.packing import Columns
 from scribe_spark.engine.player import Shared, join_tables, tables_called
-from scribe_spark.engine.program import Program
+from scribe_spark.engine.program import Program, deliver
 from scribe_spark.runtime.distribute import discard_arrays, distribute_arrays, open_array
+from scribe_spark.runtime.sessions import local_frame
 
 __all__ = ["OnSpark", "SharedInFiles"]
+
+_ARROW = to_arrow_schema(ROWS)
 
 
 @dataclass(frozen=True)
@@ -89,10 +95,23 @@ class OnSpark:
         """Give the next program of a type messages (`ROWS`) in its superstep 0; they are lazy."""
         self._first[program] = messages
 
-    def play(self, program: Program) -> int:
-        """See `Player.play`."""
-        first = self._first.pop(type(program), None)
-        return sum(self.tables.play(program, self._round + name_of(program), first=first))
+    def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
+        """See `Player.play`.
+
+        Parameters
+        ----------
+        first : mapping of Columns, optional
+            Messages of superstep 0, by kind.
+        """
+        sent = self._first.pop(type(program), None)
+        if first:
+            rows = [
+                row
+                for to, kind, columns in deliver(program.bounds, first)
+                for row in pack_rows(to, -1, False, kind, columns)
+            ]
+            sent = local_frame(self.tables.layout.spark, pa.Table.from_batches(rows, _ARROW))
+        return sum(self.tables.play(program, self._round + name_of(program), first=sent))
 
     def play_some(self, programs: Steps) -> int:
         """See `Player.play_some`.

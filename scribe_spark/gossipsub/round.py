@@ -136,6 +136,7 @@ class LiveGossipSub(SystemOnBuckets):
         **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF), 1),
         **dict.fromkeys((SUBSCRIBERS, _HELD), 0),
     }
+    kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
 
     def play_round(self, player: PlaysSystems, kept: Tables, now: LivingRound) -> SystemRound:
         """See `living.SystemOnBuckets`."""
@@ -206,7 +207,7 @@ def _pairs(pairs: Pairs) -> Columns:
 def _directory(player: PlaysSystems, topics: Topics) -> DirectoryOfRound:
     """Return the subscribers of now, which all buckets share."""
     size = topics.space.size
-    place = player.gather(SUBSCRIBERS)[SUBSCRIBERS]["key"]
+    place = player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {}).get("key", whole_numbers())
     found = Directory.of(place, len(topics.number), size)
     return DirectoryOfRound(player.share(place=found.place, offsets=found.offsets), size)
 
@@ -240,7 +241,7 @@ def _settled(
     taken = player.take(_BY_MESSAGE, _COUNTED)
     count = {name: int(column.sum()) for name, column in taken[_COUNTED].items()}
     sums = {
-        name: column.reshape(-1, len(published)).sum(axis=0) if len(published) else column
+        name: column.reshape(-1, max(1, len(published))).sum(axis=0)[: len(published)]
         for name, column in taken[_BY_MESSAGE].items()
     }
     published.duplicates = published.duplicates + sums["duplicates"]

@@ -189,7 +189,7 @@ class LiveGroups:
         if self.multicasts.names:
             programs.append(MeasureMulticasts(given, round, self.multicasts))
         if self.link_stress.is_measured(round.number):
-            programs.append(MeasureLinks(given, round, keeps_messages))
+            programs.append(MeasureLinks(given, KINDS, keeps_messages))
         return programs
 
     def see(

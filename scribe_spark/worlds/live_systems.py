@@ -22,7 +22,6 @@ from scribe_spark.config.rounds import NOMINAL_SECONDS
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.program import Tables
 from scribe_spark.living import (
-    InBuckets,
     LiveSystem,
     LivingRound,
     OwnRounds,
@@ -31,7 +30,7 @@ from scribe_spark.living import (
     SystemRound,
     play_own_rounds,
 )
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES, States
+from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.pastry.events import Events
 from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.player import Player
@@ -125,11 +124,7 @@ class LiveSystems:
         due: list[pa.Table] = []
         joins = _allowed(groups, "join", group_events.join)
         publishes = _allowed(groups, "multicast", group_events.publish)
-        engine, given = player.engine, player.given
-        assert isinstance(engine, InTask)
-        kernel, first = given.kernel, int(given.bounds[engine.first])
-        states = States.of_tables(given.facts.ring, first, engine.tables[0])
-        overlay = OverlayState(states, **player.lives.arrays())
+        kernel, overlay = player.given.kernel, _overlay(player)
         for name, system in self.systems.items():
             traffic = Traffic() if self.link_stress.is_measured(number) else None
             tally = Tally((*system.payload, *system.control), traffic)
@@ -176,49 +171,28 @@ def needs_one_bucket(system: LiveSystem) -> bool:
     return not isinstance(system, SystemOnBuckets)
 
 
-def _play(system: LiveSystem, name: str, player: Player, now: LivingRound) -> SystemRound:
-    """Play the own rounds of a system, whose tables are among those of the buckets.
-
-    Tables that the orchestrator keeps are in every bucket.
-    """
-    engine, prefix = player.engine, f"{name}{OF_SYSTEM}"
-    assert isinstance(engine, InTask)
-    buckets = [
-        Tables.of(
-            {
-                one.removeprefix(prefix): tables.pop(one)
-                for one in list(tables)
-                if one.startswith(prefix)
-            }
-        )
-        for tables in engine.tables
-    ]
-    if isinstance(system, SystemOnBuckets):
-        done = _play_on_buckets(system, buckets, player, now)
-    else:
-        done = play_own_rounds(partial(system.play, buckets[0]), now)
-    for tables, own in zip(engine.tables, buckets, strict=True):
-        tables.update({prefix + one: own[one] for one in own})
-    return done
-
-
-def _play_on_buckets(
-    system: SystemOnBuckets, buckets: list[Tables], player: Player, now: LivingRound
-) -> SystemRound:
-    """Play the own rounds of a system on the buckets of this task."""
+def _overlay(player: Player) -> OverlayState:
+    """Return the lives of all nodes, and what those of the first bucket of this task know."""
     engine, given = player.engine, player.given
+    ring = given.facts.ring
+    if isinstance(engine, InTask):
+        states = States.of_tables(ring, int(given.bounds[engine.first]), engine.tables[0])
+    else:
+        states = States.empty(ring, np.arange(0), given.rules.leaf_set, given.rules.b)
+    return OverlayState(states, **player.lives.arrays())
+
+
+def _play(system: LiveSystem, name: str, player: Player, now: LivingRound) -> SystemRound:
+    """Play the own rounds of a system, whose tables are among those of the buckets."""
+    engine, given, prefix = player.engine, player.given, f"{name}{OF_SYSTEM}"
+    if isinstance(system, SystemOnBuckets):
+        return system.play_on(engine, given.facts, given.bounds, prefix, now)
     assert isinstance(engine, InTask)
-    inside = system.kept_in_buckets
-    kept = Tables.of({one: buckets[0][one] for one in buckets[0] if one not in inside})
-    played = [Tables.of({one: own[one] for one in own if one in inside}) for own in buckets]
-    if system.reads_overlay:
-        for tables, mine in zip(engine.tables, played, strict=True):
-            mine.update({one: tables[one] for one in (LEAVES, CELLS)})
-    systems = InBuckets(given.facts, given.bounds, played, engine.exchange)
-    done = play_own_rounds(partial(system.play_round, systems, kept), now)
-    for own, mine in zip(buckets, played, strict=True):
-        own.clear()
-        own.update({one: mine[one] for one in mine if one in inside} | dict(kept))
+    (tables,) = engine.tables
+    called = [one for one in tables if one.startswith(prefix)]
+    own = Tables.of({one.removeprefix(prefix): tables.pop(one) for one in called})
+    done = play_own_rounds(partial(system.play, own), now)
+    tables.update({prefix + one: own[one] for one in own})
     return done
 
 

@@ -156,8 +156,7 @@ def _measured(
             ends = sender[mine], to[mine]
             count = functools.partial(player.given.observer.count, tables, kind)
             count(len(ends[0]), between=lambda ends=ends: ends)
-    round = GroupRound(0, world.groups, world.rules, world.state.incarnation)
-    player.play(MeasureLinks(player.given, round, keeps_messages=False))
+    player.play(MeasureLinks(player.given, KINDS, keeps_messages=False))
     player.engine.open_all()
     taken = player.take(LINKS_MEASURED, TRAFFIC)
     assert TRAFFIC not in taken
@@ -243,7 +242,7 @@ def lived_in_buckets(seed: int, reliable: bool, count: int, monkeypatch) -> list
     stress = LinkStress(1, case.count * (case.count - 1), case.count)
 
     def measures(given: Given, round: GroupRound) -> list[MeasureLinks]:
-        return [MeasureLinks(given, round, keeps_messages=True)]
+        return [MeasureLinks(given, KINDS, keeps_messages=True)]
 
     monkeypatch.setattr(living_groups, "measures", measures)
     monkeypatch.setattr(living_groups, "MEASURED", (LINKS_MEASURED,))

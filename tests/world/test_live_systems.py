@@ -164,6 +164,11 @@ def test_what_lives_in_no_world_is_refused(tmp_path):
             groups=2, systems="scribe,ip_multicast")  # fmt: skip
     refused("systems = 'dirct': is unknown; did you mean 'direct'", groups=2, systems="dirct")
     refused("systems = 'direct': is of no group; give groups or members", systems="direct")
+    given = {"groups": 2, "systems": "gossipsub,direct"}
+    out = out.replace(buckets=2)
+    refused("buckets = 2: is of worlds without direct, played in one task; leave it out", **given)
+    out = out.replace(buckets=1, engine="jobs")
+    refused("engine = 'jobs': does not play direct; give tasks, or leave it out", **given)
 
 
 class Clock:

@@ -12,7 +12,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.experiments.checks import check
 from scribe_spark.experiments.engines import Engine, engine_of
-from scribe_spark.experiments.world_setup import check_world_run, make_world
+from scribe_spark.experiments.world_setup import make_world
 from scribe_spark.pastry.arrivals import overlay as arrivals_overlay
 from scribe_spark.worlds import World
 
@@ -143,15 +143,6 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
         assert rows_of(again.memberships.toArrow()) == rows_of(one.memberships.toArrow())
         for world in (many, again, one):
             world.release()
-
-
-def test_systems_that_look_at_all_nodes_are_played_on_one_bucket(tmp_path):
-    config = WorldConfig(**NETWORK, nodes=80, groups=3, systems=("gossipsub", "bayeux"))
-    where = {"out": str(tmp_path / "out")}
-    with pytest.raises(InputError, match=r"buckets = 2: is of worlds without bayeux, played in"):
-        check_world_run(config, Execution(**where, buckets=2))
-    with pytest.raises(InputError, match=r"engine = 'jobs': does not play bayeux, gossipsub; give"):
-        check_world_run(config, Execution(**where, engine="jobs"))
 
 
 def test_an_engine_is_chosen_with_its_reason(spark):
