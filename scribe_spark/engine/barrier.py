@@ -48,8 +48,9 @@ _TRIAL = 60.0
 
 #: Lines of errors in the text of Spark's error.
 _FAILED = re.compile(r"TaskFailed: (.*)")
-_LOST = re.compile(r"PeerLost: (.*)|(Python worker exited unexpectedly \(\w+\))|(ExecutorLost.*)")
-_BARRIER = "barrier task"
+_LOST = re.compile(
+    r"PeerLost: (.*)|(Python worker exited unexpectedly \(\w+\))|((?:ExecutorLost|FetchFailed).*)"
+)
 
 
 class TaskFailed(RuntimeError):
@@ -105,18 +106,13 @@ def run_again_where_lost(action: Callable[[], T], tries: int = _TRIES) -> T:
             text = str(error)
             if found := _FAILED.search(text):
                 raise RunError(found[1]) from error
-            if _BARRIER not in text or is_lost_block(error):
+            found = _LOST.search(text)
+            if found is None or is_lost_block(error):
                 raise
             if tried == tries:
-                raise RunError(
-                    f"tasks were lost in {tries} of {tries} runs: {_cause(text)}"
-                ) from error
+                why = next(filter(None, found.groups()))
+                raise RunError(f"tasks were lost in each of {tries} runs: {why}") from error
     raise ValueError(f"tries = {tries}")
-
-
-def _cause(text: str) -> str:
-    found = _LOST.search(text)
-    return "Spark does not say why" if found is None else next(filter(None, found.groups()))
 
 
 def _kernel(

@@ -160,6 +160,7 @@ class _Stream:
         self._patience, self._lock, self._open = patience, threading.Lock(), False
         self._large: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self.ask()
         descriptor = fl.FlightDescriptor.for_command(_RANK.pack(rank))
         options = fl.FlightCallOptions(headers=self._headers)
         self._writer, self._reader = self._client.do_exchange(descriptor, options)
@@ -334,7 +335,6 @@ class Flight(BetweenTasks):
         for peer in self.peers:
             try:
                 self._streams[peer] = _Stream(rank, addresses[peer], secret, patience)
-                self._streams[peer].ask()
             except _BROKEN as error:
                 lost = self._lost(peer, f"cannot be reached ({_short(error)})")
                 server.begin(_nobody)
