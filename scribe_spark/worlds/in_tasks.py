@@ -177,7 +177,12 @@ class InTasks:
         rows, buckets = self.rows.select(*ROWS.names, *nothing), self._ring.layout.buckets
         if events is not None:
             rows = rows.unionByName(events.withColumn("bucket", _every(buckets)))
-        return play_in_tasks(rows, buckets, work, schema)
+        made = play_in_tasks(rows, buckets, work, schema)
+        if buckets == 1:
+            return made
+        # behind a shuffle Spark plays a stage of tasks again where one is lost, and what is made
+        # of the rows afterwards is no such stage
+        return made.repartition(1) if schema is not _OUTPUT else self._ring.layout.partition(made)
 
     def release(self) -> None:
         """Free the rows."""

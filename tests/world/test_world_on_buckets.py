@@ -95,7 +95,7 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
     """Joins go to the buckets of their nodes, not to the driver."""
     monkeypatch.setattr(scribe_spark.worlds.on_driver, "MANY", 0)
     config = WorldConfig(
-        **NETWORK, nodes=60, groups=3, group_size=20, rounds=3, lookups=0,
+        **NETWORK, nodes=60, groups=3, group_size=20, rounds=4, lookups=0,
         generator="mass-failure+publications", event_round=1, share=0.2, delivery="reliable",
         variants=variants, limit=3, **({"shed_table": "whole"} if "bottleneck" in variants else {}),
         measures=("delay", "link_stress", "node_stress"), link_stress_period=2,
@@ -138,8 +138,10 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
         assert not many._driver._state.player.has("traffic 0")  # nor did it come to the driver
         with pytest.raises(ValueError, match="has not kept its messages"):
             many.messages  # noqa: B018
-        assert len(one.publications)
         assert many.publications.equals(one.publications)
+        assert again.step() == one.step()  # in a further job of tasks
+        assert len(one.publications)
+        assert again.publications.equals(one.publications)
         assert rows_of(again.memberships.toArrow()) == rows_of(one.memberships.toArrow())
         for world in (many, again, one):
             world.release()
