@@ -20,6 +20,7 @@ from scribe_spark.core import u128
 from scribe_spark.engine.ring import Ring
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation, run_world
+from scribe_spark.experiments.run_world import _WorldRun
 from scribe_spark.experiments.world_setup import rules_of
 from scribe_spark.overlay import Application
 from scribe_spark.pastry.events import Events
@@ -407,6 +408,14 @@ def test_going_on_gives_the_same_world(spark, finished, tmp_path, monkeypatch):
     play(spark, out, told, resume=True)
     assert any("begins again" in line for line in told.lines)
     assert tables(out) == tables(finished)
+
+
+def test_a_save_of_an_earlier_version_is_not_read():
+    told, saved = Stops(), {"number": 2, "slot": "odd"}  # without a version
+    world = _WorldRun(None, None, None, CONFIG, told)
+    world.manifest = {"world": {"saved": saved, "tables": {}}}
+    assert world._saved_round() is None
+    assert told.lines == ["what was saved is of an earlier version: begins again"]
 
 
 def test_an_out_of_something_else_is_refused(spark, finished, tmp_path):
