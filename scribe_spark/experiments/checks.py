@@ -46,7 +46,8 @@ def check(config: RunConfig, execution: Execution) -> None:
             config.can.refuse_routers(len(graph.vertices))
     members, capacities = config.groups.members, config.trees.capacities
     if members is not None and is_local(members):
-        check_members(members, config.overlay.nodes)
+        frame = check_members(members, config.overlay.nodes)
+        config.refuse_groups(frame["group"].nunique(), len(frame), members)
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)
 

@@ -16,6 +16,7 @@ from scribe_spark.experiments.saved import SavedTables
 from scribe_spark.experiments.saved_knowledge import saved_overlay, verify_saved_knowledge
 from scribe_spark.experiments.scope import R, Scope, stage
 from scribe_spark.experiments.tree_graph import TreeGraph
+from scribe_spark.inputs import is_local
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlays import build_overlay
@@ -123,9 +124,13 @@ class Simulation:
     @cached_property
     def given_members(self) -> DataFrame:
         """`schemas.MEMBERS`, the user's."""
-        return scribe.read_members(
-            self.spark, str(self.config.groups.members), self.config.overlay.nodes
-        )
+        config, path = self.config, str(self.config.groups.members)
+        members = scribe.read_members(self.spark, path, config.overlay.nodes)
+        if not is_local(path):  # `checks.check` has counted those of this machine
+            counts = F.count_distinct("group"), F.count(F.lit(1))
+            groups, memberships = members.agg(*counts).collect()[0]
+            config.refuse_groups(groups, memberships, path)
+        return members
 
     @cached_property
     def given_capacities(self) -> DataFrame:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import NONE, key_parts
+from scribe_spark.core.arrays import NONE
+from scribe_spark.core.keys import key_parts
 from scribe_spark.engine import Columns
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.lives import NEVER
@@ -45,8 +45,7 @@ def memberships(state: DataFrame) -> DataFrame:
     state : DataFrame
         `schemas.PACKED`.
     """
-    rows = unpacked(state, "entries", schemas.MEMBERSHIPS)
-    return rows.withColumn("parent", F.when(F.col("parent") >= 0, F.col("parent")))
+    return unpacked(state, "entries", schemas.MEMBERSHIPS)
 
 
 def children(state: DataFrame) -> DataFrame:
@@ -62,9 +61,9 @@ def children(state: DataFrame) -> DataFrame:
 
 def _memberships(entries: Columns, groups: Groups, known: Ring) -> pa.Table:
     group, node = key_parts(entries["key"], ("group", "node"), len(known)).values()
-    number = np.r_[known.node, NONE]  # what NONE indexes is NONE
-    parent = number[entries["parent"]]
-    columns = [groups.number[group], number[node], parent, entries["member"], entries["root"]]
+    above = entries["parent"]
+    parent = pa.array(known.node[above], mask=above == NONE)
+    columns = [groups.number[group], known.node[node], parent, entries["member"], entries["root"]]
     return pa.table(columns, schemas.MEMBERSHIPS.names)
 
 

@@ -126,7 +126,7 @@ class Protocols:
         Parameters
         ----------
         events : mapping of str to ndarray
-            ``node, event, group``: all events of the round; `group` is -1 for events of nodes.
+            ``node, event, group``: all events of the round; `group` is of events of groups.
         traffic : Traffic, optional
             Where senders and receivers of all messages are remembered.
 

@@ -19,6 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from scribe_spark import schemas
+from scribe_spark.core.arrays import NO_GROUP
+from scribe_spark.errors import InputError
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.pastry.live_knowledge import live_knowledge
@@ -127,7 +129,11 @@ def _play(
     started = before = time.monotonic()
     what = rows.column("what").to_numpy()
     events = EventsByRound(rows.filter(pa.array(what == EVENT)))
-    world = protocols.unpack(unpack(rows.filter(pa.array(what == STATE))))
+    try:
+        world = protocols.unpack(unpack(rows.filter(pa.array(what == STATE))))
+    except InputError as refused:  # more groups and nodes than keys have room for
+        yield as_table(REFUSED, {"name": pa.array([str(refused)])}, rounds[0])
+        return
     for number in rounds:
         sent = Traffic() if messages else None
         try:
@@ -164,11 +170,11 @@ class EventsByRound:
         self._columns = {
             "node": given.column("node").to_numpy()[order],
             "event": given.column("name").to_numpy(zero_copy_only=False).astype(str)[order],
-            "group": pc.fill_null(given.column("group"), -1).to_numpy()[order],
+            "group": pc.fill_null(given.column("group"), NO_GROUP).to_numpy()[order],
         }
 
     def of(self, number: int) -> dict[str, np.ndarray]:
-        """``node, event, group`` of a round; the group is -1 where there is none."""
+        """Return ``node, event, group`` of a round; the group is `NO_GROUP` where there is none."""
         first, last = np.searchsorted(self._rounds, [number, number + 1])
         return {name: column[first:last] for name, column in self._columns.items()}
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from scribe_spark.core import u128 as ids
-from scribe_spark.core.arrays import order_of, run_starts
+from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.keys import order_of
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.states import States
 from scribe_spark.underlay.protocol import Kernel
