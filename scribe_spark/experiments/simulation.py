@@ -27,11 +27,12 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import System, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
-from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
+from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.underlay.all_pairs import compute_routes
 from scribe_spark.underlay.hops import HopUnderlay
 from scribe_spark.underlay.matrices import MatrixUnderlay
 from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.underlay.routable import check_routes
 
 __all__ = ["Simulation"]
 
@@ -168,7 +169,7 @@ class Simulation:
         if self._shares is not None:
             return self._shares.underlay
         graph, config = self.graph, self.config
-        check_routable(graph, config.topology.tie, self.most_routers)
+        check_routes(graph, config.topology.tie, config.seed, self.most_routers)
         routers = graph.vertices["id"].to_numpy()
         lan_us = round(config.topology.lan_delay_ms * MICROSECONDS)
         if len(routers) > self.most_routers:

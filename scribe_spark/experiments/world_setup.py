@@ -29,7 +29,8 @@ from scribe_spark.scribe import check_capacities, read_capacities
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import living_systems
-from scribe_spark.topology import check_routable, load, needs_spark
+from scribe_spark.topology import load, needs_spark
+from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import (
     LiveGroups,
     LiveTree,
@@ -246,7 +247,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
     if not needs_spark(config.topology.kind):
-        check_routable(load(network_of(config)), config.topology.tie)
+        check_routes(load(network_of(config)), config.topology.tie, config.seed)
     own_rounds(config)
     check_world(config)
     if (execution.buckets or 1) > 1:

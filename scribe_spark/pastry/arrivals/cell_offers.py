@@ -20,7 +20,7 @@ from scribe_spark.underlay.protocol import Kernel
 __all__ = ["NO_OFFER", "cells_of", "scored", "scores", "take_cells", "take_rows"]
 
 _OFFERS = 2**20  # offers looked at together
-_POSITION = 31  # bits of a position, below those of a delay
+_POSITION = 31  # bits of a position; delays are below 2**32 (`underlay.routable`)
 
 #: The score of no node: any other is nearer.
 NO_OFFER = np.int64(2**63 - 1)
