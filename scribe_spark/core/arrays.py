@@ -155,7 +155,8 @@ def row_values(offsets: np.ndarray, rows: slice) -> tuple[np.ndarray, slice]:
 
 def list_array(offsets: np.ndarray, values: np.ndarray | pa.Array) -> pa.ListArray:
     """A ragged array as Arrow lists."""
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
+    # Arrow refuses more values than offsets of 32 bits have room for
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values))
 
 
 def struct_lists(offsets: np.ndarray, fields: dict[str, np.ndarray]) -> pa.ListArray:

@@ -42,7 +42,9 @@ def refuse_groups(
     fewer = math.isqrt(MOST_KEYS // (groups * times))
     why = "a group and two nodes make one number of 63 bits"
     if not most:
-        raise InputError("nodes", nodes, f"must be at most {fewer:,} with groups{beside}: {why}")
+        raise InputError(
+            "nodes", nodes, f"must be at most {fewer:,} with {groups:,} groups{beside}: {why}"
+        )
     remedy = (
         f"must be at most {most:,} with {nodes:,} nodes{beside}; or give at most {fewer:,} nodes: "
         f"{why}"

@@ -129,10 +129,10 @@ def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
 
 
 def network_of(config: NetworkConfig) -> RunConfig:
-    """A run's config with the same network and nodes."""
+    """Return a run's config with the same network and nodes, and without groups."""
     sections = (TopologyConfig.flat_names(), OverlayConfig.flat_names())
     names = {"seed", *(flat for section in sections for flat in section.values())}
-    return RunConfig(**{n: value for n, value in config.given().items() if n in names})
+    return RunConfig(**{n: value for n, value in config.given().items() if n in names}, groups=0)
 
 
 def rules_of(config: WorldConfig) -> WorldRules:

@@ -96,7 +96,7 @@ class OnSpark:
         kinds: tuple[str, ...] = MESSAGE_KINDS,
     ) -> None:
         self.ring, self.tables = ring, tables
-        small = (lives.died.astype(np.int32), lives.wait.astype(np.int16))
+        small = (lives.died.astype(np.int32), lives.wait.astype(np.int32))
         self.lives = _DriversLives(lives.alive, *small, lives.entered.astype(np.int32))
         self._given = Given(ring.facts, ring.bounds, rules, kernel, Observer(kinds))
         self._shared: list[_SharedLives] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BinaryType
@@ -83,11 +85,21 @@ def routing_table(table: pa.Table, b: int) -> pa.Table:
     return pa.Table.from_arrays(list(map(pa.array, columns)), names=schemas.ROUTING_TABLE.names)
 
 
-def _as_bytes(values: np.ndarray, offsets: np.ndarray) -> pa.Array:
-    """Segments of an int32 array as a column of bytes."""
-    data = pa.py_buffer(np.ascontiguousarray(values, dtype="<i4"))
-    starts = pa.py_buffer((offsets * 4).astype("<i4"))
-    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, [None, starts, data])
+def _as_bytes(values: np.ndarray, offsets: np.ndarray) -> pa.ChunkedArray:
+    """Return segments of an int32 array as a column of bytes, whose chunks have int32 offsets."""
+    flat = np.ascontiguousarray(values, dtype="<i4").reshape(-1)
+    cuts = np.searchsorted(offsets, np.arange(_CHUNK, int(offsets[-1]), _CHUNK), side="right") - 1
+    ends = np.unique(np.r_[0, cuts, len(offsets) - 1])
+    chunks = []
+    for first, last in itertools.pairwise(ends.tolist()):
+        part = offsets[first : last + 1]
+        data = pa.py_buffer(flat[part[0] : part[-1]])
+        starts = pa.py_buffer(((part - part[0]) * 4).astype("<i4"))
+        chunks.append(pa.Array.from_buffers(pa.binary(), last - first, [None, starts, data]))
+    return pa.chunked_array(chunks, pa.binary())
+
+
+_CHUNK = 2**28  # numbers, of four bytes: twice as many would be too many for int32 offsets
 
 
 def _from_bytes(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:

@@ -20,6 +20,7 @@ from scribe_spark.pastry.overlay_state import OverlayState
 from scribe_spark.pastry.perfect_start import perfect_start
 from scribe_spark.pastry.player import InProcess
 from scribe_spark.pastry.rules import WorldRules
+from scribe_spark.worlds import state_table
 
 STATE = ("live", "sides", "cells")
 
@@ -49,6 +50,22 @@ def test_a_world_that_is_written_and_read_after_each_round_is_the_same(seed: int
         rows = to_rows(state.states, state), to_rows(copy.states, copy)
         for one in fields(NodeRows):
             np.testing.assert_array_equal(*[getattr(part, one.name) for part in rows])
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 100, 2**28])
+def test_a_table_of_the_state_has_as_many_chunks_as_its_offsets_take(chunk, monkeypatch) -> None:
+    """Offsets of bytes have 32 bits: six million nodes in a bucket have more bytes than that."""
+    monkeypatch.setattr(state_table, "_CHUNK", chunk)
+    case = world(3, rounds=1)
+    state = state_of(case)
+    rows = to_rows(state.states, state)
+    table = state_table.state_table(rows, case.kernel)
+    most = max(case.rules.leaf_set, int(np.diff(rows.offsets).max()))
+    lengths = [sum(map(len, one.to_pylist())) // 4 for one in table.column("leaves").chunks]
+    assert max(lengths) < chunk + most
+    read = state_table.read_state(table, case.rules.leaf_set, case.kernel)
+    for one in fields(NodeRows):
+        np.testing.assert_array_equal(getattr(read, one.name), getattr(rows, one.name))
 
 
 @pytest.mark.parametrize("seed", range(5))
