@@ -1,4 +1,4 @@
-"""How many keys of one int64 there may be (:mod:`.keys`); without numpy, for configs."""
+"""The limit of keys of one int64 (:mod:`.keys`); without numpy, which configs do not load."""
 
 from __future__ import annotations
 

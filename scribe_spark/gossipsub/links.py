@@ -62,7 +62,7 @@ class BackOff(SortedTable):
 
 @dataclass(frozen=True)
 class Space:
-    """How keys are made.
+    """Keys of topics, nodes and peers.
 
     Attributes
     ----------
