@@ -20,7 +20,8 @@ from scribe_spark.bayeux.routes import SENT
 from scribe_spark.can.space import Space
 from scribe_spark.can.zones import Zones
 from scribe_spark.config import Execution, RunConfig, WorldConfig
-from scribe_spark.core.key_limits import MOST_KEYS
+from scribe_spark.config.rounds import MOST_ROUNDS
+from scribe_spark.core.key_limits import MOST_KEYS, refuse_groups_of_world
 from scribe_spark.core.keys import common_keys, key_of, key_parts, mixed_key, order_of
 from scribe_spark.dissemination import EDGES
 from scribe_spark.engine.program import AT, Tables
@@ -162,6 +163,20 @@ def test_what_a_hundred_servers_would_have_room_for_is_allowed():
         RunConfig(nodes=nodes, groups=groups)
         RunConfig(nodes=nodes, groups=groups, systems="bayeux,can,gossipsub")
         WorldConfig(nodes=nodes, groups=groups, group_size=100)
+
+
+@pytest.mark.parametrize("nodes", [1, 1_000, 65_536, 10**6])
+@pytest.mark.parametrize(("deadline", "rounds"), [(0, MOST_ROUNDS), (5, MOST_ROUNDS), (0, 1)])
+def test_worlds_have_room_for_rounds_groups_and_nodes_too(nodes, deadline, rounds):
+    with pytest.raises(InputError) as refused:
+        refuse_groups_of_world(2**40, nodes, deadline, rounds)
+    most = int(str(refused.value).split("must be at most ")[1].split(" ")[0].replace(",", ""))
+    refuse_groups_of_world(most, nodes, deadline, rounds)
+    with pytest.raises(InputError):
+        refuse_groups_of_world(most + 1, nodes, deadline, rounds)
+    assert rounds * most * nodes < 2**63
+    assert (deadline + 1) * most * nodes**2 < 2**63
+    assert most > 2**63 / (rounds + nodes * (deadline + 1)) / nodes / 2 or most == 2**31 - 1
 
 
 @pytest.mark.parametrize("bits", [1, 20, 40])

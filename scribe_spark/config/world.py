@@ -19,7 +19,7 @@ from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import LiveTreesConfig
-from scribe_spark.core.key_limits import refuse_groups
+from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.errors import InputError
 
 __all__ = ["MOST_WORLD_MEMBERSHIPS", "WorldConfig"]
@@ -177,9 +177,8 @@ class WorldConfig(NetworkConfig):
         ------
         InputError
         """
-        deadline = self.scribe.deadline
-        because = f"deadline = {deadline}"
-        refuse_groups(groups, self.overlay.nodes, members, times=deadline + 1, because=because)
+        deadline, rounds = self.scribe.deadline, self.world.rounds
+        refuse_groups_of_world(groups, self.overlay.nodes, deadline, rounds, members)
 
     @property
     def estimated_work(self) -> int:

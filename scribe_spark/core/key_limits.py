@@ -6,7 +6,7 @@ import math
 
 from scribe_spark.errors import InputError
 
-__all__ = ["MOST_KEYS", "refuse_groups"]
+__all__ = ["MOST_KEYS", "refuse_groups", "refuse_groups_of_world"]
 
 #: Most keys of a kind: the number after the last key is an int64, too.
 MOST_KEYS = 2**63 - 1
@@ -52,3 +52,27 @@ def refuse_groups(
     if members is not None:
         raise InputError("members", members, f"has {groups:,} groups, which {remedy}")
     raise InputError("groups", groups, remedy)
+
+
+def refuse_groups_of_world(
+    groups: int, nodes: int, deadline: int, rounds: int, members: str | None = None
+) -> None:
+    """Refuse more groups than there are keys for, in a world.
+
+    Keys there are of a round, a group and a node, too; and of a publication that is not due yet (a
+    round, a group and its source) and a node.
+
+    Parameters
+    ----------
+    groups, nodes, members
+        As of :func:`refuse_groups`.
+    deadline, rounds : int
+        Of the world.
+
+    Raises
+    ------
+    InputError
+    """
+    pending = deadline + 1, f"deadline = {deadline}"
+    times, because = max(pending, (-(-rounds // nodes), f"rounds = {rounds}"))
+    refuse_groups(groups, nodes, members, times=times, because=because)

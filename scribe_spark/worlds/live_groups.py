@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from scribe_spark.core.arrays import NO_GROUP, whole_numbers
-from scribe_spark.core.key_limits import refuse_groups
+from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.engine import Columns, Program, Tables
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
@@ -181,9 +181,8 @@ class LiveGroups:
         InputError
             There are too many groups for keys of one int64.
         """
-        nodes, deadline = int(known.node.max()) + 1, self.rules.deadline
-        because = f"deadline = {deadline}"
-        refuse_groups(len(self.numbers), nodes, times=deadline + 1, because=because)
+        groups, nodes = len(self.numbers), int(known.node.max()) + 1
+        refuse_groups_of_world(groups, nodes, self.rules.deadline, self.rounds)
         return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
 
     @property
