@@ -277,7 +277,7 @@ def test_the_largest_sizes_are_allowed():
     RunConfig(transit_domains=99, transit_size=1)
     RunConfig(power_law_routers=10, power_law_links=45)
     RunConfig(power_law_routers=1, power_law_links=0)
-    RunConfig(nodes=2**31 - 1, limit=2**63 - 1)
+    RunConfig(nodes=2**31 - 1, groups=1, limit=2**63 - 1)
     RunConfig(nodes=10_000_000)
     RunConfig(nodes=5, groups=10_000_000, group_size=5)
 

@@ -114,3 +114,22 @@ def test_words_of_the_papers_are_files_or_names():
     names = {one.name for tree in trees for one in ast.walk(tree) if isinstance(one, defined)}
     names |= {file.stem for file in files}
     assert [word for word in WORDS.split() if not {word, word.title()} & names] == []
+
+
+def test_no_assert_checks_input():
+    """Asserts are gone under ``python -O``: they only tell type checkers what cannot be."""
+    unusual = []
+    for path in Path(scribe_spark.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Assert) and not _tells_a_type(node.test):
+                unusual.append(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
+    assert unusual == []
+
+
+def _tells_a_type(test: ast.expr) -> bool:
+    """Whether it is ``x is not None``, or whether something has or has not a type."""
+    if isinstance(test, ast.UnaryOp):
+        test = test.operand
+    if isinstance(test, ast.Compare):
+        return isinstance(test.ops[0], ast.IsNot)
+    return isinstance(test, ast.Call) and ast.unparse(test.func) in ("isinstance", "issubclass")

@@ -10,6 +10,7 @@ from living_groups import World, access_of
 
 from scribe_spark.bayeux.live import LiveBayeux
 from scribe_spark.config.gossipsub import GossipSubConfig
+from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine import Tables
 from scribe_spark.engine.buckets import tables_by_bucket
 from scribe_spark.engine.facts import RingInMemory
@@ -81,7 +82,7 @@ class Played:
 
     def step(self, number: int, keeps_messages: bool = False) -> PlayedRound:
         """Play a round."""
-        mine = [(*event, -1)[1:4] for event in self.world.case.events if event[0] == number]
+        mine = [(*event, NO_GROUP)[1:4] for event in self.world.case.events if event[0] == number]
         names, kinds = ("node", "event", "group"), (int, str, int)
         columns = list(zip(*mine, strict=True)) or [()] * 3
         events = {

@@ -17,10 +17,10 @@ from scribe_spark.core.arrays import (
     SortedTable,
     distinct,
     find_sorted,
-    key_of,
     read_table,
     whole_numbers,
 )
+from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS, ARRIVED_COPIES, EDGES
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.program import AT

@@ -14,7 +14,8 @@ import numpy as np
 from scribe_spark.bayeux.leaving import UNREACHED
 from scribe_spark.bayeux.member_lists import LISTED, LISTS, Lists, record
 from scribe_spark.bayeux.routes import SessionProgram, Transmissions
-from scribe_spark.core.arrays import distinct, expand, find_sorted, key_of, read_table
+from scribe_spark.core.arrays import distinct, expand, find_sorted, read_table
+from scribe_spark.core.keys import key_of
 from scribe_spark.dissemination import ARRIVALS
 from scribe_spark.engine import Columns, Inbox, Outbox, Tables
 from scribe_spark.engine.packing import take

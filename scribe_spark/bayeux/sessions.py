@@ -16,6 +16,7 @@ import numpy as np
 
 from scribe_spark.bayeux.next_hop import ByKnowledge, Hop, Settled, SurrogateNextHop, table_hop
 from scribe_spark.bayeux.roots import SURROGATE, find_roots, partition_keys
+from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.program import Tables
 from scribe_spark.overlay.next_hop import NextHop
@@ -113,7 +114,14 @@ class Sessions:
             Pastry's rule of routing.
         partitions, root, hops
             As of `BayeuxConfig`.
+
+        Raises
+        ------
+        InputError
+            There are too many groups for keys of one int64.
         """
+        because = f"bayeux_partitions = {partitions}"
+        refuse_groups(len(group_ids), len(facts.ring), times=partitions, because=because)
         keys = partition_keys(group_ids, partitions)
         roots = find_roots(facts.ring, keys, partitions, root, b)
         to_root = Settled(SurrogateNextHop(facts) if root == SURROGATE else usual)

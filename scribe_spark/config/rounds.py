@@ -11,6 +11,7 @@ from scribe_spark.config.section import Section, Text
 from scribe_spark.errors import InputError
 
 __all__ = [
+    "LEAST_GROUP",
     "MOST_LOOKUPS",
     "MOST_PUBLISHED",
     "MOST_ROUNDS",
@@ -29,6 +30,9 @@ _MOST_TIME = 3.2e10
 
 #: A round takes at least a few Spark jobs, some seconds: more rounds than this take days.
 MOST_ROUNDS = 100_000
+
+#: Users number groups; the number below stands for no group (`arrays.NO_GROUP`).
+LEAST_GROUP = -(2**63) + 1
 
 #: A lookup is a row of a message table in each hop of its round.
 MOST_LOOKUPS = 100_000_000
@@ -169,6 +173,8 @@ class EventsConfig(Section):
     )
     crowd_group: int | None = Field(
         default=None,
+        ge=LEAST_GROUP,
+        le=2**63 - 1,
         description="Group crowd: the group that they join [default: the smallest]",
     )
     membership: float = Field(

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from scribe_spark.config.bayeux import BayeuxConfig
 from scribe_spark.config.can import CanConfig
-from scribe_spark.config.drawn_groups import refuse_misfits
+from scribe_spark.config.drawn_groups import refuse_misfits, refuse_places
 from scribe_spark.config.flooding import FloodingConfig
 from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import MOST_MEMBERSHIPS, GroupsConfig
@@ -23,6 +23,7 @@ from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
 from scribe_spark.config.section import Section, Text
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
+from scribe_spark.core.key_limits import refuse_groups
 from scribe_spark.errors import InputError
 
 __all__ = ["SECTIONS", "RunConfig"]
@@ -108,9 +109,37 @@ class RunConfig(NetworkConfig):
         nodes, groups = self.overlay.nodes, self.groups
         memberships = groups.memberships(nodes)
         refuse_misfits(groups.count, groups.size, memberships, nodes, MOST_MEMBERSHIPS)
+        if groups.count is not None:
+            self.refuse_groups(groups.count, memberships)
         if self.has_system("can"):
             self.can.refuse_nodes(nodes)
         return self
+
+    def refuse_groups(self, groups: int, memberships: int, members: str | None = None) -> None:
+        """Refuse more groups than the keys of the run's systems have room for.
+
+        Parameters
+        ----------
+        groups, memberships : int
+            How many groups, and members of all groups, there are.
+        members : str, optional
+            The table of members that says so.
+
+        Raises
+        ------
+        InputError
+        """
+        nodes = self.overlay.nodes
+        refuse_groups(groups, nodes, members)
+        if self.has_system("bayeux"):
+            sessions = self.bayeux.partitions
+            because = f"bayeux_partitions = {sessions}"
+            refuse_groups(groups, nodes, members, times=sessions, because=because)
+        if self.has_system("can"):
+            self.can.refuse_groups(groups)
+            refuse_places("can", groups, memberships, nodes)
+        if self.has_system("flooding") and self.flooding.over == "group":
+            refuse_places("flooding", groups, memberships, nodes)
 
     def has_system(self, name: str) -> bool:
         """Whether the run asks for a system by its name."""

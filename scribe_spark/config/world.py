@@ -19,6 +19,7 @@ from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import LiveTreesConfig
+from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.errors import InputError
 
 __all__ = ["MOST_WORLD_MEMBERSHIPS", "WorldConfig"]
@@ -158,7 +159,26 @@ class WorldConfig(NetworkConfig):
             raise InputError("replicas", scribe.replicas, remedy)
         memberships = scribe.memberships(nodes)
         refuse_misfits(scribe.count, scribe.size, memberships, nodes, MOST_WORLD_MEMBERSHIPS)
+        if scribe.count is not None:
+            self.refuse_groups(scribe.count)
         return self
+
+    def refuse_groups(self, groups: int, members: str | None = None) -> None:
+        """Refuse more groups than keys have room for.
+
+        Parameters
+        ----------
+        groups : int
+            How many there are.
+        members : str, optional
+            The table of members that says so.
+
+        Raises
+        ------
+        InputError
+        """
+        deadline, rounds = self.scribe.deadline, self.world.rounds
+        refuse_groups_of_world(groups, self.overlay.nodes, deadline, rounds, members)
 
     @property
     def estimated_work(self) -> int:

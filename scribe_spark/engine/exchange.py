@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from scribe_spark.core.arrays import order_of, run_starts
+from scribe_spark.core.arrays import run_starts
+from scribe_spark.core.keys import order_of
 from scribe_spark.engine.on_spark import pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, concatenate, take
 from scribe_spark.runtime.batches import Batches, BatchKernel

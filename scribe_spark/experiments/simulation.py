@@ -16,6 +16,7 @@ from scribe_spark.experiments.saved import SavedTables
 from scribe_spark.experiments.saved_knowledge import saved_overlay, verify_saved_knowledge
 from scribe_spark.experiments.scope import R, Scope, stage
 from scribe_spark.experiments.tree_graph import TreeGraph
+from scribe_spark.inputs import is_local
 from scribe_spark.multicast import Multicast
 from scribe_spark.overlay import Overlay
 from scribe_spark.overlays import build_overlay
@@ -26,11 +27,12 @@ from scribe_spark.runtime.batches import Batches, Table
 from scribe_spark.schemas import MICROSECONDS
 from scribe_spark.systems import System, systems_of_run
 from scribe_spark.topology import Graph, Topology, load
-from scribe_spark.topology.checks import MOST_ROUTERS, check_routable
+from scribe_spark.topology.checks import MOST_ROUTERS
 from scribe_spark.underlay.all_pairs import compute_routes
 from scribe_spark.underlay.hops import HopUnderlay
 from scribe_spark.underlay.matrices import MatrixUnderlay
 from scribe_spark.underlay.protocol import Underlay
+from scribe_spark.underlay.routable import check_routes
 
 __all__ = ["Simulation"]
 
@@ -123,9 +125,13 @@ class Simulation:
     @cached_property
     def given_members(self) -> DataFrame:
         """`schemas.MEMBERS`, the user's."""
-        return scribe.read_members(
-            self.spark, str(self.config.groups.members), self.config.overlay.nodes
-        )
+        config, path = self.config, str(self.config.groups.members)
+        members = scribe.read_members(self.spark, path, config.overlay.nodes)
+        if not is_local(path):  # `checks.check` has counted those of this machine
+            counts = F.count_distinct("group"), F.count(F.lit(1))
+            groups, memberships = members.agg(*counts).collect()[0]
+            config.refuse_groups(groups, memberships, path)
+        return members
 
     @cached_property
     def given_capacities(self) -> DataFrame:
@@ -163,7 +169,7 @@ class Simulation:
         if self._shares is not None:
             return self._shares.underlay
         graph, config = self.graph, self.config
-        check_routable(graph, config.topology.tie, self.most_routers)
+        check_routes(graph, config.topology.tie, config.seed, self.most_routers)
         routers = graph.vertices["id"].to_numpy()
         lan_us = round(config.topology.lan_delay_ms * MICROSECONDS)
         if len(routers) > self.most_routers:

@@ -31,7 +31,8 @@ from scribe_spark.scribe import check_capacities, read_capacities
 from scribe_spark.scribe.rules import RemoverRules, ScribeRules
 from scribe_spark.scribe.upcalls import Application
 from scribe_spark.systems import living_systems
-from scribe_spark.topology import check_routable, load, needs_spark
+from scribe_spark.topology import load, needs_spark
+from scribe_spark.underlay.routable import check_routes
 from scribe_spark.worlds import (
     LiveGroups,
     LiveTree,
@@ -134,10 +135,10 @@ def protocols_of(simulation: Simulation, config: WorldConfig) -> Protocols:
 
 
 def network_of(config: NetworkConfig) -> RunConfig:
-    """A run's config with the same network and nodes."""
+    """Return a run's config with the same network and nodes, and without groups."""
     sections = (TopologyConfig.flat_names(), OverlayConfig.flat_names())
     names = {"seed", *(flat for section in sections for flat in section.values())}
-    return RunConfig(**{n: value for n, value in config.given().items() if n in names})
+    return RunConfig(**{n: value for n, value in config.given().items() if n in names}, groups=0)
 
 
 def rules_of(config: WorldConfig) -> WorldRules:
@@ -252,7 +253,7 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_start(config.overlay.kind)
     check_overlay(config.overlay)
     if not needs_spark(config.topology.kind):
-        check_routable(load(network_of(config)), config.topology.tie)
+        check_routes(load(network_of(config)), config.topology.tie, config.seed)
     own_rounds(config)
     check_world(config)
     check_engine(config, execution)

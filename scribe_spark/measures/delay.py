@@ -23,7 +23,7 @@ from scribe_spark.engine.exchange import gather, meet, send
 from scribe_spark.engine.on_spark import ROWS, pack_rows, read_rows
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.measures.distributions import histogram_metrics, values_of
-from scribe_spark.measures.formulas import RDP_BOUNDS, rad, ratio_numbers, rmd
+from scribe_spark.measures.formulas import RDP_BOUNDS, rad, ratio_numbers, rmd, whole_shares
 from scribe_spark.measures.group_size import group_of_rank_1
 from scribe_spark.measures.measure import Distribution, Found, Measure, Metric, RunTables, forwards
 from scribe_spark.runtime.batches import Batches, Table, by_text
@@ -164,7 +164,7 @@ def rdp(
                 ratio = come[system]["delay_ms"][there] / compared["delay_ms"][at[there]] * 10**9
                 # as a share of 1e9: whole numbers, so that the mean does not depend on the order
                 whole = np.floor(ratio)
-                rounded = (whole + (ratio - whole >= 0.5)).astype(np.int64)
+                rounded = whole_shares(whole + (ratio - whole >= 0.5))
                 if len(rounded):
                     yield from pack_rows(bucket, bucket, True, system, {"ratio": rounded})
 

@@ -10,11 +10,11 @@ import difflib
 
 import numpy as np
 
+from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.worlds.access import groups_are
 from scribe_spark.worlds.rows import (
     ALIVE_AFTER,
     EVENT_NAMES,
-    NO_GROUP,
     RECOVER,
     EventRows,
     Extent,

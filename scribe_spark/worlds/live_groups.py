@@ -14,7 +14,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from scribe_spark.core.arrays import whole_numbers
+from scribe_spark.core.arrays import NO_GROUP, whole_numbers
+from scribe_spark.core.key_limits import refuse_groups_of_world
 from scribe_spark.engine import Columns, Program
 from scribe_spark.engine.program import AT
 from scribe_spark.engine.ring import Ring
@@ -46,6 +47,7 @@ from scribe_spark.worlds.multicast_measures import (
     MulticastMeasures,
 )
 from scribe_spark.worlds.round_measures import MEASURED, MeasureNodes, round_measures
+from scribe_spark.worlds.rows import EVENT_NAMES, NODE_EVENTS
 from scribe_spark.worlds.watched_trees import TREES_SEEN, SeeTrees, Tree, told_trees, trees_of
 
 __all__ = [
@@ -139,12 +141,11 @@ class LiveGroups:
 
         Raises
         ------
-        ValueError
-            If keys of edges would not fit into 63 bits.
+        InputError
+            There are too many groups for keys of one int64.
         """
-        groups, nodes = len(self.numbers), len(known)
-        if groups * nodes * nodes >= 2**63:
-            raise ValueError(f"{groups} groups among {nodes} nodes are too many")
+        groups, nodes = len(self.numbers), int(known.node.max()) + 1
+        refuse_groups_of_world(groups, nodes, self.rules.deadline, self.rounds)
         return Groups.of(self.numbers, Keys(self.key_hi, self.key_lo), known, self.lists)
 
     @property
@@ -237,13 +238,15 @@ MEASURE_TABLES = (MEASURED, GROUPS_MEASURED, *TREES_SEEN, *MULTICASTS_MEASURED, 
 def refuse_unknown(
     number: int, events: Mapping[str, np.ndarray], known: Ring, groups: Groups
 ) -> None:
-    """Events given in Python have not been checked before.
+    """Refuse events of nodes or groups that do not exist: those given in Python are not checked.
 
     Raises
     ------
     ImpossibleRound
     """
-    group = events["group"][events["group"] >= 0]
+    group = events["group"][~_of_nodes(events)]
+    if (group == NO_GROUP).any():
+        raise ImpossibleRound(number, "an event of a group has no group")
     for what, named, there in (
         ("node", events["node"], known.node),
         ("group", group, groups.number),
@@ -256,11 +259,16 @@ def refuse_unknown(
 def split_events(
     events: Mapping[str, np.ndarray], known: Ring, groups: Groups
 ) -> tuple[Events, GroupEvents]:
-    """Events of nodes, and those of groups."""
+    """Return the events of nodes, and those of groups."""
     node, event, group = (events[name] for name in ("node", "event", "group"))
-    of_node = group < 0
+    of_node = _of_nodes(events)
     of_nodes = Events.of(known, node[of_node], event[of_node])
     return of_nodes, GroupEvents.of(known, groups, node[~of_node], event[~of_node], group[~of_node])
+
+
+def _of_nodes(events: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Mark the events of nodes: bool."""
+    return np.isin(events["event"], EVENT_NAMES[:NODE_EVENTS])
 
 
 def _by_group(due: list[PublicationResults], groups: Groups) -> pa.Table:

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
 
 from scribe_spark import schemas
+from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.engine import Columns
 from scribe_spark.engine.on_spark import Costs
 from scribe_spark.pastry.lookups import LookupResults
@@ -120,11 +121,11 @@ class EventsByRound:
         self._columns = {
             "node": given.column("node").to_numpy()[order],
             "event": given.column("event").to_numpy(zero_copy_only=False).astype(str)[order],
-            "group": given.column("group").fill_null(-1).to_numpy()[order],
+            "group": given.column("group").fill_null(NO_GROUP).to_numpy()[order],
         }
 
     def of(self, number: int) -> dict[str, np.ndarray]:
-        """Return ``node, event, group`` of a round; the group is -1 where there is none."""
+        """Return ``node, event, group`` of a round; the group is `NO_GROUP` where there is none."""
         first, last = np.searchsorted(self._rounds, [number, number + 1])
         return {name: column[first:last] for name, column in self._columns.items()}
 

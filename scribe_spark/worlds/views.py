@@ -17,7 +17,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from scribe_spark import schemas
-from scribe_spark.core.arrays import NONE, key_parts, offsets_of
+from scribe_spark.core.arrays import NONE, offsets_of
+from scribe_spark.core.keys import key_parts
 from scribe_spark.engine import Columns, Tables
 from scribe_spark.engine.buckets import BucketRing, tables_by_bucket
 from scribe_spark.engine.ring import Ring

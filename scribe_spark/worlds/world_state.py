@@ -153,8 +153,8 @@ class WorldState:
         Parameters
         ----------
         events : mapping of str to ndarray
-            ``node, event, group``: all events of the round, but `memberships`; `group` is -1 for
-            events of nodes.
+            ``node, event, group``: all events of the round, but `memberships`; `group` is of
+            events of groups.
         keeps_messages : bool
             Whether senders and receivers of all messages stay in the buckets until the next round.
         memberships : DataFrame, optional

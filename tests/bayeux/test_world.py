@@ -12,7 +12,7 @@ from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
 
 from scribe_spark.bayeux.live import LiveBayeux
-from scribe_spark.core.arrays import key_parts
+from scribe_spark.core.keys import key_parts
 from scribe_spark.engine.ring import Ring
 from scribe_spark.living import LivingRound
 from scribe_spark.pastry.arrivals.states import States

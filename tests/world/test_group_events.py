@@ -12,6 +12,7 @@ from oracle.scribe_living.cases import random_world
 
 from scribe_spark import schemas
 from scribe_spark.config import WorldConfig
+from scribe_spark.core.arrays import NO_GROUP
 from scribe_spark.errors import InputError
 from scribe_spark.worlds import (
     EVENT_NAMES,
@@ -28,7 +29,7 @@ from scribe_spark.worlds.combined import start_of
 from scribe_spark.worlds.events import check_rows
 from scribe_spark.worlds.group_legality import first_impossible_in_groups
 from scribe_spark.worlds.groups import GivenMembers, WorldGroups
-from scribe_spark.worlds.rows import JOIN, NO_GROUP
+from scribe_spark.worlds.rows import JOIN
 
 #: Nodes 0 to 3 of five are alive at the start; group 1 has members 0 and 1, group 2 has none yet.
 WORLD = {"nodes": 5, "initial": 4, "rounds": 10, "leaf_set": 10}
