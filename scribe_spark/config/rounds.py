@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from scribe_spark.config.overlay import MOST_NODES
-from scribe_spark.config.section import Section, Text
+from scribe_spark.config.section import Location, Section, Text
 from scribe_spark.errors import InputError
 
 __all__ = ["MOST_LOOKUPS", "MOST_ROUNDS", "EventsConfig", "RoundsConfig"]
@@ -37,7 +37,7 @@ class EventsConfig(Section):
         description="Rounds of a world, numbered from 0; of a run those in which there may be "
         "events: its publications are in a round after the last event (docs/rules.md, S33)",
     )
-    events: Text | None = Field(
+    events: Location | None = Field(
         default=None,
         description="A CSV or Parquet table (round, node, event) of your own; an event is arrive, "
         "leave, fail or recover; with a column group also create, join, quit or publish",

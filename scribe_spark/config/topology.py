@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from scribe_spark.config.given_graph import GivenGraph
-from scribe_spark.config.section import Flat, Section, Text
+from scribe_spark.config.section import Flat, Location, Section
 from scribe_spark.errors import InputError
 
 __all__ = ["MOST_EXTRA_LINKS", "MOST_PAIRS", "MOST_TRANSIT_STUB_ROUTERS", "TopologyConfig"]
@@ -36,6 +36,10 @@ def _graph(value: Any) -> Any:
     return value if plain else GivenGraph.of(value)
 
 
+#: A name, a path, or a graph.
+_Network = Annotated[Location | InstanceOf[GivenGraph], BeforeValidator(_graph), Flat("topology")]
+
+
 class TopologyConfig(Section):
     """The network of routers; the defaults are the paper's.
 
@@ -45,14 +49,12 @@ class TopologyConfig(Section):
     126
     """
 
-    kind: Annotated[Text | InstanceOf[GivenGraph], BeforeValidator(_graph), Flat("topology")] = (
-        Field(
-            default="transit-stub",
-            description="transit-stub, power-law (an internet-like graph, distances in hops), "
-            "topohub:NAME (a real network by the topohub package), or the path of an edge list "
-            "(CSV or Parquet: src, dst, delay_ms[, weight]); in Python also a GraphFrame, a "
-            "Topology, or DataFrames (vertices, edges)",
-        )
+    kind: _Network = Field(
+        default="transit-stub",
+        description="transit-stub, power-law (an internet-like graph, distances in hops), "
+        "topohub:NAME (a real network by the topohub package), or the path of an edge list "
+        "(CSV or Parquet: src, dst, delay_ms[, weight]); in Python also a GraphFrame, a "
+        "Topology, or DataFrames (vertices, edges)",
     )
     tie: Literal["delay", "seeded"] = Field(
         default="delay",

@@ -19,7 +19,7 @@ from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import LiveTreesConfig
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 
 __all__ = ["MOST_WORLD_MEMBERSHIPS", "WorldConfig"]
 
@@ -136,7 +136,7 @@ class WorldConfig(NetworkConfig):
     def _variants_can_be(self) -> WorldConfig:
         for name in self.trees.variants:
             if name not in _IN_WORLDS:
-                unknown = f"is no variant of a world's trees; there are {', '.join(_IN_WORLDS)}"
+                unknown = f"is no variant of a world's trees; there are {listed(_IN_WORLDS)}"
                 raise InputError("variants", name, _NOT_IN_WORLDS.get(name, unknown))
             if not self.scribe.has_groups:
                 raise InputError("variants", name, "is of no group; give groups or members")

@@ -16,7 +16,7 @@ from scribe_spark.config import (
     TopologyConfig,
     WorldConfig,
 )
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.checks import check_out
 from scribe_spark.experiments.manifest import check_origin, file_digest
 from scribe_spark.experiments.owner import WORLD
@@ -259,7 +259,7 @@ def _refuse_one_bucket(config: WorldConfig, execution: Execution) -> None:
     """Refuse buckets of systems beside Scribe: each plays all nodes in one task."""
     alone = [system.name for system in living_systems(config.trees.systems)]
     if alone:
-        remedy = f"is of worlds without {', '.join(alone)}, played in one task; leave it out"
+        remedy = f"is of worlds without {listed(alone)}, played in one task; leave it out"
         raise InputError("buckets", execution.buckets, remedy)
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scribe_spark import schemas
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, shown
 from scribe_spark.inputs import is_local
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.blocks import read_partition
@@ -89,7 +89,7 @@ def _refuse_bad_cells(
     lacking = F.isnull("round") | F.isnull("node") | F.isnull("event")
     for bad in given.where(lacking).take(1):
         at, node, name = bad["round"], bad["node"], bad["event"]
-        what = f"row round={at}, node={node}, event={name!r} lacks a value of the right type"
+        what = f"row round={at}, node={node}, event={shown(name)} lacks a value of the right type"
         raise InputError("events", path, what)
     numbers = None if groups is None else groups.numbers
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from scribe_spark import schemas
 from scribe_spark.engine.in_process import thread_bounds
 from scribe_spark.engine.ring import ring_of
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.pastry.arrivals.one_task import grow
 from scribe_spark.pastry.arrivals.waves import Plan
 from scribe_spark.pastry.lives import Lives
@@ -37,7 +37,7 @@ def check_start(overlay: str) -> None:
     InputError
     """
     if overlay not in _OVERLAYS:
-        remedy = f"has no rounds; give one of {', '.join(_OVERLAYS)}"
+        remedy = f"has no rounds; give one of {listed(_OVERLAYS)}"
         raise InputError("overlay", overlay, remedy)
 
 
