@@ -118,7 +118,7 @@ def test_later_sources_win():
 def test_unknown_key_gets_the_nearest():
     with pytest.raises(InputError, match=r"leafset.*did you mean 'leaf_set'"):
         RunConfig.of({"leafset": 8})
-    with pytest.raises(InputError, match="is unknown; give one of alpha, beta$"):
+    with pytest.raises(InputError, match=r"is unknown; give one of alpha, beta$"):
         check_names({"qqq": 1}, ["alpha", "beta"], "key")
 
 
@@ -415,7 +415,7 @@ def test_experiments_of_the_paper():
     tiny = runs[2]["small_groups"]
     assert (tiny.seed, tiny.overlay.nodes, tiny.groups.count, tiny.groups.size) == (2, 50, 30, 11)
     assert RunConfig(**EXPERIMENTS["main"].config.flat()) == Paper().runs()[1]["main"]
-    with pytest.raises(InputError, match="experiments = 'smal': is unknown; give one of main, small_groups"):
+    with pytest.raises(InputError, match="is unknown; give one of main"):
         Paper(experiments=["smal"])
 
 

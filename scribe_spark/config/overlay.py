@@ -14,6 +14,9 @@ __all__ = ["MOST_NODES", "OverlayConfig"]
 #: A node's number has to fit into 31 bits.
 MOST_NODES = 2**31 - 1
 
+#: With so little growth a wave is one node, in the largest overlay too.
+LEAST_GROWTH = 1.0000000001
+
 
 class OverlayConfig(Section):
     """Pastry's nodes and their tables; the defaults are the paper's."""
@@ -40,7 +43,7 @@ class OverlayConfig(Section):
     )
     growth: float = Field(
         default=1.25,
-        gt=1.0,
+        ge=LEAST_GROWTH,
         le=1000.0,
         description="Arrivals: of n nodes, a wave has floor(n (growth - 1)) more, at least one; "
         "all of a wave see the overlay as it was before",

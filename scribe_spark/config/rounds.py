@@ -18,8 +18,12 @@ MOST_ROUNDS = 100_000
 #: A lookup is a row of a message table in each hop of its round.
 MOST_LOOKUPS = 100_000_000
 
-#: Publications of a group in a round; each is a message to every member.
-MOST_PUBLISHED = 1_000
+#: Publications of a group in a round, of which each is a message to every member: one at least in
+#: the longest world, and at most so many.
+LEAST_PUBLISHED, MOST_PUBLISHED = 1 / MOST_ROUNDS, 1_000
+
+#: A smaller share is less than one node of the largest overlay.
+LEAST_SHARE = 1e-10
 
 
 class EventsConfig(Section):
@@ -66,7 +70,7 @@ class EventsConfig(Section):
     )
     share: float = Field(
         default=0.1,
-        gt=0.0,
+        ge=LEAST_SHARE,
         lt=1.0,
         description="Mass failure: the share of the live nodes that fails; flash crowd: the share "
         "of all nodes that arrives",
@@ -122,6 +126,8 @@ class EventsConfig(Section):
     )
     crowd_group: int | None = Field(
         default=None,
+        ge=-(2**63),
+        le=2**63 - 1,
         description="Group crowd: the group that they join [default: the smallest]",
     )
     membership: float = Field(
@@ -172,7 +178,7 @@ class RoundsConfig(EventsConfig):
 
     publish_rate: float = Field(
         default=1.0,
-        gt=0.0,
+        ge=LEAST_PUBLISHED,
         le=MOST_PUBLISHED,
         description="Publications: how many a group has in a round; 0.1 is one in ten rounds",
     )

@@ -27,6 +27,9 @@ MOST_EXTRA_LINKS = 100_000
 MOST_POWER_LAW_ROUTERS = 10_000_000
 MOST_POWER_LAW_LINKS = 20_000_000
 
+#: With less not even a domain of thousands of routers is ever connected.
+LEAST_PROBABILITY = 1e-6
+
 _SIZES = ("transit_domains", "transit_size", "stubs_per_transit", "stub_size")
 
 
@@ -82,17 +85,20 @@ class TopologyConfig(Section):
         default=10, ge=1, le=MOST_TRANSIT_STUB_ROUTERS, description="Mean routers of a stub, N_S"
     )
     p_top: float = Field(
-        default=1.0, gt=0.0, le=1.0, description="Probability of a link between two transit domains"
+        default=1.0,
+        ge=LEAST_PROBABILITY,
+        le=1.0,
+        description="Probability of a link between two transit domains",
     )
     p_transit: float = Field(
         default=0.6,
-        gt=0.0,
+        ge=LEAST_PROBABILITY,
         le=1.0,
         description="Probability of a link between two routers of a transit domain",
     )
     p_stub: float = Field(
         default=0.5,
-        gt=0.0,
+        ge=LEAST_PROBABILITY,
         le=1.0,
         description="Probability of a link between two routers of a stub",
     )

@@ -28,8 +28,8 @@ def test_waves_end_with_all_nodes():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"growth": 1.0}, "growth = 1.0: must be above 1"),
-        ({"growth": 0.5}, "growth = 0.5: must be above 1"),
+        ({"growth": 1.0}, "growth = 1.0: must be at least 1.0000000001"),
+        ({"growth": 0.5}, "growth = 0.5: must be at least 1.0000000001"),
         ({"growth": float("nan")}, "growth = nan"),
         ({"contact": "far"}, "contact = 'far': must be one of nearest, latest, random"),
         ({"rows": "some"}, "rows = 'some': must be one of route, all"),
