@@ -449,3 +449,12 @@ def test_paths_may_begin_at_home(tmp_path, monkeypatch, kind, name):
     assert kind(**read_toml("~/c.toml"), **groups).flat()[name] == f"{tmp_path}/x"
     assert kind(**{name: "./~/x"}, **groups).flat()[name] == "./~/x"
     assert Execution(out="~/out", scratch="~").flat()["scratch"] == str(tmp_path)
+
+
+def test_a_section_keeps_its_own_defaults():
+    """A section of a run, which begins with arrivals, keeps them in a world, which does not."""
+    assert RunConfig(overlay=WorldConfig(nodes=7).overlay) == RunConfig(nodes=7, overlay="perfect")
+    world = WorldConfig(overlay=RunConfig(nodes=7).overlay)
+    assert world == WorldConfig(nodes=7, overlay="arrivals")
+    assert world.replace(rounds=3).overlay.kind == "arrivals"
+    assert WorldConfig.of_run(RunConfig(delivery="reliable")).overlay.kind == "arrivals"

@@ -31,11 +31,17 @@ class Experiment:
 
 #: The experiments of Section IV, in the order in which a seed's are run.
 EXPERIMENTS: dict[str, Experiment] = {
-    "main": Experiment(RunConfig(variants="bottleneck,collapse,lazy")),
+    "main": Experiment(RunConfig(overlay="perfect", variants="bottleneck,collapse,lazy")),
     "small_groups": Experiment(
-        RunConfig(nodes=50_000, groups=30_000, group_size=11, variants="collapse,lazy")
+        RunConfig(
+            overlay="perfect",
+            nodes=50_000,
+            groups=30_000,
+            group_size=11,
+            variants="collapse,lazy",
+        )
     ),
-    "internet": Experiment(RunConfig(topology="power-law"), seeds=1),
+    "internet": Experiment(RunConfig(overlay="perfect", topology="power-law"), seeds=1),
     "arrivals": Experiment(RunConfig(overlay="arrivals", variants="bottleneck")),
 }
 

@@ -13,7 +13,7 @@ from scribe_spark.config.gossipsub import GossipSubConfig
 from scribe_spark.config.groups import GroupsConfig
 from scribe_spark.config.live_tree import LiveTreeConfig
 from scribe_spark.config.network import NetworkConfig
-from scribe_spark.config.overlay import OverlayConfig
+from scribe_spark.config.overlay import OverlayConfig, SettledOverlayConfig
 from scribe_spark.config.rounds import EventsConfig, RoundsConfig
 from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
 from scribe_spark.config.section import Section
@@ -40,7 +40,7 @@ SECTIONS: dict[str, type[Section]] = {
     "reference_tree": LiveTreeConfig,
     "scribe": ScribeConfig,
     "trees": LiveTreesConfig,
-    "overlay": OverlayConfig,
+    "overlay": SettledOverlayConfig,
     "topology": TopologyConfig,
     "bayeux": LiveBayeuxConfig,
     "gossipsub": GossipSubConfig,
@@ -91,6 +91,7 @@ class WorldConfig(NetworkConfig):
         ),
     }
 
+    overlay: SettledOverlayConfig = SettledOverlayConfig()
     world: RoundsConfig = RoundsConfig()
     reference_tree: LiveTreeConfig = LiveTreeConfig()
     scribe: ScribeConfig = ScribeConfig()

@@ -130,7 +130,8 @@ def network_of(config: NetworkConfig) -> RunConfig:
     """A run's config with the same network and nodes."""
     sections = (TopologyConfig.flat_names(), OverlayConfig.flat_names())
     names = {"seed", *(flat for section in sections for flat in section.values())}
-    return RunConfig(**{n: value for n, value in config.given().items() if n in names})
+    given = {n: value for n, value in config.given().items() if n in names}
+    return RunConfig(**given | {"overlay": config.overlay.kind})
 
 
 def rules_of(config: WorldConfig) -> WorldRules:
