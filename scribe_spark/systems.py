@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from scribe_spark.config.trees import PLAIN
 from scribe_spark.core.registry import Registry
-from scribe_spark.errors import InputError, check_names
+from scribe_spark.errors import InputError, check_names, listed, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -157,9 +157,9 @@ class System:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
-            raise ValueError(f"{self.name!r} is no name of a system: use a-z, 0-9 and _")
+            raise ValueError(f"{shown(self.name)} is no name of a system: use a-z, 0-9 and _")
         if self.family not in _FAMILIES:
-            raise ValueError(f"family {self.family!r} must be one of {', '.join(_FAMILIES)}")
+            raise ValueError(f"family {shown(self.family)} must be one of {listed(_FAMILIES)}")
 
     @property
     def on_request(self) -> bool:
@@ -492,7 +492,7 @@ def living_systems(names: Iterable[str]) -> tuple[System, ...]:
     living = [LIVES, *(s.name for s in _SYSTEMS.values() if s.world is not None)]
     for name in asked:
         if name not in living:
-            remedy = f"lives in no world: it has no rounds; give some of {', '.join(living)}"
+            remedy = f"lives in no world: it has no rounds; give some of {listed(living)}"
             raise InputError("systems", name, remedy)
     return tuple(s for s in _SYSTEMS.values() if s.name in asked and s.world is not None)
 

@@ -56,8 +56,8 @@ def test_of_every_field_it_is_known_when_it_is_used(fields, uses, always):
 
 #: The command, a flag that it would not use, and what makes it used.
 UNUSED = [
-    ("run", "--growth 2", "--overlay arrivals"),
-    ("run", "--no-introduce", "--overlay arrivals"),
+    ("run", "--overlay perfect --growth 2", "--overlay arrivals"),
+    ("run", "--overlay perfect --no-introduce", "--overlay arrivals"),
     ("run", "--limit 5", "--variants bottleneck"),
     ("run", "--capacities x.csv", "--variants bottleneck"),
     ("run", "--limit 5", "--variants lazy"),
@@ -76,7 +76,7 @@ UNUSED = [
     ("run", "--membership 9", "--generator churn+group-churn"),
     ("run", "--buffer 9", "--delivery reliable"),
     ("run", "--replicas 3", "--access x.csv"),
-    ("run", "--growth 2 --delivery reliable", "--generator flash-crowd"),
+    ("run", "--overlay perfect --growth 2 --delivery reliable", "--generator flash-crowd"),
     ("world", "--groups 4 --systems gossipsub --gossipsub-heartbeats 3", None),
     ("topology", "--power-law-links 200000", None),
     ("world", "--share 0.3", "--generator mass-failure"),
@@ -154,7 +154,7 @@ def test_worlds_and_runs_refuse_in_python_what_they_did(tmp_path):
     """Only flags are refused: a config from Python may have any field."""
     from scribe_spark.config import RunConfig
 
-    config = RunConfig(growth=2.0)
+    config = RunConfig(growth=2.0, overlay="perfect")
     unused.refuse_unused({}, [config])
     with pytest.raises(InputError, match=r"growth = 2\.0: is of nodes that arrive"):
         unused.refuse_unused({"growth": 2.0}, [config])

@@ -111,5 +111,5 @@ def _refuse(error: Exception, arguments: Sequence[str]) -> NoReturn:
 
 
 def _stop(line: str, code: int = _BAD_INPUT) -> NoReturn:
-    click.echo(f"{PROGRAM}: error: {' '.join(line.split())}", err=True)
+    click.echo(f"{PROGRAM}: error: {line}", err=True)
     sys.exit(code)

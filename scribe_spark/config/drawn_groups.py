@@ -74,8 +74,8 @@ def estimated_memberships(
     if count <= 1:
         return count * nodes
     # the integral of N r^-s from 1 to G, and the first group
-    s = zipf_exponent
-    rest = math.log(count) if s == 1 else (count ** (1 - s) - 1) / (1 - s)
+    power, logarithm = 1 - zipf_exponent, math.log(count)
+    rest = math.expm1(power * logarithm) / power if power else logarithm
     return round(nodes * (1 + rest))
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from scribe_spark.config.overlay import MOST_NODES
-from scribe_spark.config.section import Section, Text
+from scribe_spark.config.section import Location, Section, Text
 from scribe_spark.errors import InputError
 
 __all__ = [
@@ -37,8 +37,12 @@ LEAST_GROUP = -(2**63) + 1
 #: A lookup is a row of a message table in each hop of its round.
 MOST_LOOKUPS = 100_000_000
 
-#: Publications of a group in a round; each is a message to every member.
-MOST_PUBLISHED = 1_000
+#: Publications of a group in a round, of which each is a message to every member: one at least in
+#: the longest world, and at most so many.
+LEAST_PUBLISHED, MOST_PUBLISHED = 1 / MOST_ROUNDS, 1_000
+
+#: A smaller share is less than one node of the largest overlay.
+LEAST_SHARE = 1e-10
 
 
 #: A parameter of generators in rounds -> the same in seconds.
@@ -78,7 +82,7 @@ class EventsConfig(Section):
         "[default: the longest of the systems that --systems names: 30; of gossipsub alone its "
         "heartbeat]",
     )
-    events: Text | None = Field(
+    events: Location | None = Field(
         default=None,
         description="A CSV or Parquet table (round, node, event) of your own; an event is arrive, "
         "leave, fail or recover; with a column group also create, join, quit or publish",
@@ -114,7 +118,7 @@ class EventsConfig(Section):
     )
     share: float = Field(
         default=0.1,
-        gt=0.0,
+        ge=LEAST_SHARE,
         lt=1.0,
         description="Mass failure: the share of the live nodes that fails; flash crowd: the share "
         "of all nodes that arrives",
@@ -241,7 +245,7 @@ class RoundsConfig(EventsConfig):
 
     publish_rate: float = Field(
         default=1.0,
-        gt=0.0,
+        ge=LEAST_PUBLISHED,
         le=MOST_PUBLISHED,
         description="Publications: how many a group has in a round; 0.1 is one in ten rounds",
     )

@@ -20,7 +20,7 @@ from scribe_spark.config.network import NetworkConfig
 from scribe_spark.config.overlay import OverlayConfig
 from scribe_spark.config.rounds import EventsConfig, RoundsConfig
 from scribe_spark.config.scribe import MaintenanceConfig, ScribeConfig
-from scribe_spark.config.section import Section, Text
+from scribe_spark.config.section import Location, Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import TreesConfig
 from scribe_spark.core.key_limits import refuse_groups
@@ -95,7 +95,7 @@ class RunConfig(NetworkConfig):
         default=False,
         description="Also write the table knowledge, leaf sets and routing tables, for other runs",
     )
-    knowledge: Text | None = Field(
+    knowledge: Location | None = Field(
         default=None,
         description="The folder of a run with write_knowledge and the same overlay, topology and "
         "seed: its leaf sets and routing tables are read instead of being made",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scribe_spark.config import Execution, RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, shown
 from scribe_spark.experiments.manifest import MANIFEST, check_shape, input_digests, version_of
 from scribe_spark.experiments.owner import RUN, Owner, others_contents, owner_of, read_manifest
 
@@ -179,5 +179,7 @@ def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], ou
     names = [n for n in {**ours, **resolved} if ours.get(n) != resolved.get(n)]
     if names:
         name = names[0]
-        remedy = f"{out} was made with {name} = {resolved.get(name)!r}; use that or another OUT"
+        remedy = (
+            f"{out} was made with {name} = {shown(resolved.get(name))}; use that or another OUT"
+        )
         raise InputError(name, ours.get(name), remedy)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.locations import local_contents
 from scribe_spark.experiments.manifest import MANIFEST, check_shape
@@ -53,8 +53,7 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
         manifest = _manifest(folder)
         done = [entry["name"] for entry in manifest["phases"]]
         if _PHASE not in done:
-            phases = ", ".join(done) or "none"
-            remedy = f"holds no finished run (phases done: {phases}); go on with --resume"
+            remedy = f"holds no finished run (phases done: {listed(done)}); go on with --resume"
             raise InputError("out", out, remedy)
         entry = manifest["phases"][done.index(_PHASE)]
         _refuse_damage(folder, _METRICS, folder.verify_text(_METRICS, entry["texts"][_METRICS]))
@@ -65,7 +64,7 @@ def report(spark: SparkSession, out: str, note: Callable[[str], None] | None = N
                 problem = folder.verify_table(name, records[name])
             _refuse_damage(folder, name, problem)
         if note is not None:
-            tables = ", ".join(f"tables/{name}" for name in (_DISTRIBUTIONS, *TABLES))
+            tables = listed(f"tables/{name}" for name in (_DISTRIBUTIONS, *TABLES))
             verified = f"{_METRICS}, {tables}"
             note(f"verified: {verified} (`scribe-spark verify {out}` looks at all tables)")
         # the time of the report itself is not on the page, which is the same when drawn again

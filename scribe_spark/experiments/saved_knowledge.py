@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scribe_spark import schemas
 from scribe_spark.config import RunConfig
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, shown
 from scribe_spark.experiments.folder import Folder
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.pastry.overlay import PastryOverlay
@@ -48,7 +48,9 @@ def check_saved_knowledge(config: RunConfig, read: Callable[[str], str]) -> dict
         raise InputError("knowledge", out, remedy)
     for name, ours in json.loads(json.dumps(_network(config))).items():
         if resolved.get(name) != ours:
-            remedy = f"was made with {name} = {resolved.get(name)!r}, this run has {ours!r}"
+            remedy = (
+                f"was made with {name} = {shown(resolved.get(name))}, this run has {shown(ours)}"
+            )
             raise InputError("knowledge", out, remedy)
     return tables
 

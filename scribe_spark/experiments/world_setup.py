@@ -16,7 +16,7 @@ from scribe_spark.config import (
     TopologyConfig,
     WorldConfig,
 )
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.checks import check_out
 from scribe_spark.experiments.engines import check_engine
 from scribe_spark.experiments.manifest import check_origin, file_digest
@@ -138,7 +138,8 @@ def network_of(config: NetworkConfig) -> RunConfig:
     """Return a run's config with the same network and nodes, and without groups."""
     sections = (TopologyConfig.flat_names(), OverlayConfig.flat_names())
     names = {"seed", *(flat for section in sections for flat in section.values())}
-    return RunConfig(**{n: value for n, value in config.given().items() if n in names}, groups=0)
+    given = {n: value for n, value in config.given().items() if n in names}
+    return RunConfig(**given | {"overlay": config.overlay.kind, "groups": 0})
 
 
 def rules_of(config: WorldConfig) -> WorldRules:
@@ -271,7 +272,7 @@ def _refuse_one_bucket(config: WorldConfig, execution: Execution) -> None:
     """Refuse buckets of systems that look at all nodes at once."""
     alone = systems_of_one_bucket(config)
     if alone:
-        remedy = f"is of worlds without {', '.join(alone)}, played in one task; leave it out"
+        remedy = f"is of worlds without {listed(alone)}, played in one task; leave it out"
         raise InputError("buckets", execution.buckets, remedy)
 
 

@@ -31,6 +31,7 @@ from scribe_spark.engine.buckets import BucketRing, typed
 from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.on_spark import ROWS, BucketTables, pack_rows
 from scribe_spark.engine.program import AT, deliver
+from scribe_spark.errors import listed
 from scribe_spark.overlay.application import Application
 from scribe_spark.overlay.next_hop import NextHop
 from scribe_spark.overlay.route import MESSAGE, OUTCOMES, OWN, Route, Send, starting
@@ -345,7 +346,7 @@ def _payload(messages: DataFrame, address: Sequence[str]) -> list[str]:
     payload = [name for name in messages.columns if name not in address]
     taken = sorted(name for name in payload if name.lower() in OWN)
     if taken:
-        raise ValueError(f"columns {', '.join(taken)} are the overlay's own; rename them")
+        raise ValueError(f"columns {listed(taken)} are the overlay's own; rename them")
     _check_types(messages.select(*payload).schema)
     return payload
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from scribe_spark.engine import Columns
+from scribe_spark.errors import shown
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC, Observer, counted
 from scribe_spark.pastry.traffic import Between, Traffic, ends_of
 
@@ -97,7 +98,7 @@ class Tally:
             An unknown kind; or not as many senders and receivers as messages.
         """
         if kind not in self.kinds:
-            raise ValueError(f"{kind!r} is not among the kinds of messages")
+            raise ValueError(f"{shown(kind)} is not among the kinds of messages")
         self._counts[kind] += int(messages)
         self._counts[f"lost {kind}"] += int(lost)
         if self.traffic is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from scribe_spark.errors import InputError, one_line
+from scribe_spark.errors import InputError, listed, one_line, shown
 from scribe_spark.runtime.scratch import SCRATCH
 
 __all__ = ["blame_environment", "check_environment", "given_environment", "jvm_locale"]
@@ -100,7 +100,9 @@ def _check_home(home: str) -> None:
         raise InputError(_HOME, home, f"holds no bin/spark-submit; {remedy}")
     found = [re.sub(r"spark-core_[^-]*-|\.jar$", "", jar.name) for jar in _cores(home)]
     if not any(version.split(".")[:2] == ours.split(".")[:2] for version in found):
-        raise InputError(_HOME, home, f"is Spark {', '.join(found) or 'without jars'}; {remedy}")
+        raise InputError(
+            _HOME, home, f"is Spark {listed(found) if found else 'without jars'}; {remedy}"
+        )
 
 
 def _cores(home: str) -> list[Path]:
@@ -115,7 +117,9 @@ def _check_scratch(folders: str) -> None:
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(b"room")
         except (OSError, ValueError) as error:
-            remedy = f"{folder!r} cannot be written ({one_line(error)}); name folders that can be"
+            remedy = (
+                f"{shown(folder)} cannot be written ({one_line(error)}); name folders that can be"
+            )
             raise InputError(SCRATCH, folders, remedy) from None
 
 
@@ -133,13 +137,19 @@ def _check_arguments(text: str) -> None:
         if word in _ALONE:
             continue
         if name not in _WITH_VALUE:
-            raise InputError(_ARGUMENTS, text, f"{word!r} is none of a session's flags; {remedy}")
+            raise InputError(
+                _ARGUMENTS, text, f"{shown(word)} is none of a session's flags; {remedy}"
+            )
         if not equals:
             value = next(given, "")
         if name in ("--conf", "-c"):
             if "=" not in value:
-                raise InputError(_ARGUMENTS, text, f"{word} {value!r} is no NAME=VALUE; {remedy}")
+                raise InputError(
+                    _ARGUMENTS, text, f"{word} {shown(value)} is no NAME=VALUE; {remedy}"
+                )
             name, _, value = value.partition("=")
         if name in _MEMORY and not _BYTES.fullmatch(value):
-            raise InputError(_ARGUMENTS, text, f"{name} {value!r} is no size such as 4g; {remedy}")
+            raise InputError(
+                _ARGUMENTS, text, f"{name} {shown(value)} is no size such as 4g; {remedy}"
+            )
     raise InputError(_ARGUMENTS, text, f"does not end with {_SHELL}; {remedy}")

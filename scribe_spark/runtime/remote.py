@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.runtime.master import PATIENCE, check_master, is_local_master, reach
 
 __all__ = ["check_remote", "is_own", "reach_remote"]
@@ -46,7 +46,7 @@ def check_remote(remote: str) -> None:
             raise InputError("remote", remote, f"port must be 1 to {_MOST:,}")
     missing = [library for library in _LIBRARIES if not _is_there(library)]
     if missing:
-        remedy = f"needs {', '.join(missing)}; pip install 'scribe-spark[connect]'"
+        remedy = f"needs {listed(missing)}; pip install 'scribe-spark[connect]'"
         raise InputError("remote", remote, remedy)
 
 

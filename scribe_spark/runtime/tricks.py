@@ -13,7 +13,7 @@ import functools
 import os
 from dataclasses import dataclass
 
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed, shown
 
 __all__ = ["TRICKS", "VARIABLE", "Trick", "check_tricks", "enabled", "markdown"]
 
@@ -193,7 +193,9 @@ def _chosen(text: str) -> frozenset[str]:
     left_out = {word[1:] for word in words if word.startswith("-")}
     named = {word for word in words if not word.startswith("-")}
     for word in sorted((named | left_out) - {"all", "none", *_NAMES}):
-        raise InputError(VARIABLE, text, f"{word!r} is no trick; all, none, or {', '.join(_NAMES)}")
+        raise InputError(
+            VARIABLE, text, f"{shown(word)} is no trick; all, none, or {listed(_NAMES)}"
+        )
     if "none" in named and len(words) > 1:
         raise InputError(VARIABLE, text, "none cannot be combined with others")
     used = set(_NAMES) if "all" in named or not named else named - {"none"}

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from scribe_spark import schemas
 from scribe_spark.core.arrays import NO_GROUP
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, shown
 from scribe_spark.inputs import is_local
 from scribe_spark.remote_inputs import read_remote, refuse_unreadable
 from scribe_spark.runtime.blocks import read_partition
@@ -90,7 +90,7 @@ def _refuse_bad_cells(
     lacking |= F.coalesce(F.col("group") == NO_GROUP, F.lit(False))
     for bad in given.where(lacking).take(1):
         at, node, name = bad["round"], bad["node"], bad["event"]
-        what = f"row round={at}, node={node}, event={name!r} lacks a value of the right type"
+        what = f"row round={at}, node={node}, event={shown(name)} lacks a value of the right type"
         raise InputError("events", path, what)
     numbers = None if groups is None else groups.numbers
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from scribe_spark.engine.buckets import BucketRing
 from scribe_spark.engine.facts import bucket_bounds, distribute_facts
 from scribe_spark.engine.on_spark import ROWS, Layout, pack_rows
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.pastry.arrivals.overlay import play_arrivals
 from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
 from scribe_spark.pastry.arrivals.waves import arrival_ranks
@@ -39,7 +39,7 @@ def check_start(overlay: str) -> None:
     InputError
     """
     if overlay not in _OVERLAYS:
-        remedy = f"has no rounds; give one of {', '.join(_OVERLAYS)}"
+        remedy = f"has no rounds; give one of {listed(_OVERLAYS)}"
         raise InputError("overlay", overlay, remedy)
 
 

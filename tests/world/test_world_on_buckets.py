@@ -160,7 +160,7 @@ def test_an_engine_is_chosen_with_its_reason(spark):
 
 def test_a_run_without_rounds_has_a_bucket_for_each_partition(tmp_path):
     execution = Execution(out=str(tmp_path / "out"), buckets=2)
-    config = RunConfig(**NETWORK, nodes=80, groups=3)
+    config = RunConfig(**NETWORK, overlay="perfect", nodes=80, groups=3)
     check(config.replace(delivery="reliable"), execution)
     with pytest.raises(InputError, match=r"buckets = 2: is of worlds and of runs with rounds; giv"):
         check(config, execution)
