@@ -131,7 +131,7 @@ class Multicast:
             raise refuse(self.system, "must hand over either tree_edges or copies")
         for name in _COLUMNS:
             table = getattr(self, name)
-            if table is None and name != "delivered" or callable(table):
+            if (table is None and name != "delivered") or callable(table):
                 continue
             self._conformed(name, table)
 

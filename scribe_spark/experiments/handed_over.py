@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scribe_spark.experiments.system_rows import Known, check_table
@@ -53,11 +54,15 @@ def checked_variant(system: str, built: Any, known: Known) -> Variant:
     over = built.overloaded
     if over is not None and not (isinstance(over, int) and over >= 0):
         raise refuse(system, f"hands over overloaded = {over!r}; give a number of nodes or None")
-    edges, joins = conformed(system, "edges", built.edges, EDGES), built.joins
+    edges, joins = _frame(system, "edges", built.edges, EDGES), built.joins
     if joins is not None:
-        joins = conformed(system, "joins", joins, f"{EDGES}, probes bigint")
+        joins = _frame(system, "joins", joins, f"{EDGES}, probes bigint")
     check_table("tree_edges", edges.withColumn("system", F.lit(system)), known)
     return dataclasses.replace(built, edges=edges, joins=joins)
+
+
+def _frame(system: str, name: str, table: Table, columns: str) -> DataFrame:
+    return Batches.of(conformed(system, name, table, columns)).frame
 
 
 def tree_edges(systems: Iterable[Multicast]) -> Batches:

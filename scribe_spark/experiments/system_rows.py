@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -151,7 +150,7 @@ def row_faults(
     table, columns = TABLES[name], [c for c in rows.columns if c != "merged"]
     groups = known.groups.select("group", "source", F.lit(True).alias("_group"))
     joined = rows.join(groups, "group", "left")
-    for node, router in table.nodes.items():
+    for node in table.nodes:
         at = known.nodes.select(F.col("node").alias(node), F.col("router").alias(f"_{node}"))
         joined = joined.join(at, node, "left")
     faults = [

@@ -19,6 +19,8 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments import phases
 from scribe_spark.experiments.handed_over import checked_variant, multicast_of
 from scribe_spark.experiments.system_rows import TABLES, Known, check_rows, pair_faults, row_faults
+from scribe_spark.measures.failures import FAILURES
+from scribe_spark.measures.measure import RunTables
 from scribe_spark.multicast import Multicast
 from scribe_spark.schemas import WRITTEN, local_table
 from scribe_spark.scribe import Variant
@@ -82,9 +84,10 @@ ROWS = [
     ("tree_edges", {"child": 0, "child_router": 10}, "column child: {}: the same node as parent"),
     ("tree_edges", {"parent": 2, "parent_router": 12, "merged": True},
      "column parent: {}: not the source, though routers duplicate (merged)"),
-    ("deliveries", {"group": 4}, "delivered with a fault in column group: {}: no group of the run"),
+    ("deliveries", {"group": 4}, "delivered with a fault in column group: {}: no group"),
     ("deliveries", {"node": None}, f"column node: {{}}: {NULL}"),
-    ("deliveries", {"node": 77}, "column node: row group 1, node 77, hops 1, delay_us 1500: no node of the run"),
+    ("deliveries", {"node": 77},
+     "column node: row group 1, node 77, hops 1, delay_us 1500: no node of the run"),
     ("deliveries", {"hops": None}, f"column hops: {{}}: {NULL}"),
     ("deliveries", {"hops": 0}, "column hops: {}: less than 1"),
     ("deliveries", {"delay_ms": -0.001}, "column delay_us: {}: less than 0"),
@@ -99,7 +102,8 @@ ROWS = [
     ("copies", {"sent_ms": None},
      f"column sent_us: {{}}: {NULL}; only copies by the clock of hops have no time"),
     ("copies", {"first": None}, f"column first: {{}}: {NULL}"),
-    ("copies", {"receiver": 0, "receiver_router": 10}, "column receiver: {}: the same node as sender"),
+    ("copies", {"receiver": 0, "receiver_router": 10},
+     "column receiver: {}: the same node as sender"),
     ("system_state", {"node": 9}, "state with a fault in column node: {}: no node of the run"),
     ("system_state", {"group": -5}, "column group: {}: no group of the run"),
     ("system_state", {"kind": None}, f"column kind: {{}}: {NULL}"),
@@ -154,7 +158,7 @@ def test_a_row_that_cannot_be_is_found(spark, known, name):
 PAIRS: dict[str, tuple[dict[str, list[Cells]], str]] = {
     "half": ({"deliveries": DELIVERIES[:2] + DELIVERIES[3:]},
              "delivered with a fault in column node: group 1, node 3: this member has no row"),
-    "none": ({"deliveries": [], "tree_edges": []}, "column node: group 1, node 1: this member has no row"),
+    "none": ({"deliveries": [], "tree_edges": []}, "column node: group 1, node 1: this member has"),
     "twice": ({"deliveries": [*DELIVERIES, *DELIVERIES]},
               "column node: group 1, node 1: this member has 2 rows; give one, or say "
               "Multicast(..., repeats=True)"),
@@ -169,19 +173,19 @@ PAIRS: dict[str, tuple[dict[str, list[Cells]], str]] = {
     "no_edge": ({"tree_edges": TREE_EDGES[:-1]},
                 "column child: group 2, node 1: this node has a delivery, but no copy"),
     "orphans": ({"tree_edges": [*TREE_EDGES, edge(2, 3, 2)]},
-                "column parent: group 2, node 3: this node sends, but gets no copy, and is neither"),
+                "column parent: group 2, node 3: this node sends, but gets no copy, and is"),
 }  # fmt: skip
 MESHES: dict[str, tuple[dict[str, list[Cells]], str]] = {
     "mesh_half": ({"deliveries": DELIVERIES[:-1]},
                   "delivered with a fault in column node: group 2, node 1: this member has no row"),
     "no_copy": ({"copies": COPIES[:5]},
-                "copies with a fault in column receiver: group 2, node 1: this node has a delivery"),
+                "copies with a fault in column receiver: group 2, node 1: this node has a del"),
     "no_first": ({"copies": [COPIES[0] | {"first": False}, *COPIES[1:]]},
                  "column first: group 1, node 1: 0 copies to this node are marked as its first"),
     "two_firsts": ({"copies": [*COPIES[:2], COPIES[2] | {"first": True}, *COPIES[3:]]},
                    "column first: group 1, node 1: 2 copies to this node are marked as its first"),
     "first_at_source": ({"copies": [*COPIES[:6], COPIES[6] | {"first": True}, COPIES[7]]},
-                        "column first: group 2, node 4: a copy to the source is marked as its first"),
+                        "column first: group 2, node 4: a copy to the source is marked"),
     "from_nowhere": ({"copies": [*COPIES, copy(1, 4, 1, 1, False)]},
                      "column sender: group 1, node 4: this node sends, but gets no copy"),
 }  # fmt: skip
@@ -222,7 +226,9 @@ def test_who_gets_too_much_or_nothing_is_found(spark, known):
 
 # --- columns, types and names: no Spark job
 
-EDGE_COLUMNS = "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint"
+EDGE_COLUMNS = (
+    "group bigint, parent bigint, child bigint, parent_router bigint, child_router bigint"
+)
 DELIVERY_COLUMNS = "group bigint, node bigint, hops int, delay_us bigint"
 COPY_COLUMNS = (
     "group bigint, sender bigint, receiver bigint, sender_router bigint, receiver_router bigint, "
@@ -318,10 +324,34 @@ def test_a_variant_is_checked_before_messages_are_sent_along_it(spark, known):
         (Variant(good.drop("child")), "hands over edges with no column child"),
         (Variant(edges((1, 0, 8, 10, 11))), "column child: row .*: no node of the run"),
         (Variant(good, joins=good), "hands over joins with no column probes"),
-        (Variant(good, overloaded=-1), "hands over overloaded = -1; give a number of nodes or None"),
+        (
+            Variant(good, overloaded=-1),
+            "hands over overloaded = -1; give a number of nodes",
+        ),
     ):
         with pytest.raises(InputError, match=f"systems = 'mine': .*{words}"):
             checked_variant("mine", built, known)
+
+
+def test_costs_of_failures_are_checked(spark):
+    """They are measured of a system that is told beside another one."""
+    columns = "depth bigint, failures bigint, links bigint, acting bigint, messages bigint"
+
+    def collected(rows: list[tuple], columns: str = columns) -> dict[int, tuple]:
+        table = spark.createDataFrame(rows, columns)
+        mine = System("mine", "Mine", TREE, lambda stages: None, failures_beside="scribe",
+                      failure_costs=lambda run: table)  # fmt: skip
+        return FAILURES.collect(RunTables({}, (mine,), nodes=5, b=4))["mine"]
+
+    assert collected([(0, 1, 2, 3, 4)]) == {0: (1, 2, 3, 4)}
+    with pytest.raises(
+        InputError, match=r"'mine': hands over failure_costs with a fault in col.* links"
+    ):
+        collected([(0, 1, -2, 3, 4)])
+    with pytest.raises(InputError, match=r"column acting: row depth 0, .*, acting None, m"):
+        collected([(0, 1, 2, None, 4)])
+    with pytest.raises(InputError, match="hands over failure_costs with no column messages"):
+        collected([], without(columns, "messages"))
 
 
 # --- in runs
