@@ -17,6 +17,7 @@ __all__ = [
     "RC",
     "curve_style",
     "depth_style",
+    "marked_style",
     "short_number",
     "spaced_markers",
     "system_styles",
@@ -86,15 +87,17 @@ RC = {
 
 
 def curve_style(number: int) -> dict[str, Any]:
-    """Return colour, dashes and marker of a curve by its number, from 0; the first 360 differ."""
-    colours, dashes = len(_COLOURS), len(_DASHES)
-    again = number // colours
-    return {
-        "color": _COLOURS[number % colours],
-        "linestyle": _DASHES[(number + again) % dashes],
-        "marker": _MARKERS[(number // (colours * dashes)) % len(_MARKERS)],
-        "markersize": 3,
-    }
+    """Return colour and dashes of a curve by its number, from 0; the first 40 differ."""
+    again = number // len(_COLOURS)
+    dashes = _DASHES[(number + again) % len(_DASHES)]
+    return {"color": _COLOURS[number % len(_COLOURS)], "linestyle": dashes}
+
+
+def marked_style(number: int) -> dict[str, Any]:
+    """Return colour, dashes and marker of a line of few points; the first 360 differ."""
+    again = number // (len(_COLOURS) * len(_DASHES))
+    marker = _MARKERS[again % len(_MARKERS)]
+    return {**curve_style(number), "marker": marker, "markersize": 3}
 
 
 def system_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:

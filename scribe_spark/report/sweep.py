@@ -18,7 +18,7 @@ import pandas as pd
 from scribe_spark.report.page import fill_template
 from scribe_spark.report.provenance import origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
-from scribe_spark.report.style import RC, curve_style, short_number
+from scribe_spark.report.style import RC, marked_style, short_number
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.sweep_rounds import MOST_LINES, rounds_panels
 from scribe_spark.report.text import as_duration, as_text, is_number, readable
@@ -116,7 +116,7 @@ def render_sweep(
         most_lines=MOST_LINES,
         rounds_panels=rounds_panels(by_round, measures or {}),
         rounds_legend=[
-            (label, Markup(_sample(f"point-{number}", curve_style(number), label)))
+            (label, Markup(_sample(f"point-{number}", marked_style(number), label)))
             for number, label in enumerate(by_round)
         ],
         table=[
@@ -197,7 +197,7 @@ def _describe(lines: Sequence[_Line], axis: str, values: Sequence[Any]) -> str:
 
 def _style(number: int) -> dict[str, Any]:
     size = max(3.0, 5.5 - number)  # of lines that run over one another all are seen
-    return {**curve_style(number), "markersize": size}
+    return {**marked_style(number), "markersize": size}
 
 
 def _draw(

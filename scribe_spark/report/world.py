@@ -13,7 +13,7 @@ from scribe_spark.report.legends import legend_above
 from scribe_spark.report.page import Report, fill_template
 from scribe_spark.report.provenance import as_mapping, facts, origin, settings
 from scribe_spark.report.readouts import Line, Readout, exactly
-from scribe_spark.report.style import RC, curve_style, short_number, system_styles
+from scribe_spark.report.style import RC, marked_style, short_number, system_styles
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.report.text import as_text
 from scribe_spark.report.tree_scene import scene_figures, scene_of
@@ -224,7 +224,7 @@ def draw_rounds(
     with style.context(["default", RC]):
         figure = new_figure(4.6, 2.7)
         axes = figure.add_axes((0.13, 0.17, 0.83, 0.78))
-        by_label = {label: curve_style(n) for n, label in enumerate(lines)} | dict(looks or {})
+        by_label = {label: marked_style(n) for n, label in enumerate(lines)} | dict(looks or {})
         for label, line in lines.items():
             every = -(-len(line) // 10) if len(line) > _MOST_MARKERS else 1
             look = {**by_label[label], "markevery": every}

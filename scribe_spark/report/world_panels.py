@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from scribe_spark.report.series import label_of
-from scribe_spark.systems import LIVES
+from scribe_spark.systems import LIVES, all_systems
 
 __all__ = ["GROUP_PANELS", "PANELS", "TREE_PANELS", "Panel", "system_panels"]
 
@@ -87,9 +87,10 @@ def system_panels(measures: Collection[str]) -> tuple[Panel, ...]:
     measures : collection of str
         Those of the rounds.
     """
-    systems = sorted(
-        name.removesuffix(".control") for name in measures if name.endswith(".control")
-    )
+    there = {name.removesuffix(".control") for name in measures if name.endswith(".control")}
+    registered = [system.name for system in all_systems()]
+    systems = [name for name in registered if name in there]
+    systems += sorted(there - {*registered})
     if len(systems) < 2:
         return ()
 

@@ -18,7 +18,7 @@ from scribe_spark.report.catalogue import FIGURES
 from scribe_spark.report.drawing import draw, page_systems
 from scribe_spark.report.reference_tree import Drawing, draw_lines
 from scribe_spark.report.series import label_of
-from scribe_spark.report.style import curve_style, system_styles
+from scribe_spark.report.style import marked_style, system_styles
 from scribe_spark.report.sweep import render_sweep
 from scribe_spark.report.world import _draw, draw_rounds
 from scribe_spark.report.world_panels import GROUP_PANELS, system_panels
@@ -161,7 +161,7 @@ def test_styles_of_lines_differ():
     def distinct(looks) -> int:
         return len({tuple(map(str, look.values())) for look in looks})
 
-    assert distinct(map(curve_style, range(360))) == 360
+    assert distinct(map(marked_style, range(360))) == 360
     many = [f"system_{number}" for number in range(100)]
     styles = system_styles(many)
     assert distinct(styles.values()) == len(styles) > 100
