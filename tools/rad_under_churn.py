@@ -41,9 +41,9 @@ _DRAWN = {
 #: Measure -> head of its column.
 _TOLD = {
     "scribe.multicasts.reached": "reached",
-    "scribe.rad.median": "RAD",
-    "scribe.rmd.median": "RMD",
-    "scribe.rdp.mean": "RDP",
+    "scribe.rad.median": "RAD, median",
+    "scribe.rmd.median": "RMD, median",
+    "scribe.rdp.mean": "RDP, largest group",
     "scribe.depth.mean": "depth",
     "scribe.children_entries.mean": "entries, mean",
     "scribe.children_entries.max": "entries, most",

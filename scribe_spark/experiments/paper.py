@@ -29,6 +29,7 @@ from scribe_spark.experiments.previous import (
     refuse_other_config,
     refuse_other_version,
 )
+from scribe_spark.experiments.reporting import DELAYS
 from scribe_spark.experiments.run import locked
 from scribe_spark.experiments.run import run as run_one
 from scribe_spark.experiments.simulation import Simulation
@@ -43,10 +44,11 @@ __all__ = ["check", "run"]
 
 @dataclasses.dataclass(frozen=True)
 class _Measured:
-    """Metrics and distributions of the runs of one experiment, by seed."""
+    """Metrics, distributions and delays of the runs of one experiment, by seed."""
 
     metrics: dict[int, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
     distributions: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)
+    delays: dict[int, pd.DataFrame] = dataclasses.field(default_factory=dict)
 
 
 def check(paper: Paper, execution: Execution) -> None:
@@ -102,6 +104,7 @@ def _run(
         seed = done.simulation.config.seed
         measured[name].metrics[seed] = done.metrics()
         measured[name].distributions[seed] = done.table("distributions").toPandas()
+        measured[name].delays[seed] = done.table("group_delay").select(*DELAYS).toPandas()
         manifest["runs"].append(_entry(name, done))
         folder.write_json(MANIFEST, manifest)
     with progress.phase("paper"):
@@ -208,7 +211,9 @@ def _write(
         "resolved": {**manifest["resolved"], **manifest["experiments"]},
         "phases": manifest["runs"],
     }
-    page = render(metrics, summary, pd.concat(map(mean_distributions, drawn.values())))
+    first = next(iter(measured.values()))  # whose delay penalties are drawn
+    distributions = pd.concat(map(mean_distributions, drawn.values()))
+    page = render(metrics, summary, distributions, delays=pd.concat(first.delays.values()))
     location = folder.write_page(page)
     folder.write_json(MANIFEST, manifest)
     return location

@@ -220,7 +220,7 @@ def _live_systems_of(simulation: Simulation, config: WorldConfig) -> LiveSystems
         return LiveSystems()
     underlay = simulation.underlay
     return LiveSystems(
-        {s.name: s.world(config) for s in systems if s.world is not None},
+        {system.name: system.live(config) for system in systems},
         LinkStress(scribe.link_stress_period, underlay.links, len(underlay.routers)),
         underlay.lan_us,
         config.world.rounds,
@@ -260,9 +260,11 @@ def check_world_run(config: WorldConfig, execution: Execution) -> None:
     check_engine(config, execution)
     if (execution.buckets or 1) > 1:
         _refuse_one_bucket(config, execution)
-    if living_systems(config.trees.systems) and not config.scribe.has_groups:
-        remedy = "is of no group; give groups or members"
-        raise InputError("systems", ",".join(config.trees.systems), remedy)
+    for system in living_systems(config.trees.systems):
+        system.live(config)  # raises where it cannot be played
+        if not config.scribe.has_groups:
+            remedy = "is of no group; give groups or members"
+            raise InputError("systems", ",".join(config.trees.systems), remedy)
     capacities = config.trees.capacities
     if capacities is not None and is_local(capacities):
         check_capacities(capacities, config.overlay.nodes)

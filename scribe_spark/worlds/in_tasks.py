@@ -27,6 +27,7 @@ from scribe_spark.engine.facts import Facts
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.engine.on_spark import ROWS
 from scribe_spark.errors import InputError
+from scribe_spark.living_checks import faults_of_tasks
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.events import ImpossibleRound
 from scribe_spark.pastry.lookups import Lookups, try_routes
@@ -133,7 +134,7 @@ class InTasks:
             reporter.close()
 
         spark = self._ring.layout.spark
-        with describe_jobs(spark, f"world rounds from {rounds[0]}"):
+        with describe_jobs(spark, f"world rounds from {rounds[0]}"), faults_of_tasks():
             frame = self._in_tasks(play, _OUTPUT, _event_rows(add(events)))
             made, _ = run_again_where_lost(lambda: materialise(frame))
             left = made.where(~F.col("table")).select("name", "data", "round").toArrow()
