@@ -168,7 +168,7 @@ class System:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"{shown(self.name)} is no name of a system: use a-z, 0-9 and _")
         if self.name in _OTHERS:
-            raise ValueError(f"{shown(self.name)} is the name of other measures; choose another")
+            raise ValueError(f"{shown(self.name)} is the name of other measures; take another name")
         if self.family not in _FAMILIES:
             raise ValueError(f"family {shown(self.family)} must be one of {listed(_FAMILIES)}")
         label = self.label

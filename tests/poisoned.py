@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scribe_spark.engine import Program, Tables
+from scribe_spark.engine import Inbox, Program, Tables
 from scribe_spark.engine.in_process import play
 from scribe_spark.engine.in_task import InTask
 from scribe_spark.pastry.overlay_state import OverlayState
@@ -43,6 +43,22 @@ class OneAtATime:
             return self.program.step(bucket, tables, inbox, superstep)
         finally:
             tables.open = False
+
+
+def play_blind(program: Program, tables: Sequence[Poisoned], first: Inbox | None = None) -> list:
+    """Play a program on buckets that cannot see each other; then their tables can be read.
+
+    Returns
+    -------
+    list of int
+        The messages of each superstep.
+    """
+    for mine in tables:
+        mine.open = False
+    sent = play(OneAtATime(program), tables, first)
+    for mine in tables:
+        mine.open = True
+    return sent
 
 
 class PoisonedTask(InTask):
