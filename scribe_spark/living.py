@@ -159,6 +159,11 @@ class LivingRound:
         return self.own.world_round(self.number)
 
     @property
+    def begins_round(self) -> bool:
+        """True if it is the first own round of the world's round."""
+        return self.number == self.own.first(self.world_round)
+
+    @property
     def ends_round(self) -> bool:
         """True if the world's round has no own round after this one."""
         return self.number + 1 == self.own.first(self.world_round + 1)

@@ -2,9 +2,10 @@
 
 ``python -m tools.peers_living OUT [--only NAME ...] [--page docs/peers_living.md]``
 
-Each world is a folder of OUT; what is complete is not played again.  ``--page`` writes the page of
-what is there, and ``figure-peers-living.svg`` beside it.  ``make peers-living NODES=10000`` plays
-smaller worlds, with as many groups fewer.
+Each world is a folder of OUT, of a scenario, a system and a seed; a complete one is not played
+again, so the command goes on where it was interrupted.  The worlds of the first seed come first.
+``--page`` writes the page of what is there, and ``figure-peers-living.svg`` beside it.
+``make peers-living NODES=10000`` plays smaller worlds, with as many groups fewer.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import pandas as pd
@@ -23,7 +26,8 @@ from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.report.style import RC, curve_style
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
-from tools.groups_tables import COUNTS, complete, number, of, per_cent, rounds
+from scribe_spark.worlds.steady import TOLERANCE, WINDOW, first_steady
+from tools.groups_tables import COUNTS, complete, number, of, rounds
 from tools.pages import main as page_main
 from tools.pages import table
 
@@ -31,62 +35,75 @@ __all__ = ["commands", "figure", "main", "page"]
 
 NODES = int(os.environ.get("SCRIBE_NODES") or 100_000)  # as make exports it
 GROUPS = max(1, NODES * 1_500 // 100_000)
+SEEDS = 5
 FIGURE = "figure-peers-living.svg"
 
 #: Rounds of a world, and after how many a delivery counts as lost: with a mass failure, and with
-#: churn, whose rounds take several times as long.
-FAILURE, CHURN = (16, 8), (10, 5)
+#: churn; GossipSub's rounds take several times as long as Scribe's, and it settles sooner.
+FAILURE, CHURN, GOSSIP_CHURN = (16, 8), (80, 5), (60, 5)
 
 #: Scribe's messages that are copies of publications; all other kinds are control.
 _PAYLOAD = ("payload", "retransmission", "MULTICAST")
 
+_QUARTER = "quarter-fails"
 _SCENARIOS = {
-    "quarter-fails": "a quarter of the nodes fails in round 3",
-    "lifetime-200": "churn, mean lifetime 200 rounds",
-    "lifetime-60": "churn, mean lifetime 60 rounds",
-    "lifetime-20": "churn, mean lifetime 20 rounds",
+    _QUARTER: "a quarter of the nodes fails in round 3",
+    "lifetime-6000": "churn, mean lifetime 100 minutes",
+    "lifetime-1800": "churn, mean lifetime 30 minutes",
+    "lifetime-600": "churn, mean lifetime 10 minutes",
 }
 
-#: Ending of a world's folder -> the systems that are looked at in it: as tables name them, and as
-#: the page does.
-_DELIVERIES = {
-    "best-effort": {"scribe": "Scribe, best effort", "gossipsub": "GossipSub"},
-    "reliable": {"scribe": "Scribe, reliable"},
+
+@dataclass(frozen=True)
+class _Kind:
+    """A system as the page has it, and how its worlds are played."""
+
+    label: str
+    system: str
+    delivery: str
+    systems: str
+
+
+#: The middle of a folder's name -> what is looked at in it.
+_KINDS = {
+    "scribe": _Kind("Scribe, best effort", "scribe", "best-effort", "scribe"),
+    "gossipsub": _Kind("GossipSub", "gossipsub", "best-effort", "scribe,gossipsub"),
+    "reliable": _Kind("Scribe, reliable", "scribe", "reliable", "scribe"),
 }
 
-_LABELS = [label for systems in _DELIVERIES.values() for label in systems.values()]
+_LABELS = [kind.label for kind in _KINDS.values()]
 
 
 def commands(nodes: int = NODES, groups: int = GROUPS) -> dict[str, list[str]]:
-    """Return the command of each world, by the name of its folder."""
-    found = {}
-    for scenario in _SCENARIOS:
-        for delivery in _DELIVERIES:
-            if scenario == "quarter-fails":
-                lasts = FAILURE
-                events = ["mass-failure+publications", "--share", "0.25", "--event-round", "3"]
-                size = ["--nodes", f"{nodes}"]
-            else:
-                lasts = CHURN
-                lifetime = scenario.removeprefix("lifetime-")
-                events = ["churn+publications", "--lifetime", lifetime]
-                size = ["--nodes", f"{nodes * 6 // 5}", "--initial", f"{nodes}"]
-            systems = ["scribe"] if delivery == "reliable" else ["scribe", "gossipsub"]
-            found[f"{scenario}-{delivery}"] = [
-                *(
-                    "world",
-                    *size,
-                    "--groups",
-                    f"{groups}",
-                    "--rounds",
-                    f"{lasts[0]}",
-                    "--lookups",
-                    "0",
-                ),
-                *("--generator", *events, "--deadline", f"{lasts[1]}", "--link-stress-period", "5"),
-                *("--delivery", delivery, "--systems", ",".join(systems)),
-            ]
-    return found
+    """Return the command of each world, by the name of its folder, the most telling ones first."""
+    first = [(scenario, kind, 1) for scenario in _SCENARIOS for kind in _KINDS]
+    others = [
+        (scenario, kind, seed)
+        for kind in ("scribe", "reliable", "gossipsub")
+        for seed in range(2, SEEDS + 1)
+        for scenario in _SCENARIOS
+    ]
+    return {_folder(*world): _command(*world, nodes, groups) for world in (*first, *others)}
+
+
+def _folder(scenario: str, kind: str, seed: int) -> str:
+    return f"{scenario}-{kind}-{seed}"
+
+
+def _command(scenario: str, kind: str, seed: int, nodes: int, groups: int) -> list[str]:
+    lasts = GOSSIP_CHURN if kind == "gossipsub" else CHURN
+    size = ["--nodes", f"{nodes * 6 // 5}", "--initial", f"{nodes}"]
+    events = ["churn+publications", "--lifetime-seconds", scenario.removeprefix("lifetime-")]
+    if scenario == _QUARTER:
+        lasts, size = FAILURE, ["--nodes", f"{nodes}"]
+        events = ["mass-failure+publications", "--share", "0.25", "--event-round", "3"]
+    played, deadline = lasts
+    return [
+        *("world", *size, "--groups", f"{groups}", "--seed", f"{seed}", "--lookups", "0"),
+        *("--rounds", f"{played}", "--deadline", f"{deadline}", "--link-stress-period", "5"),
+        *("--generator", *events),
+        *("--delivery", _KINDS[kind].delivery, "--systems", _KINDS[kind].systems),
+    ]
 
 
 @dataclass(frozen=True)
@@ -95,42 +112,95 @@ class Seen:
 
     Attributes
     ----------
-    scenario : str
-        What happens.
-    system : str
-        Its name in tables.
-    label : str
+    scenario, system : str
+        What happens; the system's name in tables.
     nodes : int
         Alive at the start.
+    seconds : float
+        How long a round lasts.
+    has : str
+        What a round consists of.
     measures : DataFrame
         Rounds by measures.
     publications : DataFrame
-        ``round`` and `COUNTS`, a row for each publication whose deadline has come.
+        ``round, group`` and `COUNTS`, of the publications whose deadline has come.
     """
 
     scenario: str
     system: str
-    label: str
     nodes: int
+    seconds: float
+    has: str
     measures: pd.DataFrame
     publications: pd.DataFrame
 
+    @cached_property
+    def begin(self) -> int | None:
+        """The first round of the steady state; None if there is none.
+
+        After a mass failure no state is steady, and all rounds are looked at but the first.
+        """
+        if self.scenario == _QUARTER:
+            return 1
+        last = self.publications["round"].max()
+        control = self.control[(self.control.index > 0) & (self.control.index <= last)]
+        sums = self.publications.groupby("round")["expected"].sum()
+        late = 1 - self.of_groups(self.publications, ["round", "group"])
+        found = first_steady([sums, late.groupby("round").mean(), control])
+        return None if found is None else 1 + found
+
+    @property
+    def steady(self) -> pd.DataFrame:
+        """The publications of the steady state; of the last rounds where there is none."""
+        return self.publications[self.publications["round"] >= self._begin]
+
+    @property
+    def _begin(self) -> int:
+        last = int(self.publications["round"].max())
+        return last + 1 - WINDOW if self.begin is None else self.begin
+
+    @staticmethod
+    def of_groups(publications: pd.DataFrame, by: list[str]) -> pd.Series:
+        """Return the share delivered in time of each group that expects any delivery."""
+        sums = publications.groupby(by)[["expected", "in_time"]].sum()
+        sums = sums[sums["expected"] > 0]
+        return sums["in_time"] / sums["expected"]
+
+    def share(self, count: str) -> float:
+        """Return the share of all deliveries, in per cent."""
+        sums = self.steady[list(COUNTS)].sum()
+        return 100 * float(sums[count]) / max(1, sums["expected"])
+
+    @property
+    def median_group(self) -> float:
+        """The median over groups of the share delivered in time, in per cent."""
+        return 100 * float(self.of_groups(self.steady, ["group"]).median())
+
+    @property
+    def duplicates(self) -> float:
+        """Duplicates a delivery."""
+        sums = self.steady[list(COUNTS)].sum()
+        return float(sums["duplicates"]) / max(1, sums["in_time"] + sums["late"])
+
     @property
     def control(self) -> pd.Series:
-        """Control messages per live node, by rounds: without Pastry's own."""
+        """Control messages per live node and second, by rounds: without Pastry's own."""
         if self.system != "scribe":
             return of(self.measures, f"{self.system}.control")
-        kinds = [kind for kind in SCRIBE_KINDS if kind not in _PAYLOAD]
-        sent = sum(of(self.measures, f"messages.{kind}") for kind in kinds)
-        return sent / self.measures["nodes.live"]
+        return self._per_second([kind for kind in SCRIBE_KINDS if kind not in _PAYLOAD])
 
     @property
     def of_pastry(self) -> pd.Series:
-        """Messages that keep the overlay, per live node, by rounds; GossipSub needs none."""
-        if self.system != "scribe":
-            return pd.Series(0.0, index=self.measures.index)
-        sent = sum(of(self.measures, f"messages.{kind}") for kind in MESSAGE_KINDS)
-        return sent / self.measures["nodes.live"]
+        """Messages that keep the overlay, per live node and second; GossipSub needs none."""
+        return self._per_second(MESSAGE_KINDS if self.system == "scribe" else ())
+
+    def _per_second(self, kinds: Sequence[str]) -> pd.Series:
+        sent = sum((of(self.measures, f"messages.{kind}") for kind in kinds), start=0.0)
+        return sent / self.measures["nodes.live"] / self.seconds
+
+    def mean(self, line: pd.Series) -> float:
+        """Return the mean of a measure by rounds over the steady state."""
+        return float(line[line.index >= self._begin].mean())
 
     def link_stress(self, which: str) -> float:
         """Return the mean of a number of link stress over the rounds in which it is measured."""
@@ -140,92 +210,102 @@ class Seen:
         else:
             name = name.replace(".control.", ".maintenance.")
         line = of(self.measures, name)
-        line = line[line > 0]
-        return float(line.mean()) if len(line) else 0.0
+        line = line[(line > 0) & (line.index >= self._begin)]
+        found = float(line.mean()) if len(line) else 0.0
+        return found / self.seconds if ".control." in which else found
 
 
-def seen(out: Path) -> list[Seen]:
-    """Return each system in each world that is there, scenario by scenario."""
-    found = []
+def seen(out: Path) -> dict[tuple[str, str], list[Seen]]:
+    """Return scenario and folder's middle -> the system in the world of each seed."""
+    found: dict[tuple[str, str], list[Seen]] = {}
     for scenario in _SCENARIOS:
-        for delivery, systems in _DELIVERIES.items():
-            for name in complete(out, [f"{scenario}-{delivery}"]):
-                measures = rounds(out / name)
-                given = pd.read_parquet(out / name / "tables" / "publications")
-                config, last = config_of(out / name), measures.index.max()
-                deadline, nodes = config["deadline"], config["initial"] or config["nodes"]
-                for system, label in systems.items():
-                    # those of the last rounds have had less time than the others
-                    had_time = given["round"].between(1, last - deadline)
-                    mine = given[(given["system"] == system) & had_time]
-                    found.append(Seen(scenario, system, label, nodes, measures, mine))
+        for kind in _KINDS:
+            names = [_folder(scenario, kind, seed) for seed in range(1, SEEDS + 1)]
+            worlds = [_seen(out / name, scenario, kind) for name in complete(out, names)]
+            if worlds:
+                found[scenario, kind] = worlds
     return found
 
 
-def config_of(folder: Path) -> dict[str, Any]:
-    """Return all fields of a world."""
+def _seen(folder: Path, scenario: str, kind: str) -> Seen:
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    return manifest["resolved"]
+    config: dict[str, Any] = manifest["resolved"]
+    length, system = manifest["round"], _KINDS[kind].system
+    given, measures = pd.read_parquet(folder / "tables" / "publications"), rounds(folder)
+    # those of the last rounds have had less time than the others
+    had_time = given["round"].between(1, measures.index.max() - config["deadline"])
+    mine = given[(given["system"] == system) & had_time]
+    nodes = config["initial"] or config["nodes"]
+    return Seen(scenario, system, nodes, length["seconds"], length["has"], measures, mine)
 
 
-def numbers(found: Sequence[Seen]) -> list[str]:
-    """Return the table: a row for each system in each world."""
-    header = [
-        *(
-            "events",
-            "nodes",
-            "system",
-            "expected",
-            "in time",
-            "late",
-            "lost",
-            "duplicates a delivery",
-        ),
-        *("control messages", "of Pastry", "payload, link stress mean", "max"),
-        *("control, link stress mean", "max"),
-    ]
+#: Head of a column -> a number of a world.
+_COLUMNS: dict[str, Callable[[Seen], float]] = {
+    "in time, %": lambda one: one.share("in_time"),
+    "in time, median group, %": lambda one: one.median_group,
+    "late, %": lambda one: one.share("late"),
+    "lost, %": lambda one: one.share("lost"),
+    "duplicates a delivery": lambda one: one.duplicates,
+    "control messages": lambda one: one.mean(one.control),
+    "of Pastry": lambda one: one.mean(one.of_pastry),
+    "payload, link stress mean": lambda one: one.link_stress("payload.mean_existing"),
+    "payload, max": lambda one: one.link_stress("payload.max"),
+    "control, link stress mean": lambda one: one.link_stress("control.mean_existing"),
+    "control, max": lambda one: one.link_stress("control.max"),
+}
+
+
+def numbers(found: dict[tuple[str, str], list[Seen]]) -> list[str]:
+    """Return the table: a row for each system under each events."""
+    header = ["events", "nodes", "system", "seeds", "rounds", "expected", *_COLUMNS]
     rows = []
-    for one in found:
-        sums = {count: int(one.publications[count].sum()) for count in COUNTS}
-        expected = max(1, sums["expected"])
-        delivered = max(1, sums["in_time"] + sums["late"])
-        shares = [per_cent(sums[count], expected) for count in ("in_time", "late", "lost")]
-        stress = [one.link_stress(f"{of_what}.{which}") for of_what in ("payload", "control")
-                  for which in ("mean_existing", "max")]  # fmt: skip
+    for (scenario, kind), worlds in found.items():
+        expected = mean(int(one.steady["expected"].sum()) for one in worlds)
+        told = [_spread([column(one) for one in worlds]) for column in _COLUMNS.values()]
         rows.append(
             [
-                *(
-                    _SCENARIOS[one.scenario],
-                    f"{one.nodes:,}",
-                    one.label,
-                    f"{sums['expected']:,}",
-                    *shares,
-                ),
-                *map(number, (sums["duplicates"] / delivered, one.control.mean())),
-                number(one.of_pastry.mean()),
-                *map(number, stress),
+                *(_SCENARIOS[scenario], f"{worlds[0].nodes:,}", _KINDS[kind].label),
+                *(f"{len(worlds)}", _rounds(worlds), f"{expected:,.0f}", *told),
             ]
         )
     return table(header, rows)
 
 
-def figure(found: Sequence[Seen]) -> str:
+def _spread(values: Sequence[float]) -> str:
+    """Return the mean over seeds, and the standard deviation where there are several."""
+    if len(values) < 2 or len({*values}) == 1:
+        return _cell(mean(values))
+    return f"{_cell(mean(values))} ± {number(stdev(values))}"
+
+
+def _cell(value: float) -> str:
+    """Return a number; exact 0 and 100 can be told from what is rounded to them."""
+    return f"{value:.3f}" if 50 < value < 100 else number(value)
+
+
+def _rounds(worlds: Sequence[Seen]) -> str:
+    """Return the rounds whose publications count."""
+    last = int(worlds[0].publications["round"].max())
+    begins = [one.begin for one in worlds]
+    if None in begins:
+        return f"not settled; last {WINDOW}"
+    known = sorted({one for one in begins if one is not None})
+    return f"{'-'.join(map(str, dict.fromkeys((known[0], known[-1]))))} to {last}"
+
+
+def figure(found: dict[tuple[str, str], list[Seen]]) -> str:
     """Return the figure as SVG: what share was delivered, by the round of publication."""
     from matplotlib import style
 
     with style.context(["default", RC]):
         drawing = new_figure(7.6, 2.3)
         words = []
-        scenarios = [one for one in _SCENARIOS if any(s.scenario == one for s in found)]
+        scenarios = [one for one in _SCENARIOS if any(scenario == one for scenario, _ in found)]
         for place, scenario in enumerate(scenarios):
             axes = drawing.add_axes((0.07 + place * 0.235, 0.2, 0.2, 0.62))
-            for one in (s for s in found if s.scenario == scenario):
-                by_round = one.publications.groupby("round")[list(COUNTS)].sum()
-                reliable = one.label == "Scribe, reliable"  # in time it is as best effort
-                got = by_round["in_time"] + (by_round["late"] if reliable else 0)
-                share = 100 * got / by_round["expected"]
-                label = f"{one.label}, in the end" if reliable else one.label
-                axes.plot(share.index, share, label=label, **curve_style(_LABELS.index(one.label)))
+            for label, share in _lines(found, scenario):
+                look = curve_style(_LABELS.index(label.removesuffix(", in the end")))
+                axes.plot(share.index, share, label=label, **look)
                 words.append(f"{scenario}, {label}: least {number(share.min())} %")
             axes.set_title(_SCENARIOS[scenario].replace(", mean", ",\nmean"), fontsize=6)
             axes.set(xlabel="round of publication", ylim=(0, 104))
@@ -236,36 +316,94 @@ def figure(found: Sequence[Seen]) -> str:
         return svg_element(drawing, "peers-living", heading, "; ".join(words))
 
 
+def _lines(
+    found: dict[tuple[str, str], list[Seen]], scenario: str
+) -> Iterator[tuple[str, pd.Series]]:
+    """Yield label and share by rounds, over all seeds together."""
+    for kind in _KINDS:
+        if (scenario, kind) not in found:
+            continue
+        together = pd.concat([one.publications for one in found[scenario, kind]])
+        by_round = together.groupby("round")[list(COUNTS)].sum()
+        label, reliable = _KINDS[kind].label, kind == "reliable"  # in time it is as best effort
+        got = by_round["in_time"] + (by_round["late"] if reliable else 0)
+        yield f"{label}, in the end" if reliable else label, 100 * got / by_round["expected"]
+
+
 def page(out: Path, file: Path) -> str:
     """Return the page of the worlds that are in OUT; write the figure beside it."""
     found = seen(out)
     (file.parent / FIGURE).write_text(figure(found), "utf-8")
+    lengths = list(dict.fromkeys(one.has for worlds in found.values() for one in worlds))
+    longest = max(lengths, key=len, default="")
     return "\n".join(
         [
             "# Scribe and GossipSub while nodes come and fail",
             "",
-            "Written by `make peers-living` (`NODES=10000` is a smaller one). Both systems live in "
-            "the same worlds: the same nodes fail and arrive, the same members join, the same "
-            "sources publish, one publication of each group in a round. "
+            "Written by `make peers-living` (`NODES=10000` is a smaller one). Both systems live "
+            "under the same events: the same nodes fail and arrive, the same members join, the "
+            "same sources publish, one publication of each group in a round. "
             "Groups are of the paper's sizes, 1,500 for 100,000 nodes.",
+            "",
+            f"*A round* is {longest}. Every rate is per second: the count of a round divided by "
+            "its seconds. So a lifetime of 30 minutes is 60 rounds of Scribe and 1,800 heartbeats.",
             "",
             f"![Share of deliveries by rounds, in time or in the end]({FIGURE})",
             "",
             *numbers(found),
             "",
-            "*In time*: in the round of the publication, by the clock by hops (Scribe) or by time "
-            "(GossipSub): both end within a round. "
-            f"*Late*: in one of the {FAILURE[1]} rounds after it (with churn {CHURN[1]}); "
-            "*lost*: not by then. *Control messages* are per live node and round: for Scribe all "
-            "but payloads and their retransmissions, for GossipSub GRAFT, PRUNE, IHAVE, IWANT, "
-            "IDONTWANT and what opens connections. *Of Pastry*: what keeps the overlay on which "
-            "Scribe stands (keep-alives of leaf sets above all), which every application on "
-            "Pastry shares; GossipSub has no overlay but its connections, and its discovery of "
-            "peers is outside of the model. *Link stress*: packets on each link that exists, in "
-            "the rounds in which it was measured (every fifth).",
+            *_legend(found),
             "",
         ]
     )
+
+
+def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
+    """Yield the paragraphs below the table."""
+    yield (
+        f"*Seeds*: worlds that were played, of {SEEDS} that `make peers-living` would play; "
+        f"{_seed_words(found)} A number is the mean over them, ± the standard deviation between "
+        "them."
+    )
+    yield ""
+    yield (
+        "*Rounds*: those whose publications count, from the first to the last whose deadline has "
+        "come. Under churn the rounds before the steady state are dropped. It begins with the "
+        f"first round such that the mean of {WINDOW} rounds from it on differs by less than "
+        f"{TOLERANCE:.0%} from the mean of all later ones ({WINDOW} at least), for each of: the "
+        "deliveries that are expected, the share not delivered in time (mean over groups), and "
+        "control messages per node (`scribe_spark/worlds/steady.py`); two numbers are the least "
+        "and the greatest of the seeds."
+    )
+    yield ""
+    yield (
+        "*In time*: in the round of the publication. Scribe's copies go by the clock of hops, "
+        "GossipSub's by that of time, and what its later heartbeats of the round bring by IHAVE "
+        "and IWANT is in time, too. The share of all deliveries is that of the large groups: one "
+        "root that fails takes a tenth of them with it; so the median over groups stands beside "
+        "it, of the share that each has in all of these rounds. "
+        f"*Late*: in one of the {FAILURE[1]} rounds after it (with churn {CHURN[1]}); *lost*: not "
+        "by then."
+    )
+    yield ""
+    yield (
+        "*Control messages* are per live node and second: for Scribe all but payloads and their "
+        "retransmissions, for GossipSub GRAFT, PRUNE, IHAVE, IWANT, IDONTWANT and what opens "
+        "connections. *Of Pastry*, per live node and second: what keeps the overlay on which "
+        "Scribe stands (keep-alives of leaf sets above all), which every application on Pastry "
+        "shares; GossipSub has no overlay but its connections, and its discovery of peers is "
+        "outside of the model. *Link stress* is in the rounds in which it was measured (every "
+        "fifth), on each link that exists: of payload packets of one publication of each group, "
+        "of control packets per second (with Pastry's)."
+    )
+
+
+def _seed_words(found: dict[tuple[str, str], list[Seen]]) -> str:
+    """Tell which worlds there are fewer of."""
+    fewer = [worlds for worlds in found.values() if len(worlds) < SEEDS]
+    if not fewer and len(found) == len(_SCENARIOS) * len(_KINDS):
+        return "all were."
+    return f"{sum(map(len, found.values()))} of {len(_SCENARIOS) * len(_KINDS) * SEEDS} were."
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -98,6 +98,17 @@ def _hash_texts(column: pa.Array, seed: np.ndarray) -> np.ndarray:
 
 def hash_longs(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
     """Return the hashes of numbers of 64 bits; overflow is part of it: uint64."""
+    value, seed = np.broadcast_arrays(value, seed)
+    if value.ndim != 1 or len(value) <= _ROWS_AT_ONCE:
+        return _hash_longs(value, seed)
+    hashed = np.empty(len(value), dtype=np.uint64)
+    for first in range(0, len(value), _ROWS_AT_ONCE):
+        some = slice(first, first + _ROWS_AT_ONCE)
+        hashed[some] = _hash_longs(value[some], seed[some])
+    return hashed
+
+
+def _hash_longs(value: np.ndarray, seed: np.ndarray) -> np.ndarray:
     return _mixed(_with_long(seed + _P5 + np.uint64(8), value))
 
 

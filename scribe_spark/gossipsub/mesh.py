@@ -20,7 +20,7 @@ import numpy as np
 
 from scribe_spark import draws
 from scribe_spark.config.gossipsub import GossipSubConfig
-from scribe_spark.core.arrays import expand, read_table
+from scribe_spark.core.arrays import distinct, expand, read_table, whole_numbers
 from scribe_spark.engine.facts import KnowsRing
 from scribe_spark.engine.packing import Columns, take
 from scribe_spark.engine.program import AT, Inbox, Outbox, Tables
@@ -38,9 +38,13 @@ __all__ = [
     "GRAPH",
     "KnowsDelays",
     "MESH",
+    "MaintainUnsettled",
+    "Settle",
     "TOLD",
+    "TOUCHED",
     "Topics",
     "TopicsProgram",
+    "UNSETTLED",
     "building",
     "heartbeat_of",
 ]
@@ -49,6 +53,10 @@ __all__ = [
 #: in a run the GRAFTs and PRUNEs that came to them (one table for each play), and the connections
 #: of the one graph for all topics, as those of a topic 0.
 CONNECTIONS, MESH, BACK_OFF, TOLD, GRAPH = "connections", "mesh", "back-off", "told", "graph"
+
+#: Tables of a bucket from heartbeat to heartbeat of a round: places that a heartbeat may change,
+#: and places that have received GRAFTs or PRUNEs in the heartbeat.
+UNSETTLED, TOUCHED = "unsettled", "touched"
 
 _DIAL, _GRAFT, _PRUNE, _REFUSE = "dial", "GRAFT", "PRUNE", "refuse"
 
@@ -314,13 +322,17 @@ class Maintain(TopicsProgram):
         if self.joins:
             place = members.key[members.joined == self.heartbeat]
             return router.join(place, self.heartbeat), members.key[:0]
-        place = members.key[members.joined <= self.heartbeat]
+        place = self._acting(tables, members)
         phases = self.topics.rules.heartbeat_phases
         if phases > 1:
             node = names.node[place % self.topics.space.size]
             drawn = draws.bits_np(names.seed, "gossipsub phase", node)
             place = place[drawn % np.uint64(phases) == self.phase]
         return router.heartbeat(place, self.heartbeat)
+
+    def _acting(self, tables: Tables, members: Subscribers) -> np.ndarray:
+        """Return the places whose heartbeat it is, in one phase or another: ascending."""
+        return members.key[members.joined <= self.heartbeat]
 
     def _note(self, tables: Tables, inbox: Inbox) -> None:
         """In a run GRAFTs and PRUNEs are counted at their receivers."""
@@ -330,6 +342,62 @@ class Maintain(TopicsProgram):
             if kind in inbox:
                 play = f"{self.heartbeat}.{int(not self.joins)}.{self.phase}"
                 tables[f"{TOLD} {name} {kind} {play}"] = {"key": self.keys(inbox[kind])}
+
+
+@dataclass(frozen=True)
+class MaintainUnsettled(Maintain):
+    """A phase of a heartbeat that follows one of all places, without events between them.
+
+    A mesh that is neither too small nor too large, and has enough outbound links, is *settled*: a
+    heartbeat leaves it as it is.  So only the places act that were not settled after the heartbeat
+    before, or that have received messages since; :class:`Settle` keeps them.
+
+    Attributes
+    ----------
+    all_places : bool
+        Whether it is the heartbeat of all places after all.
+    """
+
+    all_places: bool = False
+
+    def _acting(self, tables: Tables, members: Subscribers) -> np.ndarray:
+        return super()._acting(tables, members) if self.all_places else _noted(tables)
+
+    def _receive(self, tables: Tables, router: Router, inbox: Inbox) -> Outbox:
+        size = self.topics.space.size
+        touched = [came["topic"] * size + came[AT] for came in inbox.values()]
+        before = tables[TOUCHED]["key"] if TOUCHED in tables else whole_numbers()
+        tables[TOUCHED] = {"key": np.concatenate([before, *touched])}
+        return super()._receive(tables, router, inbox)
+
+
+def _noted(tables: Tables) -> np.ndarray:
+    """Return the places in :data:`UNSETTLED` and :data:`TOUCHED`: ascending."""
+    there = [tables[name]["key"] for name in (UNSETTLED, TOUCHED) if name in tables]
+    return distinct(np.concatenate([whole_numbers(), *there]))
+
+
+@dataclass(frozen=True)
+class Settle(TopicsProgram):
+    """Buckets note the places that are not settled after a heartbeat: see `MaintainUnsettled`.
+
+    Attributes
+    ----------
+    all_places : bool
+        Whether it was the heartbeat of all places.
+    """
+
+    all_places: bool
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write :data:`UNSETTLED`; nothing is sent."""
+        topics = self.topics
+        place = topics.subscribers_of(bucket, tables).key if self.all_places else _noted(tables)
+        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        router = Router(topics.rules, topics.names, topics.space, connections, mesh)
+        tables[UNSETTLED] = {"key": router.unsettled(place)}
+        tables.pop(TOUCHED, None)
+        return {}
 
 
 def building(topics: Topics, config: GossipSubConfig) -> Iterator[tuple[str, TopicsProgram]]:

@@ -24,6 +24,7 @@ from scribe_spark.core.arrays import (
     NONE,
     SortedTable,
     expand,
+    find_sorted,
     index_in_run,
     read_table,
     whole_numbers,
@@ -59,6 +60,9 @@ __all__ = [
 ARRIVALS, COPIES, ANSWERS, FANOUT = "arrivals", "copies", "answers", "fan-out"
 TOLD_OF, UNWANTED = "told of", "unwanted"
 _LACKING = "lacking"
+
+#: What the connections of so many places take on the way stays in the processor's cache.
+_PLACES_AT_ONCE = 2**13
 
 _OFFER, _COPY = "offer", "copy"
 _IHAVE, _IWANT, _ANSWER = "IHAVE", "IWANT", "answer"
@@ -511,9 +515,8 @@ class Gossip(Lacking):
 
     def _tell(self, tables: Tables) -> dict[str, np.ndarray]:
         """Return the IHAVEs of nodes that got a lacking message in the last heartbeats."""
-        rules, space, names = self.topics.rules, self.topics.space, self.topics.names
         arrivals = read_table(Arrivals, tables, ARRIVALS)
-        held = self.heartbeat - arrivals.heartbeat <= rules.mcache_gossip
+        held = self.heartbeat - arrivals.heartbeat <= self.topics.rules.mcache_gossip
         message, node = np.divmod(arrivals.key[held], self._size)
         if not self.messages.living:
             lacking = tables[_LACKING]["message"] if _LACKING in tables else whole_numbers()
@@ -523,19 +526,35 @@ class Gossip(Lacking):
         order = np.argsort(place, kind="stable")
         places, first, count = np.unique(place[order], return_index=True, return_counts=True)
         # peers are drawn once for all that a node holds of a topic
-        topic, node = np.divmod(places, self._size)
-        connections = read_table(Links, tables, CONNECTIONS)
+        connections, mesh = (read_table(Links, tables, name) for name in (CONNECTIONS, MESH))
+        drawn = [
+            (start, self._peers_told(connections, mesh, places[start : start + _PLACES_AT_ONCE]))
+            for start in range(0, len(places), _PLACES_AT_ONCE)
+        ]
+        of = np.concatenate([whole_numbers(), *(start + of for start, (of, _) in drawn)])
+        peer = np.concatenate([whole_numbers(), *(peer for _, (_, peer) in drawn)])
+        told, nth = expand(first[of], first[of] + count[of])
+        node = places[of[told]] % self._size
+        return {AT: peer[told], "message": message[order[nth]], "sender": node}
+
+    def _peers_told(
+        self, connections: Links, mesh: Links, places: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return whom some places, ascending, send IHAVE: the index of the place, and the peer."""
+        rules, space, names = self.topics.rules, self.topics.space, self.topics.names
         of, row = expand(*space.rows(connections, places))
-        outside = ~read_table(Links, tables, MESH).has(connections.key[row])
-        of, row = of[outside], row[outside]
-        peer = connections.key[row] % self._size
+        key = connections.key[row]
+        first, last = space.rows(mesh, places[[0, -1]])
+        in_mesh = find_sorted(key, mesh.key[first[0] : last[1]])
+        outside = np.ones(len(key), dtype=bool)
+        outside[in_mesh[in_mesh >= 0]] = False
+        of, peer = of[outside], key[outside] % self._size
         others = np.bincount(of, minlength=len(places))
         most = np.maximum(rules.d_lazy, (rules.gossip_factor * others).astype(np.int64))
+        topic, node = np.divmod(places, self._size)
         bits = names.bits_of_peers("gossipsub ihave", self.heartbeat, topic, node, of, peer)
         chosen = least(of, bits, most)
-        of, peer = of[chosen], peer[chosen]
-        told, nth = expand(first[of], first[of] + count[of])
-        return {AT: peer[told], "message": message[order[nth]], "sender": node[of[told]]}
+        return of[chosen], peer[chosen]
 
     def _ask(self, tables: Tables, came: Columns) -> dict[str, np.ndarray]:
         """Return an IWANT for each missing message, to one peer that advertised it."""

@@ -7,9 +7,13 @@ A heartbeat is programs on buckets, in the order of rule G16:
 3. subscribers JOIN, and maintain their meshes (`mesh.Maintain`; G6 to G8);
 4. nodes tell of what they hold (`publication.Gossip`; G20), and sources publish
    (`publication.Spread`, `publication.Copies`; G21);
-5. buckets count messages and publications (:class:`CountRound`; G22).
+5. buckets count messages (:class:`CountCopies`) and publications (:class:`CountRound`; G22).
 
 The orchestrator keeps the list of publications that are told of or not due; all else is in buckets.
+
+Only the first heartbeat of a round of the world has events.  In the others 1 and 2 change nothing
+and are left out: after 2 every subscriber has as many connections as it wishes.  So is 3 but for
+the places that are not settled (`mesh.MaintainUnsettled`), and 4 where nobody tells of anything.
 
 References
 ----------
@@ -42,11 +46,13 @@ from scribe_spark.gossipsub.mesh import (
     BACK_OFF,
     CONNECTIONS,
     MESH,
+    UNSETTLED,
     Dial,
     Maintain,
+    MaintainUnsettled,
+    Settle,
     Topics,
     TopicsProgram,
-    heartbeat_of,
 )
 from scribe_spark.gossipsub.publication import (
     ANSWERS,
@@ -88,6 +94,7 @@ _QUITS, _JOINS = "quits", "joins"
 
 # tables of a round: counts by message, and of the bucket
 _BY_MESSAGE, _COUNTED = "counted by message", "counted"
+_OUTCOMES, _LINKS = "outcomes", "counted links"
 
 
 @dataclass
@@ -98,12 +105,15 @@ class _Published(SortedTable):
     ----------
     round, topic, source, duplicates : ndarray of int64
         `round` is the heartbeat.
+    told : ndarray of int64
+        How many nodes tell of it in the next heartbeat.
     """
 
     round: np.ndarray = field(default_factory=whole_numbers)
     topic: np.ndarray = field(default_factory=whole_numbers)
     source: np.ndarray = field(default_factory=whole_numbers)
     duplicates: np.ndarray = field(default_factory=whole_numbers)
+    told: np.ndarray = field(default_factory=whole_numbers)
 
 
 @dataclass
@@ -112,6 +122,10 @@ class _Held(SortedTable):
 
     round: np.ndarray = field(default_factory=whole_numbers)
     hops: np.ndarray = field(default_factory=whole_numbers)
+
+    def rows_of(self, message: np.ndarray, size: int) -> np.ndarray:
+        """Return the rows of some publications: bool."""
+        return np.isin(self.key // size, message)
 
 
 @dataclass(frozen=True)
@@ -134,7 +148,7 @@ class LiveGossipSub(SystemOnBuckets):
     )
     kept_in_buckets: ClassVar[Mapping[str, int]] = {
         **dict.fromkeys((CONNECTIONS, MESH, BACK_OFF), 1),
-        **dict.fromkeys((SUBSCRIBERS, _HELD), 0),
+        **dict.fromkeys((SUBSCRIBERS, _HELD, UNSETTLED), 0),
     }
     kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
 
@@ -174,30 +188,22 @@ def play_heartbeat(
     clock : str
         As of `Messages`.
     """
-    number = now.number
-    events = now.events
-    gone = Go(topics, number, now.world_round, events.fail, events.leave, events.entering)
-    player.play(gone, {_QUITS: _pairs(now.quit), _JOINS: _pairs(now.join)})
-    topics = replace(topics, subscribers=_directory(player, topics))
-    player.play(Dial(topics, number))
-    player.play(Maintain(topics, number, joins=True))
-    for _, phase in heartbeat_of(topics, number):
-        player.play(phase)
-    new = _publish(published, now)
-    stamp = published.round, now.ring.node[published.source]
-    messages = Messages(published.topic, published.source, clock, stamp, living=True)
-    program = topics, messages, number
-    player.play(Recall(*program, new))
-    if player.has(ARRIVALS):
-        player.play(Gossip(*program))
-    player.play(Spread(*program, new))
-    player.play(Copies(*program))
-    age = now.world_round - now.own.world_round(published.round)
-    is_due = age <= now.deadline if now.is_last else age == now.deadline
-    due = np.flatnonzero(is_due & now.ends_round)
-    player.play(CountRound(*program, published.round, due, now.own))
-    is_kept = age < now.deadline + (not now.ends_round)
-    return _settled(player, topics, published, now, due, is_kept)
+    events, number = now.events, now.number
+    if now.begins_round:
+        gone = Go(topics, number, now.world_round, events.fail, events.leave, events.entering)
+        player.play(gone, {_QUITS: _pairs(now.quit), _JOINS: _pairs(now.join)})
+        topics = replace(topics, subscribers=_directory(player, topics))
+        player.play(Dial(topics, number))
+        player.play(Maintain(topics, number, joins=True))
+    if now.begins_round or player.has(UNSETTLED):
+        _maintain(player, topics, now)
+    counts = {"by_iwant": 0.0}
+    if published.told.any() or len(now.publish[0]):
+        counts = _publish(player, topics, published, now, clock)
+    if not now.ends_round:
+        return SystemRound({}, Publications(), counts)
+    measures, due = _end_round(player, topics, published, now, clock)
+    return SystemRound(measures, due, counts)
 
 
 def _pairs(pairs: Pairs) -> Columns:
@@ -212,59 +218,84 @@ def _directory(player: PlaysSystems, topics: Topics) -> DirectoryOfRound:
     return DirectoryOfRound(player.share(place=found.place, offsets=found.offsets), size)
 
 
-def _publish(published: _Published, now: LivingRound) -> np.ndarray:
-    """Append this round's publications; return their indices."""
+def _maintain(player: PlaysSystems, topics: Topics, now: LivingRound) -> None:
+    """Play the phases of a heartbeat of the places that are not settled, at first of all."""
+    first = now.begins_round
+    for phase in range(topics.rules.heartbeat_phases):
+        player.play(MaintainUnsettled(topics, now.number, phase=phase, all_places=first))
+    if not now.ends_round:
+        player.play(Settle(topics, first))
+
+
+def _publish(
+    player: PlaysSystems, topics: Topics, published: _Published, now: LivingRound, clock: str
+) -> dict[str, float]:
+    """Tell of publications, and publish those of this heartbeat; return counts."""
+    if not now.begins_round:
+        topics = replace(topics, subscribers=_directory(player, topics))
+    told = published.told > 0
     topic, source = now.publish
     order = np.lexsort((source, topic))
     new = np.arange(len(topic)) + len(published)
-    published.insert(new, round=now.number, topic=topic[order], source=source[order], duplicates=0)
-    return new
-
-
-def _settled(
-    player: PlaysSystems,
-    topics: Topics,
-    published: _Published,
-    now: LivingRound,
-    due: np.ndarray,
-    is_kept: np.ndarray,
-) -> SystemRound:
-    """Add up what the buckets have counted; drop publications that nobody tells of any more.
-
-    Parameters
-    ----------
-    due : ndarray of int64
-        Indices of publications.
-    is_kept : ndarray of bool
-        The publications that are not dropped in any case.
-    """
+    published.insert(
+        new, round=now.number, topic=topic[order], source=source[order], duplicates=0, told=0
+    )
+    program = topics, _messages(published, now, clock), now.number
+    player.play(Recall(*program, new, np.flatnonzero(told)))
+    if player.has(ARRIVALS):
+        player.play(Gossip(*program))
+    player.play(Spread(*program, new))
+    player.play(Copies(*program))
+    player.play(CountCopies(*program))
     taken = player.take(_BY_MESSAGE, _COUNTED)
-    count = {name: int(column.sum()) for name, column in taken[_COUNTED].items()}
-    sums = {
-        name: column.reshape(-1, max(1, len(published))).sum(axis=0)[: len(published)]
-        for name, column in taken[_BY_MESSAGE].items()
-    }
+    sums = _by_message(taken[_BY_MESSAGE], published)
     published.duplicates = published.duplicates + sums["duplicates"]
+    published.told = sums["told"]
+    return {name: float(column.sum()) for name, column in taken[_COUNTED].items()}
+
+
+def _messages(published: _Published, now: LivingRound, clock: str) -> Messages:
+    """Return the publications as messages."""
+    stamp = published.round, now.ring.node[published.source]
+    return Messages(published.topic, published.source, clock, stamp, living=True)
+
+
+def _by_message(taken: Mapping[str, np.ndarray], published: _Published) -> dict[str, np.ndarray]:
+    """Add up what each bucket has counted by message."""
+    buckets = (-1, len(published))
+    return {
+        name: column.reshape(buckets).sum(axis=0) if len(published) else column
+        for name, column in taken.items()
+    }
+
+
+def _end_round(
+    player: PlaysSystems, topics: Topics, published: _Published, now: LivingRound, clock: str
+) -> tuple[dict[str, float], Publications]:
+    """Return measures of the meshes, and what became of the publications that are due.
+
+    Publications that nobody tells of any more are dropped.
+    """
+    age = now.world_round - now.own.world_round(published.round)
+    due = np.flatnonzero(age <= now.deadline if now.is_last else age == now.deadline)
+    messages = _messages(published, now, clock)
+    player.play(CountRound(topics, messages, now.number, published.round, due, now.own))
+    taken = player.take(_OUTCOMES, _LINKS)
+    sums = _by_message(taken[_OUTCOMES], published)
     expected, in_time, late = (sums[name][due] for name in ("expected", "in_time", "late"))
     publications = Publications(
         *(now.own.world_round(published.round[due]), published.topic[due]),
         *(expected, in_time, late),
         *(expected - in_time - late, published.duplicates[due]),
     )
-    kept = is_kept | (sums["told"] > 0)
+    kept = (age < now.deadline) | (published.told > 0)
     if not kept.all():
         player.play(Renumber(topics, np.where(kept, np.cumsum(kept) - 1, NONE)))
         published.keep(kept)
         published.key = np.arange(len(published))
-    members = max(count["members"], 1)
-    return SystemRound(
-        {
-            "mesh": count["mesh"] / members,
-            "connections": count["connections"] / members,
-        },
-        publications,
-        {"by_iwant": float(count["by_iwant"])},
-    )
+    links = {name: int(column.sum()) for name, column in taken[_LINKS].items()}
+    members = max(links.pop("members"), 1)
+    return {name: count / members for name, count in links.items()}, publications
 
 
 # --- 1. departures and deaths
@@ -383,19 +414,25 @@ class Go(TopicsProgram):
 
 @dataclass(frozen=True)
 class Recall(PublicationProgram):
-    """Nodes recall what they hold; sources that do not subscribe dial subscribers: rule G21.
+    """Nodes recall what they tell of; sources that do not subscribe dial subscribers: rule G21.
 
     Attributes
     ----------
     new : ndarray of int64
         The messages that are published now.
+    told : ndarray of int64
+        The messages that somebody tells of.
     """
 
     new: np.ndarray
+    told: np.ndarray
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """Write `publication.ARRIVALS` and `publication.FANOUT`; nothing is sent."""
         held = read_table(_Held, tables, _HELD)
+        rows = held.rows_of(self.told, self._size)
+        held, rest = held.take(rows), held.take(~rows)
+        tables[_HELD] = rest.to_columns()
         nothing = np.zeros(len(held), dtype=np.int64)
         tables[ARRIVALS] = Arrivals(
             held.key, nothing, held.hops, nothing + NONE, held.round, nothing
@@ -426,52 +463,28 @@ class Recall(PublicationProgram):
 
 
 @dataclass(frozen=True)
-class CountRound(PublicationProgram):
-    """Buckets note what their nodes hold, and count messages, publications and links: rule G22.
-
-    Attributes
-    ----------
-    published : ndarray of int64, shape (M,)
-        The heartbeat of each message.
-    due : ndarray of int64
-        The messages whose receivers are counted.
-    own : OwnRounds
-        Which heartbeats are in which round of the world.
-    """
-
-    published: np.ndarray
-    due: np.ndarray
-    own: OwnRounds
+class CountCopies(PublicationProgram):
+    """Buckets note what their nodes hold, and count messages and duplicates: rule G22."""
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
-        """Write the counts and the state between rounds; nothing is sent."""
+        """Write the counts; nothing is sent."""
         got = Arrivals.from_columns(tables.pop(ARRIVALS))
         tables.pop(FANOUT)
-        held, members = (
-            _Held(got.key, got.heartbeat, got.hops),
-            self.topics.subscribers_of(bucket, tables),
-        )
-        tables[_HELD] = held.to_columns()
         again, by_iwant = self._count_copies(tables)
         self._count_control(tables)
-        told = held.key[self.heartbeat + 1 - held.round <= self.topics.rules.mcache_gossip]
+        told = got.key[self.heartbeat + 1 - got.heartbeat <= self.topics.rules.mcache_gossip]
         tables[_BY_MESSAGE] = {
             "duplicates": self._by_message(again),
             "told": self._by_message(told // self._size),
-            **self._outcomes(members, held),
         }
-        back_off = read_table(BackOff, tables, BACK_OFF)
-        back_off.keep(back_off.until > self.heartbeat + 1)
-        tables[BACK_OFF] = back_off.to_columns()
-        counts = {"by_iwant": by_iwant, "members": len(members)}
-        for name in (MESH, CONNECTIONS):
-            links = read_table(Links, tables, name)
-            counts[name] = int(self.topics.space.count(links, members.key).sum())
-        tables[_COUNTED] = {name: np.array([count]) for name, count in counts.items()}
+        tables[_COUNTED] = {"by_iwant": np.array([by_iwant])}
+        held = read_table(_Held, tables, _HELD)
+        held.insert(got.key, round=got.heartbeat, hops=got.hops)
+        tables[_HELD] = held.to_columns()
         return {}
 
     def _by_message(self, message: np.ndarray) -> np.ndarray:
-        return np.bincount(message, minlength=len(self.published))
+        return np.bincount(message, minlength=len(self.messages.topic))
 
     def _take(self, tables: Tables, name: str) -> Iterator[Columns]:
         if columns := tables.pop(f"{name} {self.heartbeat}", None):
@@ -502,6 +515,40 @@ class CountRound(PublicationProgram):
         for told in self._take(tables, UNWANTED):
             observe(self.topics, tables, "IDONTWANT", told["sender"], told["node"])
 
+
+@dataclass(frozen=True)
+class CountRound(PublicationProgram):
+    """Buckets count links and the receivers of publications after a round: rule G22.
+
+    Attributes
+    ----------
+    published : ndarray of int64, shape (M,)
+        The heartbeat of each message.
+    due : ndarray of int64
+        The messages whose receivers are counted.
+    own : OwnRounds
+        Which heartbeats are in which round of the world.
+    """
+
+    published: np.ndarray
+    due: np.ndarray
+    own: OwnRounds
+
+    def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
+        """Write the counts; drop back-off that is over; nothing is sent."""
+        held, members = read_table(_Held, tables, _HELD), self.topics.subscribers_of(bucket, tables)
+        tables[_OUTCOMES] = self._outcomes(members, held)
+        back_off = read_table(BackOff, tables, BACK_OFF)
+        back_off.keep(back_off.until > self.heartbeat + 1)
+        tables[BACK_OFF] = back_off.to_columns()
+        counts = {"members": len(members)}
+        for name in (MESH, CONNECTIONS):
+            links = read_table(Links, tables, name)
+            counts[name] = int(self.topics.space.count(links, members.key).sum())
+        tables[_LINKS] = {name: np.array([count]) for name, count in counts.items()}
+        tables.pop(UNSETTLED, None)
+        return {}
+
     def _outcomes(self, members: Subscribers, held: _Held) -> dict[str, np.ndarray]:
         """Count expected receivers, and of them those that got each message in time, or late."""
         topic = self.messages.topic[self.due]
@@ -517,11 +564,9 @@ class CountRound(PublicationProgram):
             self.published[message[has]]
         )
         late &= ~in_time
-        return {
-            "expected": self._by_message(message),
-            "in_time": self._by_message(message[in_time]),
-            "late": self._by_message(message[late]),
-        }
+        rows = {"expected": message, "in_time": message[in_time], "late": message[late]}
+        count = len(self.published)
+        return {name: np.bincount(of, minlength=count) for name, of in rows.items()}
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,12 @@ class Router:
         more = self._graft("gossipsub outbound", place[lacking], wanted, heartbeat, DIALLED)
         return np.concatenate([grafted, more]), pruned
 
+    def unsettled(self, place: np.ndarray) -> np.ndarray:
+        """Return the places of some whose meshes a heartbeat may change."""
+        rules, (degree, outbound) = self.rules, self._degrees(place)
+        too_many = degree >= rules.d_high + (not rules.prune_at_d_high)
+        return place[(degree < rules.d_low) | (outbound < rules.d_out) | too_many]
+
     def _graft(
         self, purpose: str, place: np.ndarray, wanted: np.ndarray, heartbeat: int, way: int = 0
     ) -> np.ndarray:

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from pyspark.sql import Observation
 
 from scribe_spark.core import row_hash
@@ -61,3 +62,15 @@ def test_rows_are_hashed_piece_by_piece(monkeypatch):
     whole = hash_rows(table.columns)
     monkeypatch.setattr(row_hash, "_ROWS_AT_ONCE", 300)
     assert (hash_rows(table.columns) == whole).all()
+
+
+@pytest.mark.parametrize(
+    "seed", [np.uint64(7), np.arange(100_000, dtype=np.uint64)], ids=["one", "each"]
+)
+def test_many_numbers_have_the_hashes_that_they_have_alone(seed):
+    value = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        hashed = row_hash.hash_longs(value, seed)
+        for some in (slice(0, 9), slice(2**15 - 2, 2**15 + 2), slice(99_990, None)):
+            seeds = seed if seed.ndim == 0 else seed[some]
+            assert (hashed[some] == row_hash.hash_longs(value[some], seeds)).all()
