@@ -19,6 +19,7 @@ from typing import Any
 
 import pandas as pd
 
+from scribe_spark.core.paths import replace_file
 from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.report.style import RC, curve_style
 from scribe_spark.report.svg import new_figure, svg_element
@@ -239,7 +240,7 @@ def figure(found: Sequence[Seen]) -> str:
 def page(out: Path, file: Path) -> str:
     """Return the page of the worlds that are in OUT; write the figure beside it."""
     found = seen(out)
-    (file.parent / FIGURE).write_text(figure(found), "utf-8")
+    replace_file(file.parent / FIGURE, figure(found).encode())
     return "\n".join(
         [
             "# Scribe and GossipSub while nodes come and fail",
