@@ -92,7 +92,7 @@ class Sweep:
     def __post_init__(self) -> None:
         _check_grid(self.grid, self.kind)
         check_names(dict.fromkeys(self.shown), self.kind.units(), "show")
-        assert self.points  # each is checked as it is made
+        _ = self.points  # the config of each is checked as it is made
 
     @classmethod
     def of(

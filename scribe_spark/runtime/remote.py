@@ -39,11 +39,7 @@ def check_remote(remote: str) -> None:
         except InputError as error:
             raise InputError("remote", remote, error.remedy) from None
     else:
-        found = _URL.fullmatch(remote)
-        if found is None:
-            raise InputError("remote", remote, f"is no Spark Connect server; {_REMEDY}")
-        if found["port"] and not 1 <= int(found["port"]) <= _MOST:
-            raise InputError("remote", remote, f"port must be 1 to {_MOST:,}")
+        _address(remote)
     missing = [library for library in _LIBRARIES if not _is_there(library)]
     if missing:
         remedy = f"needs {', '.join(missing)}; pip install 'scribe-spark[connect]'"
@@ -64,6 +60,20 @@ def reach_remote(remote: str, patience: float = PATIENCE) -> None:
     ------
     InputError
     """
+    reach("remote", remote, [_address(remote)], patience)
+
+
+def _address(remote: str) -> tuple[str, int]:
+    """Return the host and the port of a server.
+
+    Raises
+    ------
+    InputError
+    """
     found = _URL.fullmatch(remote)
-    assert found is not None
-    reach("remote", remote, [(found["host"], int(found["port"] or _PORT))], patience)
+    if found is None:
+        raise InputError("remote", remote, f"is no Spark Connect server; {_REMEDY}")
+    port = int(found["port"] or _PORT)
+    if not 1 <= port <= _MOST:
+        raise InputError("remote", remote, f"port must be 1 to {_MOST:,}")
+    return found["host"], port
