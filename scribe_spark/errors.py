@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from scribe_spark.redaction import redacted
+
 __all__ = ["InputError", "RunError", "check_names", "named", "one_line"]
 
 T = TypeVar("T")
@@ -17,12 +19,15 @@ class InputError(ValueError):
     """Bad input, refused at the edge: one line that names the field, the value, what would do."""
 
     def __init__(self, field: str, value: object, remedy: str) -> None:
-        super().__init__(f"{field} = {_shown(value)}: {remedy}")
+        super().__init__(redacted(f"{field} = {_shown(redacted(value))}: {remedy}"))
         self.field, self.value, self.remedy = field, value, remedy
 
 
 class RunError(RuntimeError):
     """A run that cannot go on though its input is good: one line that says what helps."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(redacted(line))
 
 
 def one_line(error: BaseException) -> str:

@@ -27,6 +27,7 @@ from scribe_spark.experiments.lock import LOCK, Lock
 from scribe_spark.experiments.manifest import MANIFEST
 from scribe_spark.experiments.owner import Owner, others_contents, owner_of, read_manifest
 from scribe_spark.inputs import is_local, local_path
+from scribe_spark.redaction import redacted
 from scribe_spark.report import Report
 from scribe_spark.runtime.arrow_writer import can_write, shares_disk, write_parquet
 from scribe_spark.runtime.batches import EVERY, Among, Batches, Table
@@ -263,7 +264,8 @@ class Folder(StoredFolder):
         return join(self.out, "report.html")
 
     def write_json(self, name: str, value: Any) -> str:
-        """Write a value as JSON; the digest of the text."""
+        """Write a value as JSON, a manifest without secrets; the digest of the text."""
+        value = redacted(value) if name == MANIFEST else value
         text = json.dumps(value, indent=2) + "\n"
         self.write_text(name, text)
         return digests.text_digest(text)

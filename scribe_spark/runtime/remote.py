@@ -6,6 +6,7 @@ import importlib.util
 import re
 
 from scribe_spark.errors import InputError
+from scribe_spark.redaction import LEFT_OUT
 from scribe_spark.runtime.master import PATIENCE, check_master, is_local_master, reach
 
 __all__ = ["check_remote", "is_own", "reach_remote"]
@@ -73,6 +74,8 @@ def _address(remote: str) -> tuple[str, int]:
     found = _URL.fullmatch(remote)
     if found is None:
         raise InputError("remote", remote, f"is no Spark Connect server; {_REMEDY}")
+    if LEFT_OUT in remote:
+        raise InputError("remote", remote, f"has {LEFT_OUT} for a secret; write the secret itself")
     port = int(found["port"] or _PORT)
     if not 1 <= port <= _MOST:
         raise InputError("remote", remote, f"port must be 1 to {_MOST:,}")
