@@ -32,7 +32,7 @@ MEMBERS = f"s3a://AKIA:{SECRET}/{SECRET}@bucket/members.csv"
         (f"sc://h/;session_id={SECRET};user_agent=me", "sc://h/;session_id=***;user_agent=me"),
         (MEMBERS, "s3a://***@bucket/members.csv"),
         (f"https://u:{SECRET}@h/x?sig={SECRET}&a=b", "https://***@h/x?sig=***&a=b"),
-        (f"--conf spark.hadoop.fs.s3a.secret.key={SECRET} x", "--conf spark.hadoop.fs.s3a.secret.key=*** x"),
+        (f"--conf spark.fs.s3a.secret.key={SECRET} x", "--conf spark.fs.s3a.secret.key=*** x"),
         (f"fs.s3a.access.key={SECRET}", "fs.s3a.access.key=***"),
         (f"?X-Amz-Signature={SECRET}", "?X-Amz-Signature=***"),
         # no secrets
