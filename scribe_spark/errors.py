@@ -11,6 +11,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
+from scribe_spark.redaction import redacted
+
 __all__ = [
     "InputError",
     "RunError",
@@ -101,10 +103,10 @@ def joined(phrases: Collection[str], count: int) -> str:
 
 
 def in_words(text: str, most: int = _LONGEST_WORDS) -> str:
-    """Return a text in one line without control characters, its middle left out if it is long."""
+    """Return a text in one line, without secrets and control characters, cut in its middle."""
     if len(text) > 4 * most:  # the ends of a text of many megabytes are enough
         text = text[: 2 * most] + text[-2 * most :]
-    line = _LINE_BREAK.sub(" ", text.strip())
+    line = _LINE_BREAK.sub(" ", redacted(text).strip())
     escaped = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
     half = most // 2
     return escaped if len(escaped) <= most else f"{escaped[: half - 3]}...{escaped[-half:]}"

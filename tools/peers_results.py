@@ -20,6 +20,7 @@ from typing import Any
 
 from scribe_spark.cli.sessions import open_session
 from scribe_spark.config import Execution, OverlayConfig, RunConfig
+from scribe_spark.core.paths import replace_file
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import Simulation
 from scribe_spark.overlays import check_overlay
@@ -137,7 +138,7 @@ def _write_lengths(peer: Peer) -> None:
             edges = peer.table("tree_edges", ["group", "parent", "child", *ends], system)
             above, below = (kernel.index(edges[end].to_numpy()) for end in ends)
             found[system] = edge_lengths(edges, kernel.delays(above, below) + 2 * lan_us)
-    (peer.folder / LENGTHS).write_text(json.dumps(found))
+    replace_file(peer.folder / LENGTHS, json.dumps(found).encode())
 
 
 def _given(resolved: Mapping[str, Any]) -> dict[str, Any]:
@@ -341,11 +342,11 @@ def main(arguments: Sequence[str]) -> None:
     if given.page is None:
         run(given.out, given.only, given.size)
     else:
-        given.page.write_text(page(given.out), "utf-8")
+        replace_file(given.page, page(given.out).encode())
         if given.readme is not None:
             text = given.readme.read_text("utf-8")
             text = with_lines(text, README_MARKS, readme_lines(given.out))
-            given.readme.write_text(text, "utf-8")
+            replace_file(given.readme, text.encode())
 
 
 if __name__ == "__main__":

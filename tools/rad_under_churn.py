@@ -16,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from scribe_spark.cli import main as scribe_spark
+from scribe_spark.core.paths import replace_file
 from scribe_spark.report.style import RC, curve_style
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.worlds.summary import measures_by_round
@@ -96,12 +97,12 @@ def figure(played: Mapping[str, pd.DataFrame]) -> str:
 def write_page(out: Path, docs: Path) -> None:
     """Write the figure, and the table into the page."""
     played = worlds(out)
-    (docs / FIGURE).write_text(figure(played), "utf-8")
+    replace_file(docs / FIGURE, figure(played).encode())
     text = (docs / PAGE).read_text("utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     lines = [BEGIN, "", *numbers(played), "", END]
-    (docs / PAGE).write_text(before + "\n".join(lines) + after, "utf-8")
+    replace_file(docs / PAGE, (before + "\n".join(lines) + after).encode())
 
 
 def main(arguments: list[str]) -> None:

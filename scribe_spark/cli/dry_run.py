@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-import click
-
+from scribe_spark.cli.output import tell
 from scribe_spark.cli.sessions import check_where
 from scribe_spark.config import Execution
 from scribe_spark.core.paths import (
@@ -55,7 +54,7 @@ def check_paths(configs: Iterable[Any], execution: Execution) -> None:
             _check_input(field, path)
     if there and not (execution.resume or execution.overwrite):
         line = f"{execution.out} exists: without --dry-run this takes --resume or --overwrite"
-        click.echo(line, err=True)
+        tell(line, err=True)
 
 
 def _inputs(fields: dict[str, Any]) -> list[tuple[str, str]]:

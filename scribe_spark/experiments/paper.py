@@ -21,7 +21,7 @@ from scribe_spark.errors import InputError
 from scribe_spark.experiments.checks import check_out, check_previous, refuse_buckets
 from scribe_spark.experiments.finished_run import Run
 from scribe_spark.experiments.folder import Folder
-from scribe_spark.experiments.locations import inside
+from scribe_spark.experiments.locations import inside, run_folder
 from scribe_spark.experiments.manifest import MANIFEST, non_default, provenance
 from scribe_spark.experiments.owner import PAPER
 from scribe_spark.experiments.previous import (
@@ -65,7 +65,7 @@ def check(paper: Paper, execution: Execution) -> None:
         return
     for runs in paper.runs().values():
         for name, config in runs.items():
-            check_previous(config, inside(execution, _place(name, config.seed)))
+            check_previous(config, inside(execution, run_folder(name, config.seed)))
 
 
 def run(
@@ -123,16 +123,11 @@ def _runs(
             for name, config in runs.items():
                 number += 1
                 progress.note(f"{name}, seed {seed}: run {number} of {total}")
-                how = inside(execution, _place(name, seed))
+                how = inside(execution, run_folder(name, seed))
                 done = run_one(spark, config, how, progress=progress, shares=first)
                 closing.callback(done.close)
                 first = first or done.simulation
                 yield name, done
-
-
-def _place(name: str, seed: int) -> str:
-    """The folder of one run of the paper."""
-    return f"{name}/seed={seed}"
 
 
 # --- the manifest

@@ -14,6 +14,7 @@ from scribe_spark.config import Execution, RunConfig
 from scribe_spark.errors import InputError, shown
 from scribe_spark.experiments.manifest import MANIFEST, check_shape, input_digests, version_of
 from scribe_spark.experiments.owner import RUN, Owner, others_contents, owner_of, read_manifest
+from scribe_spark.redaction import redacted
 
 __all__ = [
     "previous_manifest",
@@ -175,7 +176,8 @@ def refuse_other_inputs(
 
 def refuse_other_config(ours: Mapping[str, Any], resolved: Mapping[str, Any], out: str) -> None:
     """Refuse what was made with another config, naming the first field that differs."""
-    ours = json.loads(json.dumps(ours))
+    # as the manifest has them, and as one has them that was written before secrets were left out
+    ours, resolved = redacted(json.loads(json.dumps(ours))), redacted(resolved)
     names = [n for n in {**ours, **resolved} if ours.get(n) != resolved.get(n)]
     if names:
         name = names[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,15 @@ import pyspark
 from scribe_spark.errors import InputError, listed, one_line, shown
 from scribe_spark.runtime.scratch import SCRATCH
 
-__all__ = ["blame_environment", "check_environment", "given_environment", "jvm_locale"]
+__all__ = [
+    "LOOPBACK",
+    "blame_environment",
+    "check_environment",
+    "environment_of_machine",
+    "given_environment",
+    "jvm_locale",
+    "names_address",
+]
 
 _HOME, _ARGUMENTS = "SPARK_HOME", "PYSPARK_SUBMIT_ARGS"
 
@@ -41,6 +50,10 @@ _ALONE = frozenset(("--load-spark-defaults", "--supervise", "--verbose", "-v"))
 #: Sizes, of which the JVM would speak for itself.
 _MEMORY = ("--driver-memory", "--executor-memory", "spark.driver.memory", "spark.executor.memory")
 _BYTES = re.compile(r"[0-9]+([kmgtp]b?|b)?", re.IGNORECASE)
+
+#: The variable that names the address on which all parts of Spark listen, and the one that only
+#: this machine reaches.
+_ADDRESS, LOOPBACK = "SPARK_LOCAL_IP", "127.0.0.1"
 
 #: Locales whose letters are ASCII for Java; Python takes the names of files for UTF-8 there.
 _ASCII = ("C", "POSIX")
@@ -71,6 +84,27 @@ def blame_environment(error: Exception) -> InputError | None:
             remedy = f"no session can be made with it ({one_line(error)}); correct it, or unset it"
             return InputError(name, os.environ[name], remedy)
     return None
+
+
+def environment_of_machine() -> dict[str, str]:
+    """Return what the environment of a JVM needs whose tasks are all on this machine.
+
+    Python workers run this very interpreter, and search the working directory for no module.
+    Spark listens on this machine's own network alone, unless the user names an address.
+    """
+    values = {"PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"} | jvm_locale()
+    if not names_address():
+        values[_ADDRESS] = LOOPBACK
+    package = Path(__file__).parents[2]
+    if package == Path.cwd():  # perhaps it is not installed, and workers need it too
+        paths = [os.environ.get("PYTHONPATH", ""), str(package)]
+        values["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    return values
+
+
+def names_address() -> bool:
+    """Return whether the environment says on which address Spark listens."""
+    return any(os.environ.get(name) for name in (_ADDRESS, "SPARK_LOCAL_HOSTNAME"))
 
 
 def jvm_locale() -> dict[str, str]:

@@ -118,7 +118,7 @@ TRICKS = (
         "Setting spark.python.daemon.module; pyspark.daemon.manager; glibc: mallopt",
         "0.2 s of each task with Python; a run on local-cluster 60 to 50 s. Rounds of a world of "
         "400,000 nodes in 3.6 s of CPU instead of 4.5.",
-        "Spark's own daemon.",
+        "Spark's own daemon, whose workers find no modules of yours in the working directory.",
         "The server's setting: a server that a command starts has it.",
     ),
     Trick(
