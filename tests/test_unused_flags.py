@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scribe_spark import cli
+from scribe_spark import cli, experiments
 from scribe_spark.cli import commands, unused
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,
@@ -15,6 +15,7 @@ from scribe_spark.config import (
     WorldConfig,
 )
 from scribe_spark.errors import InputError
+from scribe_spark.experiments import run_reference_tree
 
 #: Fields that every run, or every world, uses whatever the others are.
 ALWAYS = {
@@ -100,10 +101,21 @@ UNUSED = [
 ]  # fmt: skip
 
 
+CHECKS = [
+    (experiments, "check"),
+    (experiments, "check_sweep"),
+    (experiments, "check_world_run"),
+    (run_reference_tree, "check_reference_tree"),
+]
+
+
 @pytest.fixture
 def call(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.csv").touch()
+    # what flags say together is refused before any input is looked at
+    for module, check in CHECKS:
+        monkeypatch.setattr(module, check, lambda *given: None)
 
     def run(*arguments: str) -> tuple[int, str]:
         with pytest.raises(SystemExit) as ended:

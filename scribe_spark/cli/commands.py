@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from scribe_spark.cli.dry_run import check_paths
+from scribe_spark.cli.dry_run import dry_run as show
 from scribe_spark.cli.flags import (
     CONFIG,
     DRY_RUN,
@@ -30,7 +31,7 @@ from scribe_spark.cli.flags import (
     resolve,
     sources,
 )
-from scribe_spark.cli.output import tell, tell_toml
+from scribe_spark.cli.output import tell
 from scribe_spark.cli.parsing import Command, Flag
 from scribe_spark.cli.reference_tree import reference_tree
 from scribe_spark.cli.sessions import open_session
@@ -64,12 +65,11 @@ def _run(phases: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
     # a later phase goes on with what is in OUT, unless OUT is to be replaced
     if phases and PHASES[0] not in phases and not execution.overwrite:
         execution = execution.replace(resume=True)
-    if dry_run:
-        check_paths([config], execution)
-        tell_toml(config.flat() | execution.flat())
-        return
     from scribe_spark import experiments, progress
 
+    if dry_run:
+        show(partial(experiments.check, config), execution, config.flat() | execution.flat())
+        return
     experiments.check(config, execution)
     with _session(execution, config) as spark:
         chosen = tuple(phase for phase in PHASES if phase in phases) or PHASES
@@ -95,10 +95,9 @@ def _run_sweep(
     swept = experiments.Sweep.of(file, flags, sets, config)
     refuse_unused(flags, [point.config for point in swept.points])
     if dry_run:
-        check_paths([point.config for point in swept.points], execution)
         base = {n: v for n, v in swept.base.flat().items() if n not in swept.grid}
-        grid = {**swept.grid, "show": swept.shown}
-        tell_toml(base | execution.flat() | {"sweep": grid})
+        grid = {"sweep": {**swept.grid, "show": swept.shown}}
+        show(partial(experiments.check_sweep, swept), execution, base | execution.flat() | grid)
         return
     experiments.check_sweep(swept, execution)
     with _session(execution, *[point.config for point in swept.points]) as spark:
@@ -161,12 +160,12 @@ def _world(sets: Sequence[str] = (), dry_run: bool = False, **given: Any) -> Non
         return
     config = WorldConfig.of(file, flags)
     refuse_unused(flags, [config])
-    if dry_run:
-        check_paths([config], execution)
-        tell_toml(config.flat() | execution.flat())
-        return
     from scribe_spark import experiments, progress
 
+    if dry_run:
+        resolved = config.flat() | execution.flat()
+        show(partial(experiments.check_world_run, config), execution, resolved)
+        return
     experiments.check_world_run(config, execution)
     with _session(execution, config) as spark:
         shown = progress.pick(sys.stderr)
