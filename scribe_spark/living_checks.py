@@ -1,6 +1,7 @@
 """A user's system in a world: what its rounds leave is checked, and a fault is one line.
 
-A world plays systems in tasks, where an error would come back as the trace of a worker.
+A world plays systems in tasks, whose errors come back as those of a run (exit code 1): a fault of a
+system is bad input.
 
 References
 ----------
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from scribe_spark.engine.program import Tables
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, RunError
 from scribe_spark.living import (
     LiveSystem,
     LivingRound,
@@ -164,9 +165,6 @@ class CheckedOnBuckets(CheckedSystem, SystemOnBuckets):
         return SystemOnBuckets.play(self, tables, now)
 
 
-_FAULT = re.compile(r"InputError: systems = '(\w+)': (.+)")
-
-
 @contextmanager
 def faults_of_tasks() -> Iterator[None]:
     """Raise the fault that a task has found in a system's round as the error that it is.
@@ -177,10 +175,8 @@ def faults_of_tasks() -> Iterator[None]:
     """
     try:
         yield
-    except InputError:
-        raise
-    except Exception as error:
-        found = _FAULT.search(str(error))
+    except RunError as error:  # the line of the error that has ended the task
+        found = re.fullmatch(r"systems = '(\w+)': (.+)", str(error))
         if found is None:
             raise
         raise InputError("systems", *found.groups()) from None

@@ -20,8 +20,8 @@ from scribe_spark.report.reference_tree import Drawing, draw_lines
 from scribe_spark.report.series import label_of
 from scribe_spark.report.style import marked_style, system_styles
 from scribe_spark.report.sweep import render_sweep
-from scribe_spark.report.world import _draw, draw_rounds
-from scribe_spark.report.world_panels import GROUP_PANELS, system_panels
+from scribe_spark.report.world import _draw, _lines, draw_rounds
+from scribe_spark.report.world_panels import GROUP_PANELS, Panel, system_panels
 from scribe_spark.systems import MESH, TREE, System, all_systems, register_system, unregister_system
 
 #: Systems of a user, which are registered; and one that is not, as when a page is drawn again.
@@ -171,6 +171,10 @@ def rounds(measures: list[str]) -> pd.DataFrame:
     return pd.DataFrame({name: np.arange(9.0) + n for n, name in enumerate(measures)})
 
 
+def lines_of(panel: Panel) -> dict[str, pd.Series]:
+    return _lines(panel, rounds([*panel.measures, "nodes.live"]), 1.0)
+
+
 def test_systems_side_by_side_in_worlds(figures):
     """As many as live, in the colours that they have in runs."""
     systems = names(EVERY)
@@ -178,9 +182,7 @@ def test_systems_side_by_side_in_worlds(figures):
     links = [panel for panel in GROUP_PANELS if panel.systems]
     assert len(links) == 2
     for panel in (*panels, *links):
-        table = rounds(list(panel.measures))
-        table["nodes.live"] = 1.0
-        _draw(panel, table)
+        _draw(panel, lines_of(panel))
     styles = system_styles(systems)
     wanted = {label_of(name): styles[name]["color"] for name in systems}
     for figure in figures:
@@ -204,7 +206,7 @@ def test_lines_over_rounds_and_hosts(figures, count):
 def test_all_panels_of_worlds(figures):
     for panel in GROUP_PANELS:
         if len(panel.measures) > 1 and not panel.across:
-            _draw(panel, rounds(list(panel.measures)))
+            _draw(panel, lines_of(panel))
     assert len(figures) > 4
     assert all(check(figure) for figure in figures)
 
