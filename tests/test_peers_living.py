@@ -9,26 +9,31 @@ import pandas as pd
 import pytest
 
 from tools import peers_living
-from tools.peers_living import FAILURE
+from tools.peers_living import CHURN, FAILURE
 
 
-def world(folder: Path, systems: list[str]) -> None:
-    """Scribe loses a tenth of one round's deliveries, GossipSub nothing."""
+def world(folder: Path, systems: list[str], rounds: int, lost: dict[int, int]) -> None:
+    """Scribe loses deliveries of the large one of two groups, GossipSub nothing."""
     rows, publications = [], []
-    for number in range(FAILURE[0]):
-        lost = 10 if number == 2 else 0
+    for number in range(rounds):
         rows += [
             (number, "pastry", "nodes.live", 50.0),
-            (number, "pastry", "messages.keep-alive", 400.0),
-            (number, "scribe", "messages.JOIN", 20.0),
-            (number, "scribe", "messages.heartbeat", 30.0),
+            (number, "pastry", "messages.keep-alive", 12_000.0),
+            (number, "scribe", "messages.JOIN", 600.0),
+            (number, "scribe", "messages.heartbeat", 900.0),
             (number, "scribe", "messages.payload", 900.0),
             (number, "scribe", "link_stress.payload.max", 7.0),
+            (number, "scribe", "link_stress.maintenance.max", 60.0),
         ]
-        publications.append((number, "scribe", 1, 100, 100 - lost, 0, lost, 0))
+        for group, expected in ((1, 100), (2, 20)):
+            missing = lost.get(number, 0) if group == 1 else 0
+            got = expected - missing
+            publications.append((number, "scribe", group, expected, got, 0, missing, 0))
+            if "gossipsub" in systems:
+                again = 4 * expected
+                publications.append((number, "gossipsub", group, expected, expected, 0, 0, again))
         if "gossipsub" in systems:
             rows.append((number, "gossipsub", "gossipsub.control", 12.5))
-            publications.append((number, "gossipsub", 1, 100, 100, 0, 0, 450))
     tables = {
         "rounds": pd.DataFrame(rows, columns=["round", "system", "measure", "value"]),
         "publications": pd.DataFrame(
@@ -38,34 +43,68 @@ def world(folder: Path, systems: list[str]) -> None:
     for name, table in tables.items():
         (folder / "tables" / name).mkdir(parents=True)
         table.to_parquet(folder / "tables" / name / "part.parquet")
-    resolved = {"nodes": 60, "initial": 50, "groups": 3, "deadline": FAILURE[1]}
-    (folder / "manifest.json").write_text(json.dumps({"resolved": resolved}), "utf-8")
+    deadline = FAILURE[1] if rounds == FAILURE[0] else CHURN[1]
+    resolved = {"nodes": 60, "initial": 50, "groups": 3, "deadline": deadline}
+    manifest = {"resolved": resolved, "round": {"seconds": 30.0, "has": "30 s: of some systems"}}
+    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    """The rows of the table by the heads of its columns."""
+    rows = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
 
 
 def test_a_row_for_each_system_in_each_world_that_is_there(tmp_path: Path) -> None:
-    world(tmp_path / "quarter-fails-best-effort", ["scribe", "gossipsub"])
-    world(tmp_path / "lifetime-60-reliable", ["scribe"])
+    world(tmp_path / "quarter-fails-scribe-1", ["scribe"], FAILURE[0], {2: 10})
+    world(tmp_path / "quarter-fails-gossipsub-1", ["scribe", "gossipsub"], FAILURE[0], {2: 10})
+    world(tmp_path / "lifetime-600-reliable-3", ["scribe"], CHURN[0], {})
     text = peers_living.page(tmp_path, tmp_path / "page.md")
-    rows = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    assert [row[2] for row in rows[1:]] == ["Scribe, best effort", "GossipSub", "Scribe, reliable"]
-    head, looked_at = rows[0], FAILURE[0] - 1 - FAILURE[1]
-    scribe, gossip = (dict(zip(head, row, strict=True)) for row in rows[1:3])
+    rows = rows_of(text)
+    assert [row["system"] for row in rows] == [
+        "Scribe, best effort",
+        "GossipSub",
+        "Scribe, reliable",
+    ]
+    looked_at = FAILURE[0] - 1 - FAILURE[1]
+    scribe, gossip = rows[:2]
     told = [scribe[name] for name in ("nodes", "expected", "control messages", "of Pastry")]
-    assert told == ["50", f"{looked_at}00", "1", "8"]
-    assert scribe["lost"] == f"{10 / looked_at:.2g} %"
-    assert gossip["duplicates a delivery"] == "4.5"
+    # a round of 30 s: 1,500 messages of 50 nodes are one per node and second
+    assert told == ["50", f"{120 * looked_at}", "1", "8"]
+    assert scribe["lost, %"] == f"{100 * 10 / looked_at / 120:.2g}"
+    assert scribe["payload, max"] == "7"
+    assert scribe["control, max"] == "2"
+    assert gossip["duplicates a delivery"] == "4"
     assert gossip["control messages"] == "12.5"
+    assert "*A round* is 30 s: of some systems." in text
+    assert "3 of 60 were." in text
     drawing = (tmp_path / peers_living.FIGURE).read_text("utf-8")
-    assert "quarter-fails, Scribe, best effort: least 90 %" in drawing
+    assert "quarter-fails, Scribe, best effort: least 91.7 %" in drawing
     assert "quarter-fails, GossipSub: least 100 %" in drawing
 
 
+def test_under_churn_the_steady_state_counts_over_all_seeds(tmp_path: Path) -> None:
+    """Seed 1 loses 60 of 100 until round 12, then 10; seed 2 at once 20 of 100."""
+    worst = dict.fromkeys(range(13), 60)
+    world(tmp_path / "lifetime-1800-scribe-1", ["scribe"], CHURN[0],
+          dict.fromkeys(range(60), 10) | worst)  # fmt: skip
+    world(tmp_path / "lifetime-1800-scribe-2", ["scribe"], CHURN[0], dict.fromkeys(range(60), 20))
+    (row,) = rows_of(peers_living.page(tmp_path, tmp_path / "page.md"))
+    assert (row["seeds"], row["rounds"]) == ("2", "1-13 to 54")
+    # of all 120 deliveries 110 and 100; of the two groups 90 and 100 %, 80 and 100 %
+    assert row["in time, %"] == "87.500 ± 5.89"
+    assert row["in time, median group, %"] == "92.500 ± 3.54"
+    assert row["lost, %"] == "12 ± 5.89"
+
+
 @pytest.mark.parametrize("nodes", [100, 100_000])
-def test_the_same_events_for_both_deliveries(nodes: int) -> None:
-    """Only what is delivered how differs between the two worlds of a scenario."""
+def test_the_same_events_for_all_systems(nodes: int) -> None:
+    """Only the delivery and the systems differ between the worlds of a scenario and a seed."""
     commands = peers_living.commands(nodes, 5)
-    assert len(commands) == 8
+    assert len(commands) == 4 * 3 * peers_living.SEEDS
     for name, command in commands.items():
-        other = commands[name.replace("best-effort", "reliable")]
+        scenario, _, seed = name.rsplit("-", 2)
+        other = commands[f"{scenario}-scribe-{seed}"]
         differ = [one for one, two in zip(command, other, strict=True) if one != two]
-        assert differ in ([], ["best-effort", "scribe,gossipsub"])
+        assert differ in ([], ["reliable"], ["scribe,gossipsub"])
+        assert command[command.index("--seed") + 1] == seed

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from scribe_spark.report.style import RC, curve_style
 from scribe_spark.report.svg import new_figure, svg_element
-from tools.groups_tables import COUNTS, complete, number, of, per_cent, rounds, spread, total
+from scribe_spark.worlds.steady import WINDOW
+from tools.groups_tables import (
+    STEADY_RULE,
+    complete,
+    in_time_by_group,
+    number,
+    of,
+    over_seeds,
+    per_cent,
+    publications,
+    rounds,
+    settled,
+    share_cell,
+    spread,
+    total,
+)
 from tools.pages import table
 
-__all__ = ["FIGURE", "WAITED", "churn", "churn_figure"]
+__all__ = ["FIGURE", "WAITED", "churn", "churn_figure", "sent_by_lifetime"]
 
 #: The figure's file, beside the page.
 FIGURE = "figure-groups-churn.svg"
@@ -30,12 +49,68 @@ _KINDS = (
     "retransmission", "replica",
 )  # fmt: skip
 
+#: Scribe's kinds that are no copies of publications.
+_CONTROL = ("heartbeat", "refresh", "JOIN", "LEAVE", "acknowledgement", "replica")
 
-def _worlds(out: Path) -> dict[int, pd.DataFrame]:
-    """Mean lifetime -> measures by rounds, without the start and the last rounds."""
-    names = complete(out, [folder.name for folder in out.glob("churn-*")])
-    found = {int(name.removeprefix("churn-")): rounds(out / name) for name in names}
-    return {life: one.iloc[1 : -_DEADLINE or None] for life, one in sorted(found.items())}
+_PASTRY = (
+    *("join message", "announcement", "exchange", "keep-alive", "repair", "introduction"),
+    "check",
+)
+
+
+@dataclass(frozen=True)
+class _World:
+    """A world under churn.
+
+    Attributes
+    ----------
+    measures : DataFrame
+        Rounds by measures.
+    begin, last : int
+        The first round of the steady state (where the world has not settled, that of the last
+        `WINDOW` rounds), and the last round whose publications have had all their time.
+    settles : bool
+    median : float
+        Share delivered in time in the steady state, median over groups.
+    seconds : float
+        How long a round lasts.
+    """
+
+    measures: pd.DataFrame
+    begin: int
+    last: int
+    settles: bool
+    median: float
+    seconds: float
+
+    @classmethod
+    def read(cls, folder: Path) -> _World:
+        """Read a world that was played to its end."""
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+        measures = rounds(folder)
+        last = int(measures.index.max()) - manifest["resolved"]["deadline"]
+        told = publications(folder)
+        told = told[told["round"].between(1, last)]
+        control = sum((of(measures, f"messages.{kind}") for kind in _CONTROL), start=0.0)
+        found = settled(told, control / measures["nodes.live"])
+        begin = last + 1 - WINDOW if found is None else found
+        median = float(in_time_by_group(told[told["round"] >= begin]).median())
+        seconds = manifest["round"]["seconds"]
+        return cls(measures, begin, last, found is not None, median, seconds)
+
+    @property
+    def steady(self) -> pd.DataFrame:
+        """The measures of the rounds of the steady state."""
+        return self.measures.loc[self.begin : self.last]
+
+
+def _worlds(out: Path) -> dict[int, list[_World]]:
+    """Return mean lifetime -> the worlds of all seeds."""
+    found: dict[int, list[_World]] = {}
+    for name in complete(out, sorted(folder.name for folder in out.glob("churn-*"))):
+        life = int(name.split("-")[1])
+        found.setdefault(life, []).append(_World.read(out / name))
+    return dict(sorted(found.items()))
 
 
 def churn(out: Path) -> list[str]:
@@ -46,9 +121,12 @@ def churn(out: Path) -> list[str]:
     return [
         *("", "## Sustained churn", ""),
         "`data/groups_churn.toml`: 10,000 live nodes, 150 groups, reliable delivery, one "
-        "publication of each group in a round by a member; of the live nodes 1 in *lifetime* "
-        "fails silently in a round and is replaced by one that arrives, which joins its groups "
-        f"again. Publications of all rounds but the first and the last {_DEADLINE}; what has not "
+        "publication of each group in a round of 30 s by a member; of the live nodes 1 in "
+        "*lifetime* fails silently in a round and is replaced by one that arrives, which joins its "
+        "groups again (lifetimes of 20, 60 and 200 rounds are 10, 30 and 100 minutes). "
+        f"Publications of the steady state up to the last {_DEADLINE} rounds. {STEADY_RULE} "
+        "Numbers are means over the seeds, ± the standard deviation between them. *Median group*: "
+        "the median over groups of the share that each gets in time. What has not "
         f"come after {_DEADLINE} rounds counts as lost, whether a replica of the group's state "
         "survived or not (*groups lost*). *Came later*: deliveries after more rounds, to members "
         "that were cut off so long; the rest of the lost had not come when the world ended. "
@@ -57,63 +135,111 @@ def churn(out: Path) -> list[str]:
         "had got them already; reliable delivery does not deliver them again.",
         "",
         *table(
-            ["lifetime", "rounds", "deliveries expected", "in time", "late", "lost", "came later",
-             "died", "duplicates", "out of order", "orphans, mean", "groups lost, most"],
-            [[number(life), number(len(one)), *_deliveries(one)] for life, one in worlds.items()],
+            ["lifetime", "seeds", "rounds", *_DELIVERIES],
+            [[number(life), f"{len(seeds)}", _rounds(seeds), *_cells(_DELIVERIES, seeds)]
+             for life, seeds in worlds.items()],
         ),
         *_waited(out),
         "",
         "Late deliveries to any member, also to those that die before the deadline and are not "
-        "expected: shares by the rounds from the publication.",
+        "expected: shares by the rounds from the publication, all seeds together.",
         "",
         *_lateness(worlds),
         "",
-        "Messages per live node and round, by kind. Whoever joined in the same round refreshes in "
+        "Messages per live node and second, by kind. Whoever joined in the same round refreshes in "
         "the same rounds, every second one: so the lines of the figure go up and down until churn "
         "has spread them.",
         "",
         *table(
-            ["lifetime", *_KINDS, "of Pastry"],
-            [[number(life), *_messages(one)] for life, one in worlds.items()],
+            ["lifetime", *_MESSAGES],
+            [[number(life), *_cells(_MESSAGES, seeds)] for life, seeds in worlds.items()],
         ),
         "",
         *_link_stress(worlds),
-        f"![Share delivered in time, and messages per live node, by rounds]({FIGURE})",
+        f"![Share delivered in time, and messages per live node and second, by rounds]({FIGURE})",
     ]  # fmt: skip
 
 
-def _deliveries(one: pd.DataFrame) -> list[str]:
-    sums = {name: total(one, f"scribe.publications.{name}") for name in COUNTS}
-    disorder = "scribe.deliveries.out_of_order"
+def _cells(columns: Mapping[str, Callable[[_World], float]], seeds: Sequence[_World]) -> list[str]:
+    """Return the cells of columns, over the seeds."""
     return [
-        number(sums["expected"]),
-        *(per_cent(sums[name], sums["expected"]) for name in ("in_time", "late")),
-        number(sums["lost"]),
-        number(sum(count for n, count in spread(one, _LATE).items() if n > _DEADLINE)),
-        number(total(one, "scribe.publications.source died")),
-        number(sums["duplicates"]),
-        number(total(one, disorder)) if disorder in one else "-",
-        number(of(one, "scribe.orphans").mean()),
-        number(of(one, "scribe.groups.lost").max()),
+        over_seeds([of_world(one) for one in seeds], share_cell if "%" in name else number)
+        for name, of_world in columns.items()
     ]
+
+
+def _rounds(seeds: Sequence[_World]) -> str:
+    """Return the first and the last round that are looked at."""
+    if not all(one.settles for one in seeds):
+        return f"not settled; last {WINDOW}"
+    begins = sorted({one.begin for one in seeds})
+    return f"{'-'.join(map(str, dict.fromkeys((begins[0], begins[-1]))))} to {seeds[0].last}"
+
+
+def _sum(name: str) -> Callable[[_World], float]:
+    return lambda one: total(one.steady, f"scribe.{name}")
+
+
+def _share(name: str) -> Callable[[_World], float]:
+    counted, expected = _sum(f"publications.{name}"), _sum("publications.expected")
+    return lambda one: 100 * counted(one) / max(1.0, expected(one))
+
+
+#: Head of a column -> a number of a world.
+_DELIVERIES: dict[str, Callable[[_World], float]] = {
+    "expected": _sum("publications.expected"),
+    "in time, %": _share("in_time"),
+    "median group, %": lambda one: 100 * one.median,
+    "late, %": _share("late"),
+    "lost": _sum("publications.lost"),
+    "came later": lambda one: sum(
+        count for n, count in spread(one.steady, _LATE).items() if n > _DEADLINE
+    ),
+    "died": _sum("publications.source died"),
+    "duplicates": _sum("publications.duplicates"),
+    "out of order": _sum("deliveries.out_of_order"),
+    "orphans, mean": lambda one: float(of(one.steady, "scribe.orphans").mean()),
+    "groups lost, most": lambda one: float(of(one.steady, "scribe.groups.lost").max()),
+}
+
+
+def _sent(*kinds: str) -> Callable[[_World], float]:
+    """Return the messages of some kinds per live node and second."""
+
+    def rate(one: _World) -> float:
+        sent = total(one.steady, [f"messages.{kind}" for kind in kinds])
+        return sent / total(one.steady, "nodes.live") / one.seconds
+
+    return rate
+
+
+_MESSAGES = {**{kind: _sent(kind) for kind in _KINDS}, "of Pastry": _sent(*_PASTRY)}
+
+
+def sent_by_lifetime(out: Path, *kinds: str) -> Iterator[tuple[int, str]]:
+    """Yield each mean lifetime, and messages of some kinds per live node and second."""
+    for life, seeds in _worlds(out).items():
+        yield life, over_seeds([_sent(*kinds)(one) for one in seeds])
 
 
 def _waited(out: Path) -> list[str]:
     """What is lost where deliveries have twice the time."""
     if not complete(out, [WAITED]):
         return []
-    most = 2 * _DEADLINE
-    one = rounds(out / WAITED).iloc[1:-most]
-    lost, expected = (total(one, f"scribe.publications.{name}") for name in ("lost", "expected"))
+    most, one = 2 * _DEADLINE, _World.read(out / WAITED)
+    lost, expected = (total(one.steady, f"scribe.publications.{n}") for n in ("lost", "expected"))
     return [
         "",
-        f"A lifetime of 20 again, with a deadline of {most} rounds; publications of all rounds but "
-        f"the first and the last {most}: {number(lost)} of {number(expected)} deliveries lost.",
+        f"A lifetime of 20 again, one seed, with a deadline of {most} rounds; rounds "
+        f"{_rounds([one])}: {number(lost)} of {number(expected)} deliveries lost.",
     ]
 
 
-def _lateness(worlds: dict[int, pd.DataFrame]) -> list[str]:
-    late = {life: spread(one, _LATE) for life, one in worlds.items()}
+def _lateness(worlds: Mapping[int, Sequence[_World]]) -> list[str]:
+    late: dict[int, Counter[int]] = {
+        life: sum((Counter(spread(one.steady, _LATE)) for one in seeds), Counter())
+        for life, seeds in worlds.items()
+    }
     count = sorted({n for found in late.values() for n in found})
     if not count:
         return ["(Not measured.)"]
@@ -124,43 +250,33 @@ def _lateness(worlds: dict[int, pd.DataFrame]) -> list[str]:
     return table(["lifetime", "late", *map(str, count)], rows)
 
 
-def _messages(one: pd.DataFrame) -> list[str]:
-    """Cells: Scribe's kinds, and all of Pastry's."""
-    live = total(one, "nodes.live")
-    pastry = (
-        "join message",
-        "announcement",
-        "exchange",
-        "keep-alive",
-        "repair",
-        "introduction",
-        "check",
-    )
-    sums = [total(one, f"messages.{kind}") for kind in _KINDS]
-    sums.append(total(one, [f"messages.{kind}" for kind in pastry]))
-    return [number(count / live) for count in sums]
-
-
-def _link_stress(worlds: dict[int, pd.DataFrame]) -> list[str]:
-    """Messages on a link in a round, where it was measured; the mean of rounds, and the most."""
-    names = [f"link_stress.{kind}" for kind in ("payload", "maintenance")]
-    there = {life: one for life, one in worlds.items() if f"{names[0]}.mean" in one}
-    if not there:
+def _link_stress(worlds: Mapping[int, Sequence[_World]]) -> list[str]:
+    """Messages on a link, in the rounds in which they were counted; means and the most."""
+    all_seeds = (one for seeds in worlds.values() for one in seeds)
+    if not any(of(one.steady, "link_stress.payload.mean").any() for one in all_seeds):
         return []
-    rows = [
-        [number(life)]
-        + [number(_where_measured(one, f"{name}.mean").mean()) for name in names]
-        + [number(of(one, f"{name}.max").max()) for name in names]
-        for life, one in there.items()
-    ]
-    header = [
-        "lifetime",
-        "payload, mean",
-        "maintenance, mean",
-        "payload, max.",
-        "maintenance, max.",
-    ]
-    return ["Messages on a link in a round:", "", *table(header, rows), ""]
+
+    def mean(name: str) -> Callable[[_World], float]:
+        return lambda one: float(_where_measured(one.steady, f"link_stress.{name}.mean").mean())
+
+    def most(name: str) -> Callable[[_World], float]:
+        return lambda one: float(of(one.steady, f"link_stress.{name}.max").max())
+
+    def per_second(value: Callable[[_World], float]) -> Callable[[_World], float]:
+        return lambda one: value(one) / one.seconds
+
+    columns = {
+        "payload, mean": mean("payload"),
+        "maintenance, mean": per_second(mean("maintenance")),
+        "payload, max.": most("payload"),
+        "maintenance, max.": per_second(most("maintenance")),
+    }
+    rows = [[number(life), *_cells(columns, seeds)] for life, seeds in worlds.items()]
+    about = (
+        "Packets on a link: of payload those of one publication of each group, of maintenance "
+        "those of a second (a round's, divided by its seconds):"
+    )
+    return [about, "", *table(["lifetime", *columns], rows), ""]
 
 
 def _where_measured(one: pd.DataFrame, measure: str) -> pd.Series:
@@ -169,7 +285,7 @@ def _where_measured(one: pd.DataFrame, measure: str) -> pd.Series:
 
 
 def churn_figure(out: Path) -> str | None:
-    """The figure as SVG; None without a world of churn."""
+    """The figure as SVG, of the first seed of each lifetime; None without a world of churn."""
     from matplotlib import style
 
     worlds = _worlds(out)
@@ -178,18 +294,22 @@ def churn_figure(out: Path) -> str | None:
     with style.context(["default", RC]):
         figure = new_figure(7.2, 2.9)
         panels = figure.add_axes((0.08, 0.16, 0.4, 0.74)), figure.add_axes((0.58, 0.16, 0.4, 0.74))
-        for place, (life, one) in enumerate(worlds.items()):
+        for place, (life, seeds) in enumerate(worlds.items()):
+            one = seeds[0].measures.loc[1 : seeds[0].last]
             expected = of(one, "scribe.publications.expected")
             share = of(one, "scribe.publications.in_time") / expected
             kinds = [of(one, f"messages.{kind}") for kind in _KINDS]
-            messages = sum(kinds) / of(one, "nodes.live")
+            messages = sum(kinds) / of(one, "nodes.live") / seeds[0].seconds
             for axes, line in zip(panels, (share, messages), strict=True):
                 axes.plot(line.index, line, label=f"lifetime {life}", **curve_style(place))
         panels[0].set(xlabel="round", ylabel="delivered in time, share of expected")
-        panels[1].set(xlabel="round", ylabel="Scribe's messages per live node", ylim=(0, None))
+        panels[1].set(
+            xlabel="round", ylabel="Scribe's messages per live node and second", ylim=(0, None)
+        )
         panels[1].legend(fontsize=7, frameon=False, loc="lower right")
         words = "; ".join(
-            f"lifetime {life}: {_deliveries(one)[1]} in time" for life, one in worlds.items()
+            f"lifetime {life}: {_cells(_DELIVERIES, seeds)[1]} % in time"
+            for life, seeds in worlds.items()
         )
         heading = "Sustained churn: deliveries in time and messages, by rounds"
         return svg_element(figure, "groups-churn", heading, words)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import log
 from pathlib import Path
 
+from tools.groups_churn import sent_by_lifetime
 from tools.groups_tables import (
     complete,
     is_lost,
@@ -160,15 +161,12 @@ def _discarded(out: Path) -> str | None:
 
 
 def _detection(out: Path) -> str | None:
-    names = complete(out, [f"churn-{rounds_}" for rounds_ in (20, 60, 200)])
-    if not names:
+    parts = [
+        f"{sent} (lifetime {life})" for life, sent in sent_by_lifetime(out, "heartbeat", "refresh")
+    ]
+    if not parts:
         return None
-    parts = []
-    for name in names:
-        one = rounds(out / name)
-        sent = total(one, ["messages.heartbeat", "messages.refresh"]) / total(one, "nodes.live")
-        parts.append(f"{number(sent)} (lifetime {name.removeprefix('churn-')})")
-    return "Explicit heartbeats and refreshes per live node and round: " + ", ".join(parts) + "."
+    return "Explicit heartbeats and refreshes per live node and second: " + ", ".join(parts) + "."
 
 
 def _local(out: Path) -> str | None:

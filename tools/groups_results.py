@@ -42,7 +42,11 @@ EXPERIMENTS: dict[str, list[str]] = {
         for nodes in groups_inputs.WAVES
     },
     "speed": [],
-    **{f"churn-{rounds}": [*_CHURN, "--lifetime", str(rounds)] for rounds in (20, 60, 200)},
+    **{
+        f"churn-{rounds}-{seed}": [*_CHURN, "--lifetime", str(rounds), "--seed", str(seed)]
+        for seed in range(1, 6)
+        for rounds in (20, 60, 200)
+    },
     groups_page.WAITED: [*_CHURN, "--lifetime", "20", "--deadline", "20"],
 }
 

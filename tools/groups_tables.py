@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import mean, stdev
 
 import numpy as np
 import pandas as pd
 
+from scribe_spark.worlds.steady import TOLERANCE, WINDOW, first_steady
 from scribe_spark.worlds.summary import totals_by_number
 
 __all__ = [
-    "COUNTS", "complete", "is_lost", "memberships", "number", "of", "per_cent", "publications",
-    "rounds", "spread", "total",
+    "COUNTS", "STEADY_RULE", "complete", "in_time_by_group", "is_lost", "memberships", "number",
+    "of", "over_seeds", "per_cent", "publications", "rounds", "settled", "share_cell",
+    "spread", "total",
 ]  # fmt: skip
+
+#: What the pages say of the steady state of worlds under churn.
+STEADY_RULE = (
+    "The steady state begins with the first round such that the mean of "
+    f"{WINDOW} rounds from it on differs by less than {TOLERANCE:.0%} from the mean of all later "
+    f"ones ({WINDOW} at least), for each of: the deliveries that are expected, the share that is "
+    "not in time (mean over groups), and control messages per node "
+    "([rules.md](rules.md#measures-by-round))."
+)
 
 #: What becomes of deliveries.
 COUNTS = ("expected", "in_time", "late", "lost", "duplicates")
@@ -64,6 +76,55 @@ def spread(table: pd.DataFrame, prefix: str) -> dict[int, int]:
     return {n: int(count) for n, count in totals_by_number(table, prefix).items() if count}
 
 
+def in_time_by_group(table: pd.DataFrame, by: Sequence[str] = ("group",)) -> pd.Series:
+    """Return the share delivered in time, of the groups that expect any delivery.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From :func:`publications`.
+    by : sequence of str
+        Columns that each share is for.
+    """
+    sums = table.groupby(list(by))[["expected", "in_time"]].sum()
+    sums = sums[sums["expected"] > 0]
+    return sums["in_time"] / sums["expected"]
+
+
+def settled(table: pd.DataFrame, control: pd.Series) -> int | None:
+    """Return the first round of the steady state of a world under churn: :data:`STEADY_RULE`.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Publications of some rounds, one after the other.
+    control : Series
+        Control messages per node, by rounds.
+
+    Returns
+    -------
+    int or None
+        None: the world has not settled.
+    """
+    expected = table.groupby("round")["expected"].sum()
+    late = 1 - in_time_by_group(table, ("round", "group")).groupby("round").mean()
+    lines = (line.reindex(expected.index) for line in (expected, late, control))
+    begin = first_steady([line.to_numpy() for line in lines])
+    return None if begin is None else int(expected.index[begin])
+
+
+def over_seeds(values: Sequence[float], cell: Callable[[float], str] | None = None) -> str:
+    """Return the mean over seeds, and the standard deviation where seeds differ.
+
+    Parameters
+    ----------
+    cell : callable, optional
+        Writes the mean; without it :func:`number` does.
+    """
+    written = (cell or number)(mean(values))
+    return written if len({*values}) < 2 else f"{written} ± {number(stdev(values))}"
+
+
 def number(value: float) -> str:
     """A number in a cell."""
     if value == int(value):
@@ -72,11 +133,12 @@ def number(value: float) -> str:
 
 
 def per_cent(part: float, of_all: float) -> str:
-    """A share; exact 0 and 100 % can be told from what is rounded to them."""
-    if not of_all:
-        return "-"
-    share = 100 * part / of_all
-    if part in (0, of_all):
-        return f"{share:.0f} %"
-    text = f"{np.floor(share * 1000) / 1000:.3f}" if share > 50 else f"{share:.2g}"
-    return f"{text} %"
+    """Return a share; exact 0 and 100 % can be told from what is rounded to them."""
+    return f"{share_cell(100 * part / of_all)} %" if of_all else "-"
+
+
+def share_cell(share: float) -> str:
+    """Return a share that is given in per cent, as :func:`per_cent` does."""
+    if share in (0, 100):
+        return f"{share:.0f}"
+    return f"{np.floor(share * 1000) / 1000:.3f}" if share > 50 else f"{share:.2g}"

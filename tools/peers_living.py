@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import pandas as pd
@@ -27,8 +27,19 @@ from scribe_spark.pastry.tally import MESSAGE_KINDS
 from scribe_spark.report.style import RC, curve_style
 from scribe_spark.report.svg import new_figure, svg_element
 from scribe_spark.scribe.scribe import SCRIBE_KINDS
-from scribe_spark.worlds.steady import TOLERANCE, WINDOW, first_steady
-from tools.groups_tables import COUNTS, complete, number, of, rounds
+from scribe_spark.worlds.steady import WINDOW
+from tools.groups_tables import (
+    COUNTS,
+    STEADY_RULE,
+    complete,
+    in_time_by_group,
+    number,
+    of,
+    over_seeds,
+    rounds,
+    settled,
+    share_cell,
+)
 from tools.pages import main as page_main
 from tools.pages import table
 
@@ -40,8 +51,8 @@ SEEDS = 5
 FIGURE = "figure-peers-living.svg"
 
 #: Rounds of a world, and after how many a delivery counts as lost: with a mass failure, and with
-#: churn; GossipSub's rounds take several times as long as Scribe's, and it settles sooner.
-FAILURE, CHURN, GOSSIP_CHURN = (16, 8), (80, 5), (60, 5)
+#: churn.
+FAILURE, CHURN = (16, 8), (60, 5)
 
 #: Scribe's messages that are copies of publications; all other kinds are control.
 _PAYLOAD = ("payload", "retransmission", "MULTICAST")
@@ -92,8 +103,7 @@ def _folder(scenario: str, kind: str, seed: int) -> str:
 
 
 def _command(scenario: str, kind: str, seed: int, nodes: int, groups: int) -> list[str]:
-    lasts = GOSSIP_CHURN if kind == "gossipsub" else CHURN
-    size = ["--nodes", f"{nodes * 6 // 5}", "--initial", f"{nodes}"]
+    lasts, size = CHURN, ["--nodes", f"{nodes * 6 // 5}", "--initial", f"{nodes}"]
     events = ["churn+publications", "--lifetime-seconds", scenario.removeprefix("lifetime-")]
     if scenario == _QUARTER:
         lasts, size = FAILURE, ["--nodes", f"{nodes}"]
@@ -141,14 +151,7 @@ class Seen:
 
         After a mass failure no state is steady, and all rounds are looked at but the first.
         """
-        if self.scenario == _QUARTER:
-            return 1
-        last = self.publications["round"].max()
-        control = self.control[(self.control.index > 0) & (self.control.index <= last)]
-        sums = self.publications.groupby("round")["expected"].sum()
-        late = 1 - self.of_groups(self.publications, ["round", "group"])
-        found = first_steady([sums, late.groupby("round").mean(), control])
-        return None if found is None else 1 + found
+        return 1 if self.scenario == _QUARTER else settled(self.publications, self.control)
 
     @property
     def steady(self) -> pd.DataFrame:
@@ -160,13 +163,6 @@ class Seen:
         last = int(self.publications["round"].max())
         return last + 1 - WINDOW if self.begin is None else self.begin
 
-    @staticmethod
-    def of_groups(publications: pd.DataFrame, by: list[str]) -> pd.Series:
-        """Return the share delivered in time of each group that expects any delivery."""
-        sums = publications.groupby(by)[["expected", "in_time"]].sum()
-        sums = sums[sums["expected"] > 0]
-        return sums["in_time"] / sums["expected"]
-
     def share(self, count: str) -> float:
         """Return the share of all deliveries, in per cent."""
         sums = self.steady[list(COUNTS)].sum()
@@ -175,7 +171,7 @@ class Seen:
     @property
     def median_group(self) -> float:
         """The median over groups of the share delivered in time, in per cent."""
-        return 100 * float(self.of_groups(self.steady, ["group"]).median())
+        return 100 * float(in_time_by_group(self.steady).median())
 
     @property
     def duplicates(self) -> float:
@@ -204,7 +200,10 @@ class Seen:
         return float(line[line.index >= self._begin].mean())
 
     def link_stress(self, which: str) -> float:
-        """Return the mean of a number of link stress over the rounds in which it is measured."""
+        """Return the mean of a number of link stress over the rounds in which it is measured.
+
+        That of control is per second.
+        """
         name = f"link_stress.{which}"
         if self.system != "scribe":
             name = f"{self.system}.{name}"
@@ -213,7 +212,7 @@ class Seen:
         line = of(self.measures, name)
         line = line[(line > 0) & (line.index >= self._begin)]
         found = float(line.mean()) if len(line) else 0.0
-        return found / self.seconds if ".control." in which else found
+        return found / self.seconds if which.startswith("control.") else found
 
 
 def seen(out: Path) -> dict[tuple[str, str], list[Seen]]:
@@ -262,7 +261,10 @@ def numbers(found: dict[tuple[str, str], list[Seen]]) -> list[str]:
     rows = []
     for (scenario, kind), worlds in found.items():
         expected = mean(int(one.steady["expected"].sum()) for one in worlds)
-        told = [_spread([column(one) for one in worlds]) for column in _COLUMNS.values()]
+        told = [
+            over_seeds([column(one) for one in worlds], share_cell if "%" in name else number)
+            for name, column in _COLUMNS.items()
+        ]
         rows.append(
             [
                 *(_SCENARIOS[scenario], f"{worlds[0].nodes:,}", _KINDS[kind].label),
@@ -270,18 +272,6 @@ def numbers(found: dict[tuple[str, str], list[Seen]]) -> list[str]:
             ]
         )
     return table(header, rows)
-
-
-def _spread(values: Sequence[float]) -> str:
-    """Return the mean over seeds, and the standard deviation where there are several."""
-    if len(values) < 2 or len({*values}) == 1:
-        return _cell(mean(values))
-    return f"{_cell(mean(values))} ± {number(stdev(values))}"
-
-
-def _cell(value: float) -> str:
-    """Return a number; exact 0 and 100 can be told from what is rounded to them."""
-    return f"{value:.3f}" if 50 < value < 100 else number(value)
 
 
 def _rounds(worlds: Sequence[Seen]) -> str:
@@ -369,12 +359,8 @@ def _legend(found: dict[tuple[str, str], list[Seen]]) -> Iterator[str]:
     yield ""
     yield (
         "*Rounds*: those whose publications count, from the first to the last whose deadline has "
-        "come. Under churn the rounds before the steady state are dropped. It begins with the "
-        f"first round such that the mean of {WINDOW} rounds from it on differs by less than "
-        f"{TOLERANCE:.0%} from the mean of all later ones ({WINDOW} at least), for each of: the "
-        "deliveries that are expected, the share not delivered in time (mean over groups), and "
-        "control messages per node (`scribe_spark/worlds/steady.py`); two numbers are the least "
-        "and the greatest of the seeds."
+        f"come. Under churn the rounds before the steady state are dropped. {STEADY_RULE} Two "
+        "numbers are the least and the greatest of the seeds."
     )
     yield ""
     yield (

@@ -13,11 +13,22 @@ from scribe_spark.worlds.live_systems import system_measures
 from scribe_spark.worlds.live_tree import LIVE_TREE_MEASURES
 from scribe_spark.worlds.multicast_measures import MULTICAST_MEASURES
 from scribe_spark.worlds.round_measures import ROUND_MEASURES
+from scribe_spark.worlds.steady import steady_from
 
-__all__ = ["measure_of", "measures_by_round", "summarise", "summary_units", "totals_by_number"]
+__all__ = [
+    "STEADY",
+    "measure_of",
+    "measures_by_round",
+    "summarise",
+    "summary_units",
+    "totals_by_number",
+]
+
+#: The ending of the mean over the steady state.
+STEADY = ".steady"
 
 #: What follows the name of a measure, where the number is not the mean over the rounds.
-_ENDINGS = (".first", ".last", ".least", ".most")
+_ENDINGS = (".first", ".last", ".least", ".most", STEADY)
 
 #: Names of counts begin so: a round without one has 0 of it.  All measures of groups are counts,
 #: but those of its multicasts.
@@ -98,7 +109,8 @@ def summarise(rounds: pd.DataFrame) -> dict[str, float | None]:
     dict
         ``MEASURE`` (the mean over the rounds that have it), ``MEASURE.first`` and ``MEASURE.last``
         (of the first and the last round, None where that has none), ``MEASURE.least`` and
-        ``MEASURE.most``.
+        ``MEASURE.most``; and ``MEASURE.steady``, the mean over the rounds from the first of the
+        measure's steady state on (`steady.steady_from`), where the measure settles.
     """
     found: dict[str, float | None] = {}
     for measure, line in rounds.items():
@@ -111,4 +123,8 @@ def summarise(rounds: pd.DataFrame) -> dict[str, float | None]:
             f"{measure}.least": min(known),
             f"{measure}.most": max(known),
         }
+        begin = steady_from(line.to_numpy())
+        if begin is not None:
+            later = [value for value in values[begin:] if value is not None]
+            found[f"{measure}{STEADY}"] = math.fsum(later) / len(later)
     return found
