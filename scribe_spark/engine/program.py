@@ -175,7 +175,8 @@ class PrefixedTables(Tables):
         return self._tables[name if name in self._reads else self._prefix + name]
 
     def __setitem__(self, name: str, columns: Columns) -> None:
-        assert name not in self._reads, f"{name} is read only"
+        if name in self._reads:
+            raise ValueError(f"{name} is read only")
         self._tables[self._prefix + name] = columns
 
     def __delitem__(self, name: str) -> None:
