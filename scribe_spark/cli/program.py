@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -71,6 +72,7 @@ class _Program(click.Group):
 
 def start(arguments: Sequence[str]) -> NoReturn:
     """Run the command that `arguments` name, and end with its exit code."""
+    _refuse_no_folder()
     text = "Scribe over Pastry on Spark: the evaluation of JSAC Section IV from one command."
     program = _Program(PROGRAM, help=text, epilog=_EXAMPLES)
     try:
@@ -86,6 +88,14 @@ def start(arguments: Sequence[str]) -> NoReturn:
             _leave(arguments)
         _refuse(error, arguments)
     sys.exit(0)
+
+
+def _refuse_no_folder() -> None:
+    """End where the working directory has been deleted: paths, Python and Java all begin there."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        _stop(f"the working directory cannot be used ({error.strerror}); change to another one")
 
 
 def _leave(arguments: Sequence[str]) -> NoReturn:

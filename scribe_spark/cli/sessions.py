@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from scribe_spark.config import Execution
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, RunError
 from scribe_spark.runtime.interrupts import deferred, in_thread, interruptible
 from scribe_spark.runtime.java import check_java
 from scribe_spark.runtime.remote import check_remote, is_own
@@ -31,6 +31,13 @@ def open_session(
         What that costs, roughly.
     worlds : bool
         Whether it is for worlds alone.
+
+    Raises
+    ------
+    InputError
+        The server, the master or the environment is bad.
+    RunError
+        Spark cannot start; or its JVM ends before the ``with`` does.
     """
     check_where(execution)
     # loaded here, where Ctrl-C ends the process at once
@@ -40,12 +47,22 @@ def open_session(
 
     make = partial(session, worlds=worlds)
     spark = in_thread(_checked, make, execution, nodes, estimated_work)
+    server, ended = abilities(spark), None
     try:
-        with interruptible(abilities(spark).cancel_all), warmed_up(spark):
+        with interruptible(server.cancel_all), warmed_up(spark):
             yield spark
+    except Exception:
+        ended = server.how_it_ended()
+        if ended is None:
+            raise
+        raise RunError(
+            f"Spark's JVM has ended by itself ({ended}), as it does where memory ends: let it have "
+            "more, or give fewer nodes; the same command with --resume goes on"
+        ) from None
     finally:
-        with deferred():
-            _end(spark)
+        if ended is None:
+            with deferred():
+                _end(spark)
 
 
 def check_where(execution: Execution) -> None:

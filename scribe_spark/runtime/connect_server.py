@@ -21,6 +21,7 @@ from pyspark.find_spark_home import _find_spark_home
 
 from scribe_spark.runtime import guard
 from scribe_spark.runtime.environment import environment_of_machine
+from scribe_spark.runtime.jvm_process import reason_in
 from scribe_spark.runtime.scratch import scratch_folder
 
 __all__ = ["Server", "start_server"]
@@ -38,19 +39,20 @@ class Server:
 
     Attributes
     ----------
+    process : Popen
     url : str
         Where it is, and the word that it wants to hear.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
-        self._process, self.url = process, url
+        self.process, self.url = process, url
 
     def stop(self) -> None:
         """End the server; a second call does nothing."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END)
+            self.process.wait(_END)
 
 
 def start_server(master: str, settings: Mapping[str, str]) -> Server:
@@ -102,6 +104,5 @@ def _listens(port: int) -> bool:
 
 
 def _why(said: Path) -> str:
-    lines = [line for line in said.read_text(errors="replace").splitlines() if line.strip()]
-    named = [line for line in lines if "Exception" in line or "Error" in line]
-    return (named or lines or [f"the server has not begun in {_BEGIN:g} s"])[0].strip()
+    reason = reason_in(said.read_bytes().splitlines())
+    return reason or f"the server has not begun in {_BEGIN:g} s"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from scribe_spark.errors import InputError, listed, one_line, shown
+from scribe_spark.errors import InputError, RunError, listed, one_line, shown
 from scribe_spark.runtime.scratch import SCRATCH
 
 __all__ = [
@@ -24,12 +24,21 @@ __all__ = [
     "given_environment",
     "jvm_locale",
     "names_address",
+    "spark_failure",
 ]
 
-_HOME, _ARGUMENTS = "SPARK_HOME", "PYSPARK_SUBMIT_ARGS"
+_HOME, _ARGUMENTS, _REMOTE = "SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"
 
 #: What else may keep a session from being made, the likeliest first.
-_SUSPECTS = (_ARGUMENTS, "SPARK_CONF_DIR", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", SCRATCH, _HOME)
+_SUSPECTS = (
+    _REMOTE,
+    _ARGUMENTS,
+    "SPARK_CONF_DIR",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    SCRATCH,
+    _HOME,
+)
 
 #: The last of the arguments: that of a session, not of a script.
 _SHELL = "pyspark-shell"
@@ -47,6 +56,32 @@ _WITH_VALUE = frozenset(
 )
 _ALONE = frozenset(("--load-spark-defaults", "--supervise", "--verbose", "-v"))
 
+#: What Java and Python say where a session cannot be made, and what to do then.
+_CURES = (
+    (
+        "enough space|commit_memory|OutOfMemory|allocate memory|insufficient memory",
+        "it has too little memory: let the machine or the container have more, or give fewer nodes",
+    ),
+    (
+        "BindException|Address already in use|Cannot assign requested address|Failed to bind",
+        "its address or port cannot be had: unset SPARK_LOCAL_IP and spark.driver.port, or change "
+        "them",
+    ),
+    (
+        "UnknownHost|UnresolvedAddress|Name or service not known|name resolution",
+        "this machine does not know its own name: add it to /etc/hosts, or set SPARK_LOCAL_IP",
+    ),
+    (
+        "temp directory|temporary directory|local root dir|local dir|Permission denied|Read-only",
+        "it has no folder for temporary files: name one by SPARK_LOCAL_DIRS, and by TMPDIR",
+    ),
+    (
+        "LoginException|invalid null input|basedir must be absolute",
+        "the user of this process has no name or no home: add both to /etc/passwd",
+    ),
+)
+_NO_CURE = "check JAVA_HOME, the memory that is left, and the folder for temporary files"
+
 #: Sizes, of which the JVM would speak for itself.
 _MEMORY = ("--driver-memory", "--executor-memory", "spark.driver.memory", "spark.executor.memory")
 _BYTES = re.compile(r"[0-9]+([kmgtp]b?|b)?", re.IGNORECASE)
@@ -60,12 +95,18 @@ _ASCII = ("C", "POSIX")
 
 
 def check_environment() -> None:
-    """Refuse values of SPARK_HOME, SPARK_LOCAL_DIRS and PYSPARK_SUBMIT_ARGS that make no sense.
+    """Refuse TMPDIR, SPARK_HOME, SPARK_LOCAL_DIRS, PYSPARK_SUBMIT_ARGS that Spark cannot use.
 
     Raises
     ------
     InputError
     """
+    try:
+        with tempfile.TemporaryFile():
+            pass
+    except OSError as error:
+        remedy = f"no folder for temporary files can be written ({one_line(error)}); name one"
+        raise InputError("TMPDIR", os.environ.get("TMPDIR"), remedy) from None
     if _HOME in os.environ:
         _check_home(os.environ[_HOME])
     if os.environ.get(SCRATCH):
@@ -86,6 +127,13 @@ def blame_environment(error: Exception) -> InputError | None:
     return None
 
 
+def spark_failure(error: Exception) -> RunError:
+    """Return one line for a session on this machine that cannot be made, though nothing is set."""
+    reason = one_line(error)
+    cures = (cure for sign, cure in _CURES if re.search(sign, reason, re.IGNORECASE))
+    return RunError(f"Spark cannot start ({reason}); {next(cures, _NO_CURE)}")
+
+
 def environment_of_machine() -> dict[str, str]:
     """Return what the environment of a JVM needs whose tasks are all on this machine.
 
@@ -96,7 +144,7 @@ def environment_of_machine() -> dict[str, str]:
     if not names_address():
         values[_ADDRESS] = LOOPBACK
     package = Path(__file__).parents[2]
-    if package == Path.cwd():  # perhaps it is not installed, and workers need it too
+    if package == Path().absolute():  # perhaps it is not installed, and workers need it too
         paths = [os.environ.get("PYTHONPATH", ""), str(package)]
         values["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     return values

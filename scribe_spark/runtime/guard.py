@@ -6,6 +6,7 @@ directory is taken for a module of it.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -18,17 +19,19 @@ _END = 10.0
 
 
 def guard(command: list[str]) -> int:
-    """Run a command; end it where standard input ends first. Return its exit code."""
+    """Run a command; end it where standard input ends first.  Return its exit code, as a shell."""
     running = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def wait_for_end() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 4096):
+            pass
         running.terminate()
         time.sleep(_END)
         running.kill()
 
     threading.Thread(target=wait_for_end, daemon=True).start()
-    return running.wait()
+    code = running.wait()
+    return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":

@@ -16,13 +16,17 @@ from scribe_spark.errors import InputError
 
 __all__ = ["check_java", "java"]
 
-#: The oldest Java that Spark 4.1 runs on.
-OLDEST = 17
+#: The oldest and the newest Java that Spark 4.1 is made for.  From Java 23 on
+#: ``Subject.getSubject``, which its Hadoop calls before all else, only raises an exception.
+OLDEST, NEWEST = 17, 21
 
 #: Spark starts the JVM with this module, which trimmed runtimes leave out.
 MODULE = "jdk.incubator.vector"
 
-_REMEDY = f"Spark needs a full Java {OLDEST} or newer: install one, or point JAVA_HOME at one"
+#: Seconds that Java has to say its version.
+_PATIENCE = 60
+
+_REMEDY = f"Spark needs a full Java {OLDEST} or {NEWEST}: install one, or point JAVA_HOME at one"
 
 
 def java() -> str:
@@ -37,38 +41,47 @@ def check_java() -> int:
     Raises
     ------
     InputError
-        Missing, not starting, older than 17, or without the module Spark asks for.
+        Missing, not starting, older than 17 or newer than 21, or without the module Spark asks for.
     """
     field = "JAVA_HOME" if os.environ.get("JAVA_HOME") else "java"
     value = os.environ.get("JAVA_HOME") or "java"
     # one start answers both questions in the usual case; the second only explains a refusal
-    answer = _version(f"--add-modules={MODULE}")
-    major = _major(answer or _version())
+    has_module, answer = _version(f"--add-modules={MODULE}")
+    major = _major(answer) if has_module else _major(_version()[1])
     if major is None:
-        raise InputError(field, value, f"cannot be run; {_REMEDY}")
-    if major < OLDEST:
+        raise InputError(field, value, f"cannot be run ({_reason(answer)}); {_REMEDY}")
+    if not OLDEST <= major <= NEWEST:
         raise InputError(field, value, f"is Java {major}; {_REMEDY}")
-    if answer is None:
+    if not has_module:
         raise InputError(field, value, f"is Java {major} without {MODULE}; {_REMEDY}")
     return major
 
 
-def _version(*flags: str) -> str | None:
-    """Return what ``java -version`` prints, or None where it fails."""
+def _version(*flags: str) -> tuple[bool, str]:
+    """Run ``java -version``; return whether it succeeds, and what it says."""
     try:
         done = subprocess.run(
             [java(), *flags, "-version"],
-            capture_output=True, text=True, errors="replace", timeout=60,
+            capture_output=True, text=True, errors="replace", timeout=_PATIENCE,
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stderr + done.stdout if done.returncode == 0 else None
+    except subprocess.TimeoutExpired:
+        return False, f"no answer in {_PATIENCE} s"
+    except OSError as error:
+        return False, str(error.strerror)
+    return done.returncode == 0, done.stderr + done.stdout
 
 
-def _major(answer: str | None) -> int | None:
+def _major(answer: str) -> int | None:
     """17 out of ``openjdk version "17.0.15"``, 8 out of ``java version "1.8.0_402"``."""
-    found = re.search(r'version "(?:1\.)?(\d+)', answer or "")
+    found = re.search(r'version "(?:1\.)?(\d+)', answer)
     return int(found.group(1)) if found else None
+
+
+def _reason(answer: str) -> str:
+    """Return the first two lines of what Java says of a failure, on one line."""
+    lines = [line.strip() for line in answer.splitlines()]
+    said = [line for line in lines if line and not line.startswith("Picked up ")]
+    return "; ".join(said[:2]) or "no answer"
 
 
 if __name__ == "__main__":

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import atexit
 import os
+import warnings
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution
-from scribe_spark.errors import InputError, one_line
+from scribe_spark.errors import InputError, RunError, one_line
 from scribe_spark.runtime.checkpoints import provide_scratch_directory
 from scribe_spark.runtime.connect_server import Server, start_server
 from scribe_spark.runtime.environment import (
@@ -26,10 +28,13 @@ from scribe_spark.runtime.environment import (
     given_environment,
     jvm_locale,
     names_address,
+    spark_failure,
 )
 from scribe_spark.runtime.graphframes_jar import jars
+from scribe_spark.runtime.java import check_java
 from scribe_spark.runtime.java_options import is_short, java_options, log_option
 from scribe_spark.runtime.jvm import java_letters
+from scribe_spark.runtime.jvm_process import start_jvm
 from scribe_spark.runtime.master import check_master, is_local_master, on_this_machine, reach_master
 from scribe_spark.runtime.memory import SMALL, heap_mib, young_mib
 from scribe_spark.runtime.remote import check_remote, is_own, reach_remote
@@ -40,7 +45,11 @@ from scribe_spark.runtime.user_settings import is_submitted, submitted_settings,
 
 __all__ = ["session"]
 
-_ANY_CORES = "local[*]"
+#: How often a client asks again where a server of this process does not answer: pyspark would ask
+#: for ten minutes, but such a server has ended.
+_TRIES = 4
+
+_ANY_CORES, _NAME = "local[*]", "scribe_spark"
 
 #: Classes PySpark asks the JVM for by name at each use, some fifty times in a superstep.
 _CLASSES = (
@@ -76,6 +85,8 @@ def session(
     InputError
         The master, the environment's choice of tricks, or what Spark reads in it, is bad; or the
         JVM cannot write the name of OUT.
+    RunError
+        Spark cannot start on this machine.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -92,49 +103,114 @@ def session(
         master = given["spark.master"]
     check_master(master)
     reach_master(master)
-    builder = SparkSession.builder.appName("scribe_spark")
-    wanted = _context_settings(master, nodes, estimated_work or nodes, worlds)
-    for name, value in (wanted | given).items():
-        builder = builder.config(name, value)
+    settings = _context_settings(master, nodes, estimated_work or nodes, worlds) | given
     if "SPARK_ENV_LOADED" not in os.environ or master != _ANY_CORES:
-        builder = builder.master(master)
-    spark = _create(builder, master)
+        settings["spark.master"] = master
+    try:
+        spark = _create(settings, master)
+        if execution is not None:
+            _refuse_other_letters(spark, execution.out)
+        partitions = execution.partitions if execution else None
+        set_all(spark, sql_settings(partitions or default_partitions(spark, nodes)))
+    except InputError:
+        raise
+    except Exception as error:
+        raise _refusal(error, master) from None
+    return spark
+
+
+def _create(settings: dict[str, str], master: str) -> SparkSession:
+    """Make a classic session; what the JVM says on the way is passed on once there is one."""
+    with given_environment(environment_of_machine() if on_this_machine(master) else jvm_locale()):
+        words = start_jvm({"spark.app.name": _NAME, **settings})
+        builder = SparkSession.builder.appName(_NAME)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
     if log_option() and "spark.log.level" not in dict(spark.sparkContext.getConf().getAll()):
         spark.sparkContext.setLogLevel("ERROR")
     if enabled("cached_classes"):
         for name in _CLASSES:  # found once: each time the JVM looks through all its jars
             setattr(spark._jvm, name, getattr(spark._jvm, name))
-    if execution is not None:
-        _refuse_other_letters(spark, execution.out)
     if is_local_master(master):
         provide_scratch_directory(spark.sparkContext)
-    partitions = execution.partitions if execution else None
-    set_all(spark, sql_settings(partitions or default_partitions(spark, nodes)))
+    if words is not None:
+        words.pass_on()
+        # the server of accumulators has nothing to tell when the JVM ends
+        server: Any = spark.sparkContext._accumulatorServer
+        server.handle_error = _say_nothing
     return spark
+
+
+def _say_nothing(*_: object) -> None:
+    pass
+
+
+def _refusal(error: Exception, master: str) -> InputError | RunError:
+    """Return one line for a classic session that cannot be made."""
+    if on_this_machine(master):
+        try:
+            check_java()  # commands have done so before
+        except InputError as refusal:
+            return refusal
+        return blame_environment(error) or spark_failure(error)
+    reason = one_line(error)
+    if "stopped SparkContext" in reason:  # its words where no master takes the application
+        reason = "what is there does not answer as a Spark master of this version"
+    return InputError("master", master, f"no session can be made there ({reason})")
 
 
 def _connect(execution: Execution, nodes: int, estimated_work: int, worlds: bool) -> SparkSession:
     """Return a session of the execution's Spark Connect server, which may be started here first."""
     remote = str(execution.remote)
     check_remote(remote)
-    url = remote
     try:
         if is_own(remote):
             check_environment()
-            settings = _context_settings(remote, nodes, estimated_work, worlds)
-            url = _own_server(start_server(remote, settings))
+            spark = _own_session(remote, _context_settings(remote, nodes, estimated_work, worlds))
         else:
             reach_remote(remote)
-        spark = SparkSession.builder.remote(url).appName("scribe_spark").getOrCreate()
-        atexit.register(_close_client, spark)
+            spark = _client(remote)
         partitions = execution.partitions or default_partitions(spark, nodes)
     except InputError as error:
+        if error.field != "remote":
+            raise
         raise InputError("remote", remote, error.remedy) from None
     except Exception as error:
-        reason = one_line(error).replace(url, remote)
+        if is_own(remote):
+            raise _refusal(error, remote) from None
+        reason = one_line(error)
         raise InputError("remote", remote, f"no session can be made there ({reason})") from None
     set_all(spark, sql_settings(partitions))
     return spark
+
+
+def _client(url: str) -> SparkSession:
+    """Make a session of the server at a URL."""
+    spark = SparkSession.builder.remote(url).appName(_NAME).getOrCreate()
+    atexit.register(_close_client, spark)
+    return spark
+
+
+def _own_session(master: str, settings: dict[str, str]) -> SparkSession:
+    """Start a server, and make a session of it."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # which needs grpc
+
+    server = start_server(master, settings)
+    atexit.register(server.stop)
+    spark = _client(server.url)
+    client = cast(Any, spark).client
+    client.set_retry_policies([DefaultPolicy(max_retries=_TRIES)])
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # a server's end is told once
+    Thread(target=_ask_no_more, args=(client, server), daemon=True).start()
+    cast(Connected, abilities(spark)).server = server
+    return spark
+
+
+def _ask_no_more(client: Any, server: Server) -> None:
+    """Let a client give up at once what it asks a server that has ended."""
+    server.process.wait()
+    client.set_retry_policies([])
 
 
 def _close_client(spark: SparkSession) -> None:
@@ -144,11 +220,6 @@ def _close_client(spark: SparkSession) -> None:
     """
     connected: Any = spark
     connected.client.close()
-
-
-def _own_server(server: Server) -> str:
-    atexit.register(server.stop)
-    return server.url
 
 
 def _with_scratch(spark: SparkSession, execution: Execution | None) -> SparkSession:
@@ -229,23 +300,6 @@ def _jars() -> list[str]:
     own = user_jars()
     has_graphframes = any("graphframes" in Path(jar).name for jar in own)
     return own if has_graphframes else [*own, *jars()]
-
-
-def _create(builder: SparkSession.Builder, master: str) -> SparkSession:
-    try:
-        local = on_this_machine(master)
-        with given_environment(environment_of_machine() if local else jvm_locale()):
-            return builder.getOrCreate()
-    except Exception as error:
-        if on_this_machine(master):
-            refusal = blame_environment(error)
-            if refusal is None:
-                raise
-            raise refusal from None
-        reason = one_line(error)
-        if "stopped SparkContext" in reason:  # its words where no master takes the application
-            reason = "what is there does not answer as a Spark master of this version"
-        raise InputError("master", master, f"no session can be made there ({reason})") from None
 
 
 def _refuse_other_letters(spark: SparkSession, out: str) -> None:

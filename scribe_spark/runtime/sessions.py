@@ -29,7 +29,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from scribe_spark.core.paths import is_local, local_path
 from scribe_spark.errors import InputError, one_line
+from scribe_spark.runtime.connect_server import Server
 from scribe_spark.runtime.environment import LOOPBACK
+from scribe_spark.runtime.jvm_process import how_it_ended
 from scribe_spark.runtime.master import on_this_machine
 from scribe_spark.runtime.scratch import scratch_folder
 from scribe_spark.runtime.tricks import TRICKS, enabled
@@ -150,6 +152,10 @@ class Classic:
             self._context.setLogLevel("OFF")
         self._context.cancelAllJobs()
 
+    def how_it_ended(self) -> str | None:
+        """Return in a few words how the JVM ended, where it has been started here and has."""
+        return how_it_ended(getattr(self._context._gateway, "proc", None))
+
 
 class Connected:
     """The client of a Spark Connect server; its methods are those of :class:`Classic`, and more."""
@@ -157,6 +163,8 @@ class Connected:
     def __init__(self, spark: SparkSession) -> None:
         self._spark: SparkSession = proxy(spark)  # the session is what this is kept for
         self._scratch: str | None = None
+        #: The server, where it has been started here.
+        self.server: Server | None = None
 
     @cached_property
     def master(self) -> str:
@@ -201,6 +209,10 @@ class Connected:
     def cancel_all(self, silently: bool) -> None:
         """See :class:`Classic`; the server's log is elsewhere."""
         self._spark.interruptAll()
+
+    def how_it_ended(self) -> str | None:
+        """See :class:`Classic`; of the server."""
+        return None if self.server is None else how_it_ended(self.server.process)
 
     # --- what is found out by trying
 

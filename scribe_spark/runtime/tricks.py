@@ -112,6 +112,14 @@ TRICKS = (
         "A client is not submitted.",
     ),
     Trick(
+        "jvm_words",
+        "Holds back what the JVM writes until a session is made; then it goes to stderr.",
+        "pyspark.java_gateway.launch_gateway, SparkContext._ensure_initialized",
+        "None in time; a JVM that cannot start is one line, not a hundred.",
+        "The JVM writes to the terminal itself, and our line comes after its own.",
+        "A client starts no JVM; the words of a server that a command starts are held back too.",
+    ),
+    Trick(
         "python_daemon",
         "Forks Python workers from a daemon that has loaded the libraries and frozen its objects, "
         "and has malloc keep freed memory for the next arrays.",

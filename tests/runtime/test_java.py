@@ -31,17 +31,28 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("version", "major"), [("17.0.15", 17), ("21", 21), ("25-ea", 25), ("17.0.1+12", 17)]
+    ("version", "major"), [("17.0.15", 17), ("21", 21), ("21-ea", 21), ("17.0.1+12", 17)]
 )
-def test_new_enough(home, version, major):
+def test_versions_that_spark_runs_on(home, version, major):
     home(version)
     assert check_java() == major
 
 
-@pytest.mark.parametrize(("version", "major"), [("1.8.0_402", 8), ("11.0.2", 11), ("16", 16)])
-def test_too_old(home, version, major):
+@pytest.mark.parametrize(
+    ("version", "major"),
+    [("1.8.0_402", 8), ("11.0.2", 11), ("16", 16), ("23", 23), ("25.0.1", 25), ("26-ea", 26)],
+)
+def test_too_old_or_too_new(home, version, major):
     home(version, vector=major >= 16)
-    with pytest.raises(InputError, match=f"is Java {major}; Spark needs a full Java 17 or newer"):
+    with pytest.raises(InputError, match=f"is Java {major}; Spark needs a full Java 17 or 21: "):
+        check_java()
+
+
+def test_java_that_does_not_start_says_why(home):
+    program = home("17") / "bin" / "java"
+    said = "Picked up JAVA_TOOL_OPTIONS: -Xmx9\nError occurred\nCould not reserve\nmore"
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2; exit 1\n")
+    with pytest.raises(InputError, match=r"cannot be run \(Error occurred; Could not reserve\);"):
         check_java()
 
 

@@ -1,0 +1,110 @@
+"""The process of a classic session's JVM: its words until it works, and its end.
+
+A JVM that cannot start says why in a hundred lines.  They are held back until a session
+is made: what is passed on then is what a session that works has to say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from subprocess import Popen, TimeoutExpired
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+
+from scribe_spark.errors import one_line
+from scribe_spark.runtime.tricks import enabled
+from scribe_spark.runtime.user_settings import is_submitted
+
+__all__ = ["JvmError", "JvmWords", "how_it_ended", "reason_in", "start_jvm"]
+
+#: Lines that tell nothing of a failure: warnings, and those of a trace.
+_ASIDE = re.compile(rb"\s*$|WARNING:|Picked up |Using Spark's default|::|\s+at |\s*\.\.\. \d+ more")
+#: Seconds that a process which has said its last word has to end.
+_PATIENCE = 0.5
+
+
+class JvmError(RuntimeError):
+    """The JVM has not started; the message is what it has said."""
+
+
+class JvmWords:
+    """What the JVM writes to stdout and stderr, held back until :meth:`pass_on`."""
+
+    def __init__(self) -> None:
+        read_end, self.write_end = os.pipe()
+        self._held: list[bytes] | None = []
+        self._lock = threading.Lock()
+        self._reader = threading.Thread(target=self._read, args=(read_end,), daemon=True)
+        self._reader.start()
+
+    def pass_on(self) -> None:
+        """Write to our stderr what has been held back, and from now on each line as it comes."""
+        with self._lock:
+            lines, self._held = self._held or [], None
+            _write(b"".join(lines))
+
+    def reason(self) -> str:
+        """Return on one line why the JVM has not started; empty where it has said nothing."""
+        self._reader.join(_PATIENCE)  # it ends with the JVM
+        with self._lock:
+            return reason_in(self._held or [])
+
+    def _read(self, read_end: int) -> None:
+        with open(read_end, "rb") as lines:
+            for line in lines:
+                with self._lock:
+                    if self._held is None:
+                        _write(line)
+                    else:
+                        self._held.append(line)
+
+
+def reason_in(lines: Iterable[bytes]) -> str:
+    """Return on one line why a JVM has not started; empty where its lines do not say so."""
+    told = [line for line in lines if not _ASIDE.match(line)]
+    raised = [at for at, line in enumerate(told) if b"Exception" in line]
+    first = raised[0] if raised else 0
+    return "; ".join(line.decode(errors="replace").strip() for line in told[first : first + 2])
+
+
+def _write(text: bytes) -> None:
+    with suppress(OSError):  # the terminal may be gone
+        os.write(2, text)
+
+
+def start_jvm(settings: Mapping[str, str]) -> JvmWords | None:
+    """Start the JVM that sessions of this process are in, unless there is one, or Spark is to.
+
+    Raises
+    ------
+    JvmError
+        The JVM ends before it answers.
+    """
+    elsewhere = "SPARK_REMOTE" in os.environ or is_submitted()
+    if elsewhere or SparkContext._gateway is not None or not enabled("jvm_words"):
+        return None
+    conf, words = SparkConf(), JvmWords()
+    conf.setAll(list(settings.items()))
+    try:
+        gateway = launch_gateway(conf, {"stdout": words.write_end, "stderr": words.write_end})
+    except Exception as error:
+        os.close(words.write_end)
+        raise JvmError(words.reason() or one_line(error)) from None
+    os.close(words.write_end)
+    SparkContext._ensure_initialized(gateway=gateway)
+    return words
+
+
+def how_it_ended(process: Popen[bytes] | None) -> str | None:
+    """Return in a few words how a process of ours ended; None while it runs, or without one."""
+    if process is None:
+        return None
+    with suppress(TimeoutExpired):
+        code = process.wait(_PATIENCE)  # its connections end just before it does
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+    return None
