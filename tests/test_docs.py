@@ -104,7 +104,8 @@ def test_the_design_is_short():
     design = (ROOT / "DESIGN.md").read_text()
     assert len(design.split()) <= 6_000
     story = design.split("\n## ")[1]
-    assert story.startswith("1. The main story") and len(story.splitlines()) <= 60
+    assert story.startswith("1. The main story")
+    assert len(story.splitlines()) <= 60
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "DESIGN.md", *ROOT.glob("docs/*.md")])
