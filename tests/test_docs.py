@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import re
 import subprocess
@@ -99,6 +100,14 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
+def test_the_design_is_short():
+    design = (ROOT / "DESIGN.md").read_text()
+    assert len(design.split()) <= 6_000
+    story = design.split("\n## ")[1]
+    assert story.startswith("1. The main story")
+    assert len(story.splitlines()) <= 60
+
+
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "DESIGN.md", *ROOT.glob("docs/*.md")])
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
@@ -112,11 +121,32 @@ def test_a_newcomer_finds(word):
     assert word.lower() in (ROOT / "docs" / "glossary.md").read_text().lower()
 
 
-def test_files_that_the_glossary_names_exist():
-    named = re.findall(r"`([\w/]+\.py|[\w/]+/)`", (ROOT / "docs" / "glossary.md").read_text())
+@pytest.mark.parametrize("page", ["docs/glossary.md", "DESIGN.md"])
+def test_files_that_a_page_names_exist(page):
+    named = re.findall(r"`([\w/]+\.(?:py|md|toml|cfg)|[\w/]+/)`", (ROOT / page).read_text())
     assert len(named) > 20
-    missing = [name for name in named if not (ROOT / "scribe_spark" / name).exists()]
+    folders = (ROOT, ROOT / "scribe_spark")
+    missing = [name for name in named if not any((one / name).exists() for one in folders)]
     assert not missing
+
+
+def test_names_of_code_in_design_exist():
+    code = "\n".join(path.read_text("utf-8") for path in ROOT.glob("scribe_spark/**/*.py"))
+    texts = re.findall(r"`([^`\n]+)`", (ROOT / "DESIGN.md").read_text())
+    others = ("make ", "python -m ")  # commands, which are not the package's
+    texts = [text for text in texts if "/" not in text and not text.startswith(others)]
+    named = {name for text in texts for name in re.findall(r"[A-Za-z_]\w{3,}", text)}
+    assert len(named) > 50
+    assert named - set(re.findall(r"\w+", code)) == set()
+
+
+def test_layers_in_design_are_those_that_are_checked():
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    layers = config["importlinter:contract:layers"]["layers"].split("\n")
+    checked = [sorted(re.findall(r"\w+", line)) for line in layers if line][::-1]
+    (line,) = re.findall(r"^`(\w+ -> .*)`$", (ROOT / "DESIGN.md").read_text(), re.M)
+    assert [sorted(re.findall(r"\w+", layer)) for layer in line.split(" -> ")] == checked
 
 
 def _texts() -> list[tuple[Path, str]]:

@@ -239,7 +239,7 @@ class WorldState:
     def _play_systems(
         self, number: int, events: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, float], pa.Table]:
-        """Play a round of the systems beside Scribe, which need all nodes in one bucket."""
+        """Play a round of the systems beside Scribe."""
         assert self._groups is not None
         of_nodes, of_groups = split_events(events, self.ring, self._groups)
         rounds, rules = self._incarnation.rounds, self._protocols.rules
