@@ -17,8 +17,8 @@ __all__ = [
     "InputError",
     "RunError",
     "check_names",
+    "in_series",
     "in_words",
-    "joined",
     "listed",
     "meant",
     "named",
@@ -93,10 +93,10 @@ def listed(names: Iterable[object]) -> str:
     True
     """
     names = list(names)
-    return joined([_name(name) for name in names[:_MOST_NAMES]], len(names)) or "none"
+    return in_series([_name(name) for name in names[:_MOST_NAMES]], len(names)) or "none"
 
 
-def joined(phrases: Collection[str], count: int) -> str:
+def in_series(phrases: Collection[str], count: int) -> str:
     """Return phrases separated by commas, which are the first of `count`."""
     more = f" and {count - len(phrases):,} more" if count > len(phrases) else ""
     return ", ".join(phrases) + more

@@ -20,7 +20,7 @@ from pandas.io.common import get_handle
 from scribe_spark.core.cells import EXACT, KINDS, Kind, column_of, converted, has_kind
 from scribe_spark.core.delimited import header_of, read_cells, read_whole_numbers, without_comments
 from scribe_spark.core.paths import exists, is_local, local_path
-from scribe_spark.errors import InputError, in_words, joined, listed, shown
+from scribe_spark.errors import InputError, in_series, in_words, listed, shown
 
 __all__ = [
     "Kind",
@@ -205,8 +205,8 @@ def _in_words(bad: np.ndarray, cells: Callable[[int], Mapping[Any, Any]], most: 
     some = []
     for row in rows[:most]:
         told = [f"{name}={_plain(cell)}" for name, cell in cells(row).items()]
-        some.append(f"row {row + 1} ({joined(told, len(told))})")
-    return joined(some, len(rows))
+        some.append(f"row {row + 1} ({in_series(told, len(told))})")
+    return in_series(some, len(rows))
 
 
 def _values(cells: pa.ChunkedArray, name: str, kind: Kind, field: str, value: object) -> Any:

@@ -48,6 +48,8 @@ GENERATORS = {
     "share": "mass-failure", "event_round": "mass-failure", "crowd": "group-crowd",
     "crowd_group": "group-crowd", "lifetime": "churn", "weibull_shape": "churn",
     "membership": "group-churn", "publish_rate": "publications", "publishers": "publications",
+    "event_seconds": "mass-failure", "lifetime_seconds": "churn", "round_seconds": "churn",
+    "membership_seconds": "group-churn", "publish_seconds": "publications",
 }  # fmt: skip
 
 
@@ -61,7 +63,7 @@ def made(kind: type[Section], field: FieldRecord, value: Any) -> Section:
         given = {"out": "o"}
     if kind is WorldConfig:
         given |= {"rounds": 4, "generator": GENERATORS.get(field.flat, "publications")}
-        given |= {"initial": 30} if field.flat in ("lifetime", "weibull_shape") else {}
+        given |= {"initial": 30} if given["generator"] == "churn" else {}
         given |= {"reference_tree": True} if field.section == "reference_tree" else {}
     if field.flat.startswith("power_law"):
         given["topology"] = "power-law"

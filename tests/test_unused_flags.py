@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
 
-from scribe_spark import cli, experiments
+from scribe_spark import cli, experiments, overlays
 from scribe_spark.cli import commands, unused
 from scribe_spark.config import (
     REFERENCE_TREE_FIELDS,
     RUN_FIELDS,
     WORLD_FIELDS,
+    ReferenceTreeConfig,
     RunConfig,
     TopologyConfig,
     WorldConfig,
 )
+from scribe_spark.config.used_when import GENERATORS, OVERLAYS, SYSTEMS, VARIANTS
 from scribe_spark.errors import InputError
 from scribe_spark.experiments import run_reference_tree
+from scribe_spark.systems import all_systems, is_built_in
+from scribe_spark.worlds.registry import generators
+
+ROOT = Path(__file__).resolve().parents[1]
 
 #: Fields that every run, or every world, uses whatever the others are.
 ALWAYS = {
@@ -28,10 +38,7 @@ OF_RUNS = ALWAYS | {
     *("events", "generator", "initial", "access", "delivery"),
 }
 OF_WORLDS = ALWAYS | {
-    *("rounds", "round_seconds", "events", "generator", "initial", "lookups", "detection"),
-    *("repair", "maintenance_period", "groups", "members"),
-    # nodes arrive in worlds, however their tables were filled at the start
-    *("growth", "contact", "rows", "announce", "introduce", "maintenance"),
+    *("events", "generator", "initial", "lookups", "groups", "members"),
     # the config refuses these itself
     *("reference_tree", "reference_children", "reference_assignment", "access"),
     *("measures", "variants", "systems"),
@@ -41,18 +48,26 @@ OF_REFERENCE_TREES = ALWAYS | {"hosts", "children", "assignment", "scaling", "dh
 
 
 @pytest.mark.parametrize(
-    ("fields", "uses", "always"),
+    ("kind", "fields", "always"),
     [
-        (RUN_FIELDS, (*unused._OF_RUNS, *unused._of_systems(RunConfig)), OF_RUNS),
-        (WORLD_FIELDS, (*unused._OF_WORLDS, *unused._of_systems(WorldConfig)), OF_WORLDS),
-        (REFERENCE_TREE_FIELDS, unused._OF_REFERENCE_TREES, OF_REFERENCE_TREES),
+        (RunConfig, RUN_FIELDS, OF_RUNS),
+        (WorldConfig, WORLD_FIELDS, OF_WORLDS),
+        (ReferenceTreeConfig, REFERENCE_TREE_FIELDS, OF_REFERENCE_TREES),
     ],
-    ids=["run", "world", "reference-tree"],
 )
-def test_of_every_field_it_is_known_when_it_is_used(fields, uses, always):
-    conditional = {name for use in (*unused._OF_NETWORKS, *uses) for name in use.fields}
-    assert conditional - always == fields.keys() - always
+def test_of_every_field_it_is_known_when_it_is_used(kind, fields, always):
+    assert unused.rules_of(kind).keys() - always == fields.keys() - always
     assert always <= fields.keys()
+
+
+def test_rules_know_all_names_of_the_package():
+    """Any other name is a user's, whose extension may use any field."""
+    own = {system.name for system in all_systems() if is_built_in(system)}
+    variants = {system.variant for system in all_systems() if is_built_in(system)} - {None}
+    assert {*VARIANTS} == variants - {"reference_tree"}
+    assert own == {*SYSTEMS, *(f"scribe_{variant}" for variant in VARIANTS)}
+    assert {*GENERATORS} == {*generators()}
+    assert {*OVERLAYS} == {*overlays._KINDS}
 
 
 #: The command, a flag that it would not use, and what makes it used.
@@ -80,6 +95,20 @@ UNUSED = [
     ("run", "--overlay perfect --growth 2 --delivery reliable", "--generator flash-crowd"),
     ("world", "--groups 4 --systems gossipsub --gossipsub-heartbeats 3", None),
     ("topology", "--power-law-links 200000", None),
+    ("run", "--variants bottleneck --capacities x.csv --limit 5", None),
+    ("run", "--generator flash-crowd --repair none", None),
+    ("run", "--events x.csv --no-rejoin", None),
+    ("world", "--systems gossipsub --groups 4 --bayeux-hops leaf_set", "--systems bayeux"),
+    ("world", "--growth 2 --groups 4", "--generator flash-crowd"),
+    ("world", "--generator mass-failure --contact random", "--overlay arrivals"),
+    ("world", "--detection 2", "--generator mass-failure"),
+    ("world", "--generator flash-crowd --repair none", None),
+    ("world", "--groups 4 --generator mass-failure --no-rejoin", None),
+    ("world", "--groups 4 --generator churn+group-churn --no-rejoin", None),
+    ("world", "--groups 4 --no-rejoin", "--generator churn"),
+    ("world", "--groups 4 --deadline 3", "--generator publications"),
+    ("world", "--groups 4 --variants lazy --capacities x.csv --limit 5", None),
+    ("world", "--groups 4 --publish-seconds 60", "--generator publications"),
     ("world", "--share 0.3", "--generator mass-failure"),
     ("world", "--event-round 2", "--generator churn+root-failure --groups 2"),
     ("world", "--adjacent 3", "--generator adjacent-failure"),
@@ -168,5 +197,17 @@ def test_worlds_and_runs_refuse_in_python_what_they_did(tmp_path):
 
     config = RunConfig(growth=2.0, overlay="perfect")
     unused.refuse_unused({}, [config])
-    with pytest.raises(InputError, match=r"growth = 2\.0: is of nodes that arrive"):
+    with pytest.raises(InputError, match=r"growth = 2\.0: has no effect without nodes that arrive"):
         unused.refuse_unused({"growth": 2.0}, [config])
+
+
+def test_commands_of_the_pages_are_taken(call, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    pages = [ROOT / "README.md", ROOT / "DESIGN.md", *(ROOT / "docs").glob("*.md")]
+    found = re.compile(r"scribe-spark ((?:run|world|sweep|reference-tree) [^`\n#]*)")
+    commands = {line for page in pages for line in found.findall(page.read_text())}
+    assert len(commands) > 40
+    for line in sorted(commands):
+        words = [word for word in shlex.split(line) if word != "--resume"]
+        if "..." not in words:
+            assert call(*words, "--dry-run") == (0, ""), line

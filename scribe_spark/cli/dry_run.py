@@ -1,4 +1,4 @@
-"""What ``--dry-run`` does: all that a command does before it starts Spark, and the config."""
+"""The flag ``--dry-run``: all that a command does before it starts Spark, and the config."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def dry_run(
 
 
 def _is_there(out: str) -> bool:
-    """Whether a folder of this machine has files that are not hidden or half-written."""
+    """Return True if a folder of this machine has files that are not hidden or half-written."""
     names = local_contents(out)[0] if is_local(out) else []
     return any(not name.startswith(".") and not name.endswith(".tmp") for name in names)

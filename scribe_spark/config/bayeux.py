@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Flat, Section
+from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
 __all__ = ["MOST_PARTITIONS", "BayeuxConfig", "LiveBayeuxConfig"]
 
@@ -16,6 +17,8 @@ MOST_PARTITIONS = 64
 
 
 class _Hops(Section):
+    all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("bayeux"), "bayeux in --systems")
+
     hops: Annotated[Literal["table", "leaf_set"], Flat("bayeux_hops")] = Field(
         default="table",
         description="Bayeux: how messages from the root to members are routed: by routing tables "

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from scribe_spark.config.section import Flat, Section
+from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.core.key_limits import MOST_KEYS
 from scribe_spark.errors import InputError
 
@@ -32,6 +33,8 @@ def most_bits(dimensions: int) -> int:
 
 class CanConfig(Section):
     """A CAN for each group, flooded by its multicasts; rules C1 to C18 of docs/rules.md."""
+
+    all_used_when: ClassVar[UsedWhen | None] = used_when(used_by("can"), "can in --systems")
 
     dimensions: Annotated[int, Flat("can_dimensions")] = Field(
         default=6, ge=1, le=MOST_DIMENSIONS, description="CAN: dimensions of the space, d"

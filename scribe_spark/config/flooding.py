@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from scribe_spark.config.section import Flat, Section
+from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
 __all__ = ["MOST_COPIES", "FloodingConfig"]
 
@@ -16,6 +17,10 @@ MOST_COPIES = 50_000_000
 
 class FloodingConfig(Section):
     """Fields of flooding over Pastry; the rule is recalled, see docs/rules.md."""
+
+    all_used_when: ClassVar[UsedWhen | None] = used_when(
+        used_by("flooding"), "flooding in --systems"
+    )
 
     over: Annotated[Literal["group", "overlay"], Flat("flooding_over")] = Field(
         default="group",

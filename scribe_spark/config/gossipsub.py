@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Flat, Section
+from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 from scribe_spark.errors import InputError
 
 __all__ = ["PRESETS", "GossipSubConfig"]
@@ -57,8 +58,24 @@ def _time(text: str) -> Any:
     return Field(default=None, ge=0.0, le=_MOST_MS, description=text)
 
 
+_OF_WORLDS = UsedWhen(
+    lambda config: config.is_world,
+    "has no effect in runs, where no node leaves a topic; leave it out",
+)
+_OF_RUNS = UsedWhen(
+    lambda config: not config.is_world,
+    "has no effect in worlds, where members JOIN as they come, and heartbeats do not end; leave it "
+    "out",
+)
+_OF_WAVES = used_when(lambda config: config.gossipsub.joins == "waves", "--gossipsub-joins waves")
+
+
 class GossipSubConfig(Section):
     """How GossipSub is set up; what is None is as the preset has it (:meth:`value`)."""
+
+    all_used_when: ClassVar[UsedWhen | None] = used_when(
+        used_by("gossipsub"), "gossipsub in --systems"
+    )
 
     preset: Annotated[Literal["spec", "go", "ethereum"], Flat("gossipsub_preset")] = Field(
         default="spec",
@@ -105,9 +122,9 @@ class GossipSubConfig(Section):
         "GossipSub: how long two peers do not GRAFT each other after a PRUNE: 60000; counted in "
         "heartbeats that begin before it is over"
     )
-    unsubscribe_backoff_ms: Annotated[float | None, Flat("gossipsub_unsubscribe_backoff_ms")] = (
-        _time("GossipSub: the same after a PRUNE of a node that leaves the topic: 10000")
-    )
+    unsubscribe_backoff_ms: Annotated[
+        float | None, Flat("gossipsub_unsubscribe_backoff_ms"), _OF_WORLDS
+    ] = _time("GossipSub: the same after a PRUNE of a node that leaves the topic: 10000")
     prune_at_d_high: Annotated[bool | None, Flat("gossipsub_prune_at_d_high")] = Field(
         default=None,
         description="GossipSub: whether a mesh of just D_high is pruned, too: false (go: true)",
@@ -134,18 +151,20 @@ class GossipSubConfig(Section):
         description="GossipSub: how many others each subscriber dials (all, where a topic has "
         "fewer), or each node for the graph, whose mean degree is twice that",
     )
-    joins: Annotated[Literal["at_once", "waves", "unconnected"], Flat("gossipsub_joins")] = Field(
+    joins: Annotated[
+        Literal["at_once", "waves", "unconnected"], Flat("gossipsub_joins"), _OF_RUNS
+    ] = Field(
         default="at_once",
         description="GossipSub: all subscribers JOIN at once, or in waves with a heartbeat after "
         "each, or before they are connected, so that heartbeats alone make the meshes",
     )
-    join_waves: Annotated[int, Flat("gossipsub_join_waves")] = Field(
+    join_waves: Annotated[int, Flat("gossipsub_join_waves"), _OF_RUNS, _OF_WAVES] = Field(
         default=20,
         ge=1,
         le=MOST_ROUNDS,
         description="GossipSub: in how many waves subscribers JOIN, with joins = waves",
     )
-    heartbeats: Annotated[int, Flat("gossipsub_heartbeats")] = Field(
+    heartbeats: Annotated[int, Flat("gossipsub_heartbeats"), _OF_RUNS] = Field(
         default=10,
         ge=0,
         le=MOST_ROUNDS,

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from scribe_spark.config.drawn_groups import drawn_or_read, estimated_memberships
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import Flat, Location, Section
+from scribe_spark.config.used_when import UsedWhen
 
 __all__ = ["MOST_GROUPS", "MOST_MEMBERSHIPS", "GroupsConfig"]
 
@@ -21,6 +22,12 @@ MOST_MEMBERSHIPS = 10_000_000_000
 
 #: What a table of members says itself: field -> its default where members are drawn.
 _DRAWN: dict[str, Any] = {"count": 1_500, "zipf_exponent": 1.25}
+
+
+_OF_DRAWN_SIZES = UsedWhen(
+    lambda config: config.groups.size is None,
+    "has no effect beside group_size, which makes sizes equal; leave one of them out",
+)
 
 
 class GroupsConfig(Section):
@@ -39,7 +46,7 @@ class GroupsConfig(Section):
         le=MOST_NODES,
         description="Every group has this many members, instead of the Zipf-like sizes",
     )
-    zipf_exponent: float | None = Field(
+    zipf_exponent: Annotated[float | None, _OF_DRAWN_SIZES] = Field(
         default=_DRAWN["zipf_exponent"],
         ge=0.0,
         le=100.0,

@@ -21,6 +21,11 @@ class NetworkConfig(Sectioned):
     overlay: OverlayConfig = OverlayConfig()
 
     @property
+    def has_rounds(self) -> bool:
+        """Return True if rounds are played."""
+        return self.is_world
+
+    @property
     def network_key(self) -> Hashable:
         """What the routers, the links and the routes between them depend on, and nothing else."""
         return self.topology, self.seed

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from scribe_spark.config.can import MOST_DIMENSIONS
 from scribe_spark.config.section import Flat, Section, Text, Whole
+from scribe_spark.config.used_when import nodes_arrive, used_when
 
 __all__ = ["MOST_NODES", "OverlayConfig", "SettledOverlayConfig"]
 
@@ -17,6 +18,14 @@ MOST_NODES = 2**31 - 1
 #: With so little growth a wave is one node, in the largest overlay too.
 LEAST_GROWTH = 1.0000000001
 
+
+_OF_ARRIVALS = used_when(
+    nodes_arrive,
+    "nodes that arrive: --overlay arrivals, --generator churn or flash-crowd, or --events",
+)
+_OF_CAN = used_when(
+    lambda config: config.overlay.kind not in ("perfect", "arrivals"), "--overlay can"
+)
 
 #: The name of a kind of overlay.
 _Kind = Annotated[Text, Flat("overlay")]
@@ -50,41 +59,41 @@ class OverlayConfig(Section):
     node_ids: Literal["uniform", "sha1"] = Field(
         default="uniform", description="NodeIds: uniform, or the SHA-1 of the node's name"
     )
-    growth: float = Field(
+    growth: Annotated[float, _OF_ARRIVALS] = Field(
         default=1.25,
         ge=LEAST_GROWTH,
         le=1000.0,
         description="Arrivals: of n nodes, a wave has floor(n (growth - 1)) more, at least one; "
         "all of a wave see the overlay as it was before",
     )
-    contact: Literal["nearest", "latest", "random", "discovered"] = Field(
+    contact: Annotated[Literal["nearest", "latest", "random", "discovered"], _OF_ARRIVALS] = Field(
         default="nearest",
         description="Arrivals: whom an arriving node asks first: the nearest node, of equally near "
         "ones that with the smallest nodeId, or the latest to arrive; any node; or the "
         "one that nearby-node search from any node ends with, its probes counted",
     )
-    rows: Literal["route", "all"] = Field(
+    rows: Annotated[Literal["route", "all"], _OF_ARRIVALS] = Field(
         default="route",
         description="Arrivals: row i comes from the first node on the join message's route that "
         "shares i digits, or every node on the route sends all rows that it shares",
     )
-    announce: Literal["row", "self"] = Field(
+    announce: Annotated[Literal["row", "self"], _OF_ARRIVALS] = Field(
         default="row",
         description="Arrivals: an arrived node tells the nodes of each row of the whole row, or "
         "of itself only",
     )
-    introduce: bool = Field(
+    introduce: Annotated[bool, _OF_ARRIVALS] = Field(
         default=True,
         description="Arrivals: a node that has announced itself learns from the nodes on its route "
         "of those of its wave that came earlier, and tells them of itself",
     )
-    maintenance: int = Field(
+    maintenance: Annotated[int, _OF_ARRIVALS] = Field(
         default=0,
         ge=0,
         le=100,
         description="Arrivals: how often routing tables are maintained after each wave, m",
     )
-    dimensions: Annotated[int, Flat("overlay_dimensions")] = Field(
+    dimensions: Annotated[int, Flat("overlay_dimensions"), _OF_CAN] = Field(
         default=6, ge=1, le=MOST_DIMENSIONS, description="CAN as the overlay: dimensions, d"
     )
 

@@ -13,6 +13,7 @@ from scribe_spark.config.overlay import SettledOverlayConfig
 from scribe_spark.config.section import Section
 from scribe_spark.config.topology import TopologyConfig
 from scribe_spark.config.trees import MOST_REFERENCE_CHILDREN
+from scribe_spark.config.used_when import used_when
 from scribe_spark.errors import InputError
 
 __all__ = ["Point", "ReferenceTreeConfig", "ReferenceTreeSection"]
@@ -63,6 +64,9 @@ class Point:
         return f"{kind}-{self.hosts}-children-{self.children}"
 
 
+_OF_HOSTS = used_when(lambda config: bool(config.reference_tree.hosts), "--hosts")
+
+
 class ReferenceTreeSection(Section):
     """The paper's experiment, what it conjectures of larger degrees, and large networks."""
 
@@ -70,13 +74,13 @@ class ReferenceTreeSection(Section):
         default=tuple(range(10, 121, 10)),
         description="Numbers of hosts of the paper's experiment (Section 4), separated by commas",
     )
-    connections: int = Field(
+    connections: Annotated[int, _OF_HOSTS] = Field(
         default=2_000,
         ge=1,
         le=MOST_CONNECTIONS,
         description="Connections of hosts for each number of hosts, and as many disconnections",
     )
-    bits: int = Field(
+    bits: Annotated[int, _OF_HOSTS] = Field(
         default=8, ge=4, le=128, description="Bits of a key in the paper's experiment; 8: 256 keys"
     )
     children: WholeNumbers = Field(

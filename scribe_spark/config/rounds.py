@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.section import Location, Section, Text
+from scribe_spark.config.used_when import (
+    generated_by,
+    has_events,
+    nodes_fail,
+    used_when,
+)
 from scribe_spark.errors import InputError
 
 __all__ = [
@@ -54,6 +60,25 @@ _TIMES = {
 }
 
 
+_OF_EVENTS = used_when(
+    lambda config: config.is_world or has_events(config), "events: --generator or --events"
+)
+_OF_FAILURES = used_when(
+    nodes_fail,
+    "nodes that fail: --events, or --generator mass-failure, adjacent-failure, root-failure, churn",
+)
+_AT_ONCE = generated_by(
+    *("mass-failure", "adjacent-failure", "root-failure", "flash-crowd", "group-crowd")
+)
+_OF_CHURN, _OF_GROUP_CHURN = generated_by("churn"), generated_by("group-churn")
+_OF_ROOTS, _OF_CROWD = generated_by("root-failure"), generated_by("group-crowd")
+_OF_PUBLICATIONS = generated_by("publications")
+_OF_WEIBULL = used_when(
+    lambda config: config.world.lifetime_distribution == "weibull",
+    "--lifetime-distribution weibull",
+)
+
+
 def _in_seconds(text: str) -> Any:
     return Field(default=None, ge=_LEAST_SECONDS, le=_MOST_TIME, description=text)
 
@@ -66,14 +91,14 @@ class EventsConfig(Section):
     `membership_seconds` are parameters of generators.
     """
 
-    rounds: int = Field(
+    rounds: Annotated[int, _OF_EVENTS] = Field(
         default=20,
         ge=1,
         le=MOST_ROUNDS,
         description="Rounds of a world, numbered from 0; of a run those in which there may be "
         "events: its publications are in a round after the last event (docs/rules.md, S33)",
     )
-    round_seconds: float | None = Field(
+    round_seconds: Annotated[float | None, _OF_EVENTS] = Field(
         default=None,
         ge=_LEAST_SECONDS,
         le=_MOST_SECONDS,
@@ -102,106 +127,106 @@ class EventsConfig(Section):
         description="Nodes that are alive at the start, numbered from 0; the others may arrive "
         "[default: all; churn: nine tenths; flash-crowd: all but the crowd]",
     )
-    event_round: int = Field(
+    event_round: Annotated[int, _AT_ONCE] = Field(
         default=1,
         ge=0,
         le=MOST_ROUNDS - 1,
         description="Mass failure, adjacent failure, root failure, flash crowd, group crowd: the "
         "round in which it happens",
     )
-    event_seconds: float | None = Field(
+    event_seconds: Annotated[float | None, _AT_ONCE] = Field(
         default=None,
         ge=0.0,
         le=_MOST_TIME,
         description="The same in seconds, in place of event_round: it happens in the round of that "
         "moment",
     )
-    share: float = Field(
+    share: Annotated[float, generated_by("mass-failure", "flash-crowd")] = Field(
         default=0.1,
         ge=LEAST_SHARE,
         lt=1.0,
         description="Mass failure: the share of the live nodes that fails; flash crowd: the share "
         "of all nodes that arrives",
     )
-    adjacent: int | None = Field(
+    adjacent: Annotated[int | None, generated_by("adjacent-failure")] = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
         description="Adjacent failure: how many nodes with adjacent nodeIds fail [default: half of "
         "leaf_set]",
     )
-    lifetime: float = Field(
+    lifetime: Annotated[float, _OF_CHURN] = Field(
         default=100.0,
         ge=1.0,
         le=1e9,
         description="Churn: mean lifetime of a node in rounds; 100 means that 1 % of the nodes "
         "fail in a round",
     )
-    lifetime_seconds: float | None = _in_seconds(
+    lifetime_seconds: Annotated[float | None, _OF_CHURN] = _in_seconds(
         "Churn: the mean lifetime in seconds, in place of lifetime; a round at least"
     )
-    lifetime_distribution: Literal["exponential", "weibull"] = Field(
+    lifetime_distribution: Annotated[Literal["exponential", "weibull"], _OF_CHURN] = Field(
         default="exponential", description="Churn: distribution of the lifetimes"
     )
-    weibull_shape: float = Field(
+    weibull_shape: Annotated[float, _OF_CHURN, _OF_WEIBULL] = Field(
         default=0.5,
         ge=0.1,
         le=10.0,
         description="Churn: shape of the Weibull distribution; below 1, who has lived long will "
         "live longer",
     )
-    replacement: Literal["arrive", "recover"] = Field(
+    replacement: Annotated[Literal["arrive", "recover"], _OF_CHURN] = Field(
         default="arrive",
         description="Churn: a failed node that is back has an empty state (arrive), or its last "
         "known leaf set (recover)",
     )
-    roots: int = Field(
+    roots: Annotated[int, _OF_ROOTS] = Field(
         default=1,
         ge=1,
         le=MOST_NODES,
         description="Root failure: the roots of this many of the largest groups",
     )
-    holders: int = Field(
+    holders: Annotated[int, _OF_ROOTS] = Field(
         default=1,
         ge=1,
         le=MOST_NODES,
         description="Root failure: how many of the live nodes nearest to each groupId fail; 1 is "
         "the root alone, as many as replicas are all that have the group's state",
     )
-    crowd: int | None = Field(
+    crowd: Annotated[int | None, _OF_CROWD] = Field(
         default=None,
         ge=1,
         le=MOST_NODES,
         description="Group crowd: how many nodes join at once [default: all that are alive and no "
         "members]",
     )
-    crowd_group: int | None = Field(
+    crowd_group: Annotated[int | None, _OF_CROWD] = Field(
         default=None,
         ge=LEAST_GROUP,
         le=2**63 - 1,
         description="Group crowd: the group that they join [default: the smallest]",
     )
-    membership: float = Field(
+    membership: Annotated[float, _OF_GROUP_CHURN] = Field(
         default=50.0,
         ge=1.0,
         le=1e9,
         description="Group churn: mean time in rounds after which a member quits",
     )
-    membership_seconds: float | None = _in_seconds(
+    membership_seconds: Annotated[float | None, _OF_GROUP_CHURN] = _in_seconds(
         "Group churn: the same in seconds, in place of membership; a round at least"
     )
-    detection: int = Field(
+    detection: Annotated[int, _OF_FAILURES] = Field(
         default=1,
         ge=0,
         le=MOST_ROUNDS,
         description="Rounds until the members of a node's leaf set learn of its failure",
     )
-    repair: Literal["lazy", "none", "eager"] = Field(
+    repair: Annotated[Literal["lazy", "none", "eager"], _OF_FAILURES] = Field(
         default="lazy",
         description="Repair of routing tables: when a message finds a dead entry (lazy), never, or "
         "in the round after detection (eager)",
     )
-    maintenance_period: int = Field(
+    maintenance_period: Annotated[int, _OF_EVENTS] = Field(
         default=0,
         ge=0,
         le=MOST_ROUNDS,
@@ -243,20 +268,20 @@ class RoundsConfig(EventsConfig):
     ``publications``.
     """
 
-    publish_rate: float = Field(
+    publish_rate: Annotated[float, _OF_PUBLICATIONS] = Field(
         default=1.0,
         ge=LEAST_PUBLISHED,
         le=MOST_PUBLISHED,
         description="Publications: how many a group has in a round; 0.1 is one in ten rounds",
     )
-    publish_seconds: float | None = _in_seconds(
+    publish_seconds: Annotated[float | None, _OF_PUBLICATIONS] = _in_seconds(
         "Publications: the mean time in seconds between two of a group, in place of publish_rate"
     )
-    publish_source: Literal["member", "root", "any"] = Field(
+    publish_source: Annotated[Literal["member", "root", "any"], _OF_PUBLICATIONS] = Field(
         default="member",
         description="Publications: who publishes, members of the group, its root, or any live node",
     )
-    publishers: int = Field(
+    publishers: Annotated[int, _OF_PUBLICATIONS] = Field(
         default=0,
         ge=0,
         le=MOST_NODES,

@@ -10,6 +10,13 @@ from scribe_spark.config.drawn_groups import drawn_or_read, estimated_membership
 from scribe_spark.config.overlay import MOST_NODES
 from scribe_spark.config.rounds import MOST_ROUNDS
 from scribe_spark.config.section import Flat, Location, Names, Section
+from scribe_spark.config.used_when import (
+    UsedWhen,
+    has_groups,
+    has_publications,
+    nodes_come_back,
+    used_when,
+)
 from scribe_spark.errors import InputError, listed
 
 __all__ = ["MOST_WORLD_GROUPS", "MaintenanceConfig", "ScribeConfig"]
@@ -24,10 +31,26 @@ ROUND_MEASURES = ("delay", "link_stress", "node_stress")
 _DRAWN: dict[str, Any] = {"count": 0, "zipf_exponent": 1.25}
 
 
+_OF_ROUNDS = used_when(
+    lambda config: config.has_rounds,
+    "rounds: --generator, --events, --access or --delivery reliable",
+)
+_OF_GROUPS = used_when(has_groups, "--groups or --members")
+_OF_RETURNS = used_when(
+    nodes_come_back, "nodes that a generator brings back: churn or flash-crowd, without group-churn"
+)
+_OF_PUBLICATIONS = used_when(has_publications, "--generator publications, or --events")
+_OF_RELIABLE = used_when(lambda config: config.scribe.delivery == "reliable", "--delivery reliable")
+_OF_DRAWN_SIZES = UsedWhen(
+    lambda config: config.scribe.size is None,
+    "has no effect beside group_size, which makes sizes equal; leave one of them out",
+)
+
+
 class MaintenanceConfig(Section):
     """How Scribe maintains trees where nodes and members come and go, and who may do what."""
 
-    rejoin: bool = Field(
+    rejoin: Annotated[bool, _OF_RETURNS, _OF_GROUPS] = Field(
         default=True,
         description="A node that a generator brings back joins its groups again in that round; not "
         "where there is group-churn",
@@ -37,40 +60,40 @@ class MaintenanceConfig(Section):
         description="A CSV or Parquet table (group, node, right) of your own: who may create, join "
         "or multicast (the right) to a group; a right to a group that no row names is everybody's",
     )
-    replicas: int = Field(
+    replicas: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=5,
         ge=1,
         le=64,
         description="How many nodes have a group's state, k: the root and the k - 1 nodes nearest "
         "to the groupId; at most half of leaf_set",
     )
-    parent_timeout: int = Field(
+    parent_timeout: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=2,
         ge=1,
         le=MOST_ROUNDS,
         description="A child that has not heard its parent for more than this many rounds joins "
         "again",
     )
-    refresh: int = Field(
+    refresh: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=2,
         ge=1,
         le=MOST_ROUNDS,
         description="A child refreshes its entry in its parent's children table every this many "
         "rounds",
     )
-    child_timeout: int = Field(
+    child_timeout: Annotated[int, _OF_ROUNDS, _OF_GROUPS] = Field(
         default=4,
         ge=1,
         le=MOST_ROUNDS,
         description="An entry of a children table that has not been refreshed for this many rounds "
         "is dropped; more than refresh",
     )
-    delivery: Literal["best-effort", "reliable"] = Field(
+    delivery: Annotated[Literal["best-effort", "reliable"], _OF_GROUPS] = Field(
         default="best-effort",
         description="Publications are sent once, or numbered, buffered and sent again: in order, "
         "each once (reliable)",
     )
-    buffer: int = Field(
+    buffer: Annotated[int, _OF_RELIABLE, _OF_GROUPS] = Field(
         default=64,
         ge=1,
         le=4_096,
@@ -99,21 +122,21 @@ class ScribeConfig(MaintenanceConfig):
         le=MOST_WORLD_GROUPS,
         description="Worlds: groups, created in round 0; 0: Pastry alone",
     )
-    size: Annotated[int | None, Flat("group_size")] = Field(
+    size: Annotated[int | None, Flat("group_size"), _OF_GROUPS] = Field(
         default=None,
         ge=0,
         le=MOST_NODES,
         description="Worlds: every group has this many members at the start (it may be 0), instead "
         "of the Zipf-like sizes",
     )
-    zipf_exponent: float | None = Field(
+    zipf_exponent: Annotated[float | None, _OF_GROUPS, _OF_DRAWN_SIZES] = Field(
         default=_DRAWN["zipf_exponent"],
         ge=0.0,
         le=100.0,
         description="Worlds: group r has floor(n r^-zipf_exponent + 0.5) members at the start, of "
         "the n nodes that are alive then",
     )
-    ids: Annotated[Literal["hash", "creator"], Flat("group_ids")] = Field(
+    ids: Annotated[Literal["hash", "creator"], Flat("group_ids"), _OF_GROUPS] = Field(
         default="hash",
         description="GroupIds: the hash of name and creator, or the creator's nodeId, which makes "
         "the creator the root",
@@ -123,18 +146,18 @@ class ScribeConfig(MaintenanceConfig):
         description="Worlds: a CSV or Parquet table (group, node) of your own, the members at the "
         "start, instead of drawn ones",
     )
-    deadline: int = Field(
+    deadline: Annotated[int, _OF_GROUPS, _OF_PUBLICATIONS] = Field(
         default=5,
         ge=0,
         le=MOST_ROUNDS,
         description="Rounds after which a publication that has not been delivered counts as lost",
     )
-    source: Literal["root", "routed", "direct"] = Field(
+    source: Annotated[Literal["root", "routed", "direct"], _OF_GROUPS] = Field(
         default="root",
         description="Worlds: where the multicasts that are measured begin: at the root, or at "
         "their sources, which route each to the root (routed), or keep its address (direct)",
     )
-    link_stress_period: int = Field(
+    link_stress_period: Annotated[int, _OF_GROUPS] = Field(
         default=10,
         ge=0,
         le=MOST_ROUNDS,

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.config.refusals import refusal
+from scribe_spark.config.used_when import UsedWhen
 from scribe_spark.errors import check_names
 
 __all__ = ["Flat", "Location", "Names", "Section", "Text", "Whole"]
@@ -74,6 +75,9 @@ class Section(BaseModel):
     InputError
         For an unknown field, a missing one, or a value that it cannot have.
     """
+
+    #: When all its fields may change anything; None: always.
+    all_used_when: ClassVar[UsedWhen | None] = None
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 

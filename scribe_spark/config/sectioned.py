@@ -20,10 +20,13 @@ class Sectioned(Section):
         Of the class: the sections by name, in the order of flags and docs.
     elsewhere : dict of str to str
         Of the class: names that another kind of config has -> why this one has none.
+    is_world : bool
+        Of the class: whether it is a world's.
     """
 
     sections: ClassVar[dict[str, type[Section]]] = {}
     elsewhere: ClassVar[dict[str, str]] = {}
+    is_world: ClassVar[bool] = False
 
     def __init__(self, **given: Any) -> None:
         flat = self.flat_values(given)  # field name = flat name for what is in no section

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from scribe_spark.config.given_graph import GivenGraph
 from scribe_spark.config.section import Flat, Location, Section
+from scribe_spark.config.used_when import UsedWhen, drawn_as, used_when
 from scribe_spark.errors import InputError
 
 __all__ = ["MOST_EXTRA_LINKS", "MOST_PAIRS", "MOST_TRANSIT_STUB_ROUTERS", "TopologyConfig"]
@@ -39,6 +40,11 @@ def _graph(value: Any) -> Any:
     return value if plain else GivenGraph.of(value)
 
 
+_OF_TRANSIT_STUB = UsedWhen(
+    drawn_as("transit-stub"), "has no effect on another network than transit-stub; leave it out"
+)
+_OF_POWER_LAW = used_when(drawn_as("power-law"), "--topology power-law")
+
 #: A name, a path, or a graph.
 _Network = Annotated[Location | InstanceOf[GivenGraph], BeforeValidator(_graph), Flat("topology")]
 
@@ -66,66 +72,66 @@ class TopologyConfig(Section):
     lan_delay_ms: float = Field(
         default=1.0, ge=0.001, le=1e6, description="Delay of a node's LAN link, each way, in ms"
     )
-    transit_domains: int = Field(
+    transit_domains: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=10, ge=1, le=MOST_DOMAINS, description="Transit domains, T"
     )
-    transit_size: int = Field(
+    transit_size: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=5,
         ge=1,
         le=MOST_TRANSIT_STUB_ROUTERS,
         description="Mean routers of a transit domain, N_T",
     )
-    stubs_per_transit: int = Field(
+    stubs_per_transit: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=10,
         ge=1,
         le=MOST_TRANSIT_STUB_ROUTERS,
         description="Mean stubs of a transit router, K",
     )
-    stub_size: int = Field(
+    stub_size: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=10, ge=1, le=MOST_TRANSIT_STUB_ROUTERS, description="Mean routers of a stub, N_S"
     )
-    p_top: float = Field(
+    p_top: Annotated[float, _OF_TRANSIT_STUB] = Field(
         default=1.0,
         ge=LEAST_PROBABILITY,
         le=1.0,
         description="Probability of a link between two transit domains",
     )
-    p_transit: float = Field(
+    p_transit: Annotated[float, _OF_TRANSIT_STUB] = Field(
         default=0.6,
         ge=LEAST_PROBABILITY,
         le=1.0,
         description="Probability of a link between two routers of a transit domain",
     )
-    p_stub: float = Field(
+    p_stub: Annotated[float, _OF_TRANSIT_STUB] = Field(
         default=0.5,
         ge=LEAST_PROBABILITY,
         le=1.0,
         description="Probability of a link between two routers of a stub",
     )
-    extra_transit_stub: int = Field(
+    extra_transit_stub: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=0,
         ge=0,
         le=MOST_EXTRA_LINKS,
         description="Extra links of stubs' routers to transit routers",
     )
-    extra_stub_stub: int = Field(
+    extra_stub_stub: Annotated[int, _OF_TRANSIT_STUB] = Field(
         default=0,
         ge=0,
         le=MOST_EXTRA_LINKS,
         description="Extra links between routers of different stubs",
     )
-    gtitm_quirk: bool = Field(
+    gtitm_quirk: Annotated[bool, _OF_TRANSIT_STUB] = Field(
         default=True,
         description="Only the first transit domain is drawn with the transit scale and "
         "probability, as GT-ITM does",
     )
-    power_law_routers: int = Field(
+    power_law_routers: Annotated[int, _OF_POWER_LAW] = Field(
         default=102_639,
         ge=1,
         le=MOST_POWER_LAW_ROUTERS,
         description="Routers of the power-law graph",
     )
-    power_law_links: int = Field(
+    power_law_links: Annotated[int, _OF_POWER_LAW] = Field(
         default=142_303,
         ge=0,
         le=MOST_POWER_LAW_LINKS,

@@ -3,11 +3,12 @@ reference tree of Costa and Frey."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from scribe_spark.config.section import Location, Names, Section
+from scribe_spark.config.used_when import UsedWhen, used_by, used_when
 
 __all__ = [
     "MOST_CHILDREN",
@@ -27,6 +28,15 @@ MOST_REFERENCE_CHILDREN = 2**20
 MOST_CHILDREN = 2**63 - 1
 
 
+_OF_LIMITS = used_when(used_by("bottleneck", "lazy"), "--variants bottleneck or lazy")
+_OF_ONE_LIMIT = UsedWhen(
+    lambda config: config.trees.capacities is None,
+    "has no effect beside capacities, which has every node's limit; leave one of them out",
+)
+_OF_REMOVER = used_when(used_by("bottleneck"), "--variants bottleneck")
+_OF_REFERENCE_TREE = used_when(used_by("reference_tree"), "--variants reference_tree")
+
+
 class LiveTreesConfig(Section):
     """Variants of the trees of a world, and the child that an overloaded node drops."""
 
@@ -35,23 +45,23 @@ class LiveTreesConfig(Section):
         description="Worlds: what is done to Scribe's trees in each round, separated by commas: "
         "bottleneck (Section IV.E), collapse, lazy (Section IV.F); none, or plain, by default",
     )
-    limit: int = Field(
+    limit: Annotated[int, _OF_LIMITS, _OF_ONE_LIMIT] = Field(
         default=64,
         ge=1,
         le=MOST_CHILDREN,
         description="A node with more children than this, over all groups, is overloaded",
     )
-    capacities: Location | None = Field(
+    capacities: Annotated[Location | None, _OF_LIMITS] = Field(
         default=None, description="A CSV or Parquet table (node, limit) with every node's own limit"
     )
-    shed_group: Literal["largest", "random"] = Field(
+    shed_group: Annotated[Literal["largest", "random"], _OF_REMOVER] = Field(
         default="largest",
         description="What an overloaded node drops from: its largest table or a random one",
     )
-    shed_child: Literal["farthest", "nearest", "random"] = Field(
+    shed_child: Annotated[Literal["farthest", "nearest", "random"], _OF_REMOVER] = Field(
         default="farthest", description="Which child an overloaded node drops"
     )
-    shed_table: Literal["remaining", "whole"] = Field(
+    shed_table: Annotated[Literal["remaining", "whole"], _OF_REMOVER] = Field(
         default="remaining",
         description="What a dropped child is sent: the children that remain, or the whole table as "
         "it was at the round's start (then two may choose each other, and the cycle rule refuses "
@@ -97,13 +107,13 @@ class TreesConfig(LiveTreesConfig):
         "scribe, ip_multicast, naive_unicast, and those that variants adds.  "
         "Worlds: those that live there beside Scribe",
     )
-    reference_children: int = Field(
+    reference_children: Annotated[int, _OF_REFERENCE_TREE] = Field(
         default=2,
         ge=2,
         le=MOST_REFERENCE_CHILDREN,
         description="Reference tree: most children of a key; 2 is the binary tree",
     )
-    reference_assignment: Literal["pastry", "chord"] = Field(
+    reference_assignment: Annotated[Literal["pastry", "chord"], _OF_REFERENCE_TREE] = Field(
         default="pastry",
         description="Reference tree: which keys a node has, those nearest to its nodeId (pastry) "
         "or those after its predecessor (chord)",

@@ -78,6 +78,7 @@ class WorldConfig(NetworkConfig):
     """
 
     sections: ClassVar[dict[str, type[Section]]] = SECTIONS
+    is_world: ClassVar[bool] = True
 
     elsewhere: ClassVar[dict[str, str]] = {
         **_of_runs(),

@@ -49,7 +49,7 @@ _LONGEST = 1_000
 
 
 def has_kind(type_: pa.DataType, kind: Kind) -> bool:
-    """Whether cells of a type can be of a kind."""
+    """Return True if cells of a type can be of a kind."""
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     if pa.types.is_null(type_) or _is_text(type_):

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from scribe_spark.config import Execution, WorldConfig
 from scribe_spark.engine.barrier import why_no_tasks
-from scribe_spark.errors import InputError
+from scribe_spark.errors import InputError, listed
 from scribe_spark.experiments.world_buckets import systems_of_one_bucket
 
 __all__ = ["Engine", "check_engine", "engine_of"]
@@ -46,7 +46,7 @@ def check_engine(config: WorldConfig, execution: Execution) -> None:
     """
     alone = systems_of_one_bucket(config)
     if execution.engine == "jobs" and alone:
-        remedy = f"does not play {', '.join(alone)}; give tasks, or leave it out"
+        remedy = f"does not play {listed(alone)}; give tasks, or leave it out"
         raise InputError("engine", execution.engine, remedy)
 
 
