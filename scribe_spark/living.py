@@ -399,11 +399,19 @@ class SystemOnBuckets:
         Tables of other protocols that programs read, as those of Pastry's nodes.
     """
 
-    payload: tuple[str, ...]
-    control: tuple[str, ...]
     kept_in_buckets: ClassVar[Mapping[str, int]]
     kept: ClassVar[tuple[str, ...]]
     reads: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def payload(self) -> tuple[str, ...]:
+        """As of `LiveSystem`."""
+        raise NotImplementedError
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """As of `LiveSystem`."""
+        raise NotImplementedError
 
     def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """Play an own round.

@@ -193,7 +193,7 @@ class System:
             raise InputError("systems", self.name, f"has the clock {found!r}; give time or hops")
         return found
 
-    def live(self, config: Any) -> LiveSystem:
+    def live(self, config: Any) -> LiveSystem | SystemOnBuckets:
         """Return the system as it lives in a world; each round of a user's is checked.
 
         Raises
