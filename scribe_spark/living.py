@@ -11,7 +11,7 @@ docs/rules.md, "Measures, by round".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Protocol, TypeVar
@@ -19,34 +19,28 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 
 from scribe_spark.core.arrays import Rows, whole_numbers
-from scribe_spark.engine.facts import KnowsRing, RingInMemory
-from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.packing import Columns, concatenate, take
+from scribe_spark.engine.facts import KnowsRing
+from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.player import Player, Shared
 from scribe_spark.engine.program import Inbox, Outbox, Prefixed, Program, Tables
 from scribe_spark.engine.ring import Ring
 from scribe_spark.pastry.arrivals.observer import MESSAGES, TRAFFIC
-from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
 from scribe_spark.pastry.events import Events
-from scribe_spark.pastry.overlay_state import OverlayState
+from scribe_spark.pastry.lives import KnowsLives
 from scribe_spark.pastry.tally import Tally
 from scribe_spark.underlay.protocol import Kernel
 
 __all__ = [
-    "InBuckets",
     "LiveSystem",
     "LivingRound",
     "OwnRounds",
     "Pairs",
-    "PlaysPrograms",
-    "PlaysSystems",
     "Publications",
     "SystemOnBuckets",
     "SystemPlayer",
     "SystemRound",
     "count_messages",
-    "join_buckets",
     "play_own_rounds",
-    "split_tables",
 ]
 
 #: Indices of groups and positions of nodes, ascending by both; each pair once.
@@ -107,9 +101,10 @@ class LivingRound:
         Of the world; after the last one all publications are due.
     ring : Ring
         All K nodes that there are, were or may be; the same in every round.
-    overlay : OverlayState
-        What Pastry's nodes know after this round, who is alive (``alive``, bool, shape (K,)) and
-        when the others died.
+    overlay : KnowsLives
+        The nodes that are alive after the events (``alive``, bool, shape (K,)), and when the others
+        died.  A system that is not on buckets gets an `OverlayState`, which has what Pastry's nodes
+        know after this round, too.
     events : Events
         Of nodes: ``fail`` (silent), ``leave``, ``recover``, ``arrive``.
     group : ndarray of int64, shape (G,)
@@ -137,7 +132,7 @@ class LivingRound:
     number: int
     rounds: int
     ring: Ring
-    overlay: OverlayState
+    overlay: KnowsLives
     events: Events
     group: np.ndarray
     key_hi: np.ndarray
@@ -301,81 +296,15 @@ def play_own_rounds(play: Callable[[LivingRound], SystemRound], now: LivingRound
 # --- systems whose rounds are programs on buckets
 
 
-class PlaysPrograms(Protocol):
-    """Plays programs on buckets, one after the other.
-
-    The orchestrator, which makes them, sees no table but those that it takes or gathers.
-    """
-
-    def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """Play a program until nobody sends; return how many messages were sent.
-
-        Parameters
-        ----------
-        first : mapping of Columns, optional
-            Messages of superstep 0, by kind.
-        """
-        ...
-
-    def has(self, name: str) -> bool:
-        """Return whether any bucket has rows in a table."""
-        ...
-
-    def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """Remove tables from all buckets; return their rows, bucket by bucket.
-
-        A name stands for the tables ``name 0``, ``name 1``, ... too; the result has no entry for a
-        table that no bucket has.
-        """
-        ...
-
-    def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """Return the rows of tables as :meth:`take` does; the tables stay."""
-        ...
-
-    def share(self, **arrays: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Return a picklable mapping to arrays that every bucket's programs read in this round."""
-        ...
-
-
-class PlaysSystems(PlaysPrograms, Protocol):
-    """Plays programs of a system, for its orchestrator (`SystemOnBuckets.play_round`).
-
-    Attributes
-    ----------
-    facts : KnowsRing
-        All nodes, for programs to hold.
-    bounds : ndarray of int64, shape (B + 1,)
-    """
-
-    @property
-    def facts(self) -> KnowsRing: ...
-    @property
-    def bounds(self) -> np.ndarray: ...
-
-
-class InBuckets(InTask):
-    """Buckets in the memory of a task; see `PlaysSystems`.
-
-    Parameters
-    ----------
-    facts : KnowsRing
-    bounds : ndarray of int64, shape (B + 1,)
-    tables : sequence of Tables
-        The tables of each bucket; programs change them.
-    """
-
-    def __init__(self, facts: KnowsRing, bounds: np.ndarray, tables: Sequence[Tables]) -> None:
-        super().__init__(tables)
-        self.facts, self.bounds = facts, bounds
-
-
 class SystemPlayer:
-    """Plays a system on buckets that have the tables of other protocols, too; see `PlaysSystems`.
+    """Plays a system's programs on buckets that have the tables of other protocols, too.
+
+    The orchestrator (`SystemOnBuckets.play_round`) sees no table but those that it takes or
+    gathers.
 
     Parameters
     ----------
-    engine : PlaysPrograms
+    engine : Player
         Keeps the tables of all protocols.
     facts : KnowsRing
     bounds : ndarray of int64, shape (B + 1,)
@@ -387,7 +316,7 @@ class SystemPlayer:
 
     def __init__(
         self,
-        engine: PlaysPrograms,
+        engine: Player,
         facts: KnowsRing,
         bounds: np.ndarray,
         prefix: str,
@@ -395,26 +324,33 @@ class SystemPlayer:
     ) -> None:
         self.facts, self.bounds = facts, bounds
         self._engine, self._prefix, self._reads = engine, prefix, reads
+        self._shared: list[Shared] = []
 
     def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
-        """See `PlaysPrograms.play`."""
+        """See `Player.play`."""
         return self._engine.play(Prefixed(program, self._prefix, self._reads), first)
 
     def has(self, name: str) -> bool:
-        """See `PlaysPrograms.has`."""
+        """See `Player.has`."""
         return self._engine.has(self._prefix + name)
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `PlaysPrograms.take`."""
+        """See `Player.take`."""
         return self._named(self._engine.take(*(self._prefix + name for name in names)))
 
     def gather(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
-        """See `PlaysPrograms.gather`."""
+        """See `Player.gather`."""
         return self._named(self._engine.gather(*(self._prefix + name for name in names)))
 
-    def share(self, **arrays: np.ndarray) -> Mapping[str, np.ndarray]:
-        """See `PlaysPrograms.share`."""
-        return self._engine.share(**arrays)
+    def share(self, **arrays: np.ndarray) -> Shared:
+        """See `Player.share`; freed after the round."""
+        self._shared.append(self._engine.share(**arrays))
+        return self._shared[-1]
+
+    def free_shared(self) -> None:
+        """Free all arrays that were shared by this player."""
+        while self._shared:
+            self._engine.free(self._shared.pop())
 
     def _named(self, tables: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, np.ndarray]]:
         return {name.removeprefix(self._prefix): columns for name, columns in tables.items()}
@@ -422,38 +358,63 @@ class SystemPlayer:
 
 @dataclass(frozen=True)
 class _Keep:
-    """The first bucket keeps the tables of the orchestrator between rounds."""
+    """Buckets keep the state of a system; the first one that of the orchestrator, too.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (B + 1,)
+    names : set of str
+        The tables that stay, besides those of messages.
+    tables : mapping of str to Columns
+        The orchestrator's.
+    """
 
     bounds: np.ndarray
+    names: frozenset[str]
     tables: Mapping[str, Columns]
 
     def step(self, bucket: int, tables: Tables, inbox: Inbox, superstep: int) -> Outbox:
         """See `engine.Program`."""
+        for name in list(tables):
+            if name not in self.names and not name.startswith(f"{TRAFFIC} "):
+                del tables[name]
         if not bucket:
             tables.update(self.tables)
         return {}
 
 
 class SystemOnBuckets:
-    """A `LiveSystem` whose rounds are programs on buckets, so that any number of them is equal.
+    """A system whose rounds are programs on buckets, so that any number of them is equal.
 
     Attributes
     ----------
+    payload, control : tuple of str
+        As of `LiveSystem`.
     kept_in_buckets : mapping of str to int
         Tables of a bucket that stay between rounds, each with a column ``key``: name -> the power
         of K by which the key is divided to leave a node as the last part.
     kept : tuple of str
         Tables that the orchestrator keeps between rounds.
-    reads_overlay : bool
-        Whether programs read the tables of Pastry's nodes (`States.tables`).
+    reads : tuple of str
+        Tables of other protocols that programs read, as those of Pastry's nodes.
     """
 
     kept_in_buckets: ClassVar[Mapping[str, int]]
     kept: ClassVar[tuple[str, ...]]
-    reads_overlay: ClassVar[bool] = False
+    reads: ClassVar[tuple[str, ...]] = ()
 
-    def play_round(self, player: PlaysSystems, kept: Tables, now: LivingRound) -> SystemRound:
-        """Play a round.
+    @property
+    def payload(self) -> tuple[str, ...]:
+        """As of `LiveSystem`."""
+        raise NotImplementedError
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """As of `LiveSystem`."""
+        raise NotImplementedError
+
+    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
+        """Play an own round.
 
         Parameters
         ----------
@@ -462,79 +423,17 @@ class SystemOnBuckets:
         """
         raise NotImplementedError
 
-    def play_on(
-        self,
-        engine: PlaysPrograms,
-        facts: KnowsRing,
-        bounds: np.ndarray,
-        prefix: str,
-        now: LivingRound,
-    ) -> SystemRound:
-        """Play the own rounds of a round of the world on buckets that have Pastry's tables, too.
-
-        Parameters
-        ----------
-        engine, facts, bounds, prefix
-            As of `SystemPlayer`.
-        now : LivingRound
-            As of `play_own_rounds`.
-        """
-        reads = (LEAVES, CELLS) if self.reads_overlay else ()
-        player = SystemPlayer(engine, facts, bounds, prefix, reads)
+    def play_on(self, player: SystemPlayer, now: LivingRound) -> SystemRound:
+        """Play the own rounds that begin in a round of the world; `now` as of `play_own_rounds`."""
         kept = Tables.of(player.take(*self.kept))
         done = play_own_rounds(partial(self.play_round, player, kept), now)
-        player.play(_Keep(bounds, {name: kept[name] for name in self.kept}))
-        return done
-
-    def play(self, tables: Tables, now: LivingRound) -> SystemRound:
-        """See `LiveSystem.play`: the round of one bucket."""
-        bounds = np.array([0, len(now.ring)])
-        buckets = [Tables.of(one) for one in split_tables(tables, self.kept_in_buckets, bounds)]
-        if self.reads_overlay:
-            buckets[0].update(now.overlay.states.tables())
-        done = self.play_round(InBuckets(RingInMemory(now.ring), bounds, buckets), tables, now)
-        tables.update(join_buckets(buckets, self.kept_in_buckets))
+        names = frozenset((*self.kept_in_buckets, *self.kept))
+        player.play(_Keep(player.bounds, names, {name: kept[name] for name in self.kept}))
+        player.free_shared()
         return done
 
 
-def count_messages(player: PlaysSystems, now: LivingRound) -> None:
+def count_messages(player: SystemPlayer, now: LivingRound) -> None:
     """Add up the messages that observers have counted in the buckets."""
     names = (MESSAGES,) if now.tally.traffic is None else (MESSAGES, TRAFFIC)
     now.tally.take(player.take(*names))
-
-
-def split_tables(
-    tables: Mapping[str, Columns], powers: Mapping[str, int], bounds: np.ndarray
-) -> list[dict[str, Columns]]:
-    """Return the tables of each bucket: the rows of its nodes.
-
-    Parameters
-    ----------
-    powers : mapping of str to int
-        As `SystemOnBuckets.kept_in_buckets`; tables that are not named stay out.
-    """
-    names = [name for name in powers if name in tables]
-    if len(bounds) == 2:
-        return [{name: tables[name] for name in names}]
-    buckets: list[dict[str, Columns]] = [{} for _ in bounds[1:]]
-    for name in names:
-        size = int(bounds[-1])
-        node = tables[name]["key"] // size ** powers[name] % size
-        for mine, first, last in zip(buckets, bounds[:-1], bounds[1:], strict=True):
-            mine[name] = take(tables[name], np.flatnonzero((node >= first) & (node < last)))
-    return buckets
-
-
-def join_buckets(
-    buckets: Sequence[Mapping[str, Columns]], powers: Mapping[str, int]
-) -> dict[str, Columns]:
-    """Return the tables of all buckets together, in the order of their keys."""
-    joined: dict[str, Columns] = {}
-    for name in powers:
-        parts = [mine[name] for mine in buckets if name in mine]
-        if len(parts) == 1:
-            joined[name] = parts[0]
-        elif parts:
-            together = concatenate(parts)
-            joined[name] = take(together, np.argsort(together["key"]))
-    return joined

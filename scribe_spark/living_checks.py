@@ -23,23 +23,25 @@ from scribe_spark.errors import InputError, RunError
 from scribe_spark.living import (
     LiveSystem,
     LivingRound,
-    PlaysSystems,
     Publications,
     SystemOnBuckets,
+    SystemPlayer,
     SystemRound,
 )
 
 __all__ = ["CheckedOnBuckets", "CheckedSystem", "checked", "faults_of_tasks"]
 
 
-def checked(name: str, system: LiveSystem, units: Mapping[str, str]) -> LiveSystem:
+def checked(
+    name: str, system: LiveSystem | SystemOnBuckets, units: Mapping[str, str]
+) -> LiveSystem | SystemOnBuckets:
     """Return a user's system, each round of which is checked; on buckets if it is played there.
 
     Parameters
     ----------
     name : str
         The name of the system.
-    system : LiveSystem
+    system : LiveSystem or SystemOnBuckets
         The object of the user.
     units : mapping of str to str
         `System.world_measures`: the measures that a round may have.
@@ -62,8 +64,10 @@ class CheckedSystem:
     units: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if not callable(getattr(self.system, "play", None)):
-            raise self._fault(f"lives as a {type(self.system).__name__}, which has no method play")
+        method = "play_round" if isinstance(self.system, SystemOnBuckets) else "play"
+        if not callable(getattr(self.system, method, None)):
+            kind = type(self.system).__name__
+            raise self._fault(f"lives as a {kind}, which has no method {method}")
         for kinds in ("payload", "control"):
             given = getattr(self.system, kinds, None)
             if not isinstance(given, tuple) or not all(isinstance(kind, str) for kind in given):
@@ -153,16 +157,12 @@ class CheckedOnBuckets(CheckedSystem, SystemOnBuckets):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        of_class = ("kept_in_buckets", "kept", "reads_overlay")
+        of_class = ("kept_in_buckets", "kept", "reads")
         vars(self).update({name: getattr(self.system, name) for name in of_class})
 
-    def play_round(self, player: PlaysSystems, kept: Tables, now: LivingRound) -> SystemRound:
+    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """See `SystemOnBuckets`."""
         return self._check(self.system.play_round(player, kept, now), kept, now)
-
-    def play(self, tables: Tables, now: LivingRound) -> SystemRound:
-        """See `LiveSystem`."""
-        return SystemOnBuckets.play(self, tables, now)
 
 
 @contextmanager

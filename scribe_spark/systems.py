@@ -27,7 +27,7 @@ from scribe_spark.errors import InputError, check_names, listed, shown
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from scribe_spark.living import LiveSystem
+    from scribe_spark.living import LiveSystem, SystemOnBuckets
     from scribe_spark.multicast import Multicast
     from scribe_spark.scribe import Variant, VariantContext
 
@@ -126,8 +126,8 @@ class System:
     limited : bool
         Nodes have a limit of children, which some may exceed.
     world : callable or None
-        ``world(config)``: the `living.LiveSystem` that lives in a world of that config.  None: it
-        lives in none.
+        ``world(config)``: the `living.LiveSystem` or `living.SystemOnBuckets` that lives in a world
+        of that config.  None: it lives in none.
     round_seconds : float or callable, optional
         How long a round of the system lasts in a world, or ``round_seconds(config)``: of the rounds
         that begin in one of the world's all are played.  None: one round in each of the world's,
@@ -158,7 +158,7 @@ class System:
     routes_to_key: bool = False
     joins_after: str | None = None
     limited: bool = False
-    world: Callable[[Any], LiveSystem] | None = None
+    world: Callable[[Any], LiveSystem | SystemOnBuckets] | None = None
     round_seconds: float | Callable[[Any], float] | None = None
     world_measures: Mapping[str, str] = field(default_factory=dict)
     failure_costs: Callable[[Any], DataFrame] | None = None
@@ -193,7 +193,7 @@ class System:
             raise InputError("systems", self.name, f"has the clock {found!r}; give time or hops")
         return found
 
-    def live(self, config: Any) -> LiveSystem:
+    def live(self, config: Any) -> LiveSystem | SystemOnBuckets:
         """Return the system as it lives in a world; each round of a user's is checked.
 
         Raises
@@ -264,7 +264,7 @@ def _bayeux(stages: Any) -> Multicast:
     return build(stages)
 
 
-def _live_bayeux(config: Any) -> LiveSystem:
+def _live_bayeux(config: Any) -> SystemOnBuckets:
     from scribe_spark.bayeux.live import LiveBayeux
 
     return LiveBayeux(config.bayeux.hops, config.bayeux.recreate)
@@ -300,7 +300,7 @@ def _gossipsub(stages: Any) -> Multicast:
     return multicast(stages)
 
 
-def _live_gossipsub(config: Any) -> LiveSystem:
+def _live_gossipsub(config: Any) -> SystemOnBuckets:
     from scribe_spark.gossipsub.round import live_gossipsub
 
     return live_gossipsub(config.gossipsub)

@@ -6,24 +6,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
-from poisoned import OneAtATime, Poisoned
+from poisoned import PoisonedTask
 
 from scribe_spark.engine import Tables
 from scribe_spark.engine.facts import RingInMemory, bucket_bounds
-from scribe_spark.engine.packing import Columns
+from scribe_spark.engine.in_task import InTask
+from scribe_spark.engine.packing import Columns, take
+from scribe_spark.engine.program import bucket_of
 from scribe_spark.engine.ring import Ring
-from scribe_spark.living import (
-    InBuckets,
-    LivingRound,
-    SystemOnBuckets,
-    SystemRound,
-    join_buckets,
-    split_tables,
-)
+from scribe_spark.living import SystemOnBuckets, SystemPlayer
 from scribe_spark.pastry.arrivals.observer import Observer
 from scribe_spark.pastry.tally import Tally
 
-__all__ = ["BlindBuckets", "RecordingTally", "buckets_of", "cut_again", "play", "tables_of"]
+__all__ = ["RecordingTally", "SystemBuckets"]
 
 #: The names of the system's tables begin with it.
 PREFIX = "system/"
@@ -71,49 +66,56 @@ class RecordingTally(Tally):
         return self._recorder.lost
 
 
-class BlindBuckets(InBuckets):
-    """Plays bucket after bucket, none of which sees another's tables."""
+@dataclass
+class SystemBuckets:
+    """Buckets of a ring, and a system's tables in them.
 
-    def play(self, program, first=None):
-        for mine in self.tables:
-            mine.open = False
-        sent = super().play(OneAtATime(program), first)
-        for mine in self.tables:  # what the orchestrator takes
-            mine.open = True
-        return sent
-
-
-def buckets_of(ring: Ring, count: int, blind: bool = False) -> InBuckets:
-    """Return a player of empty buckets."""
-    kind = BlindBuckets if blind else InBuckets
-    tables = [(Poisoned if blind else Tables).of({}) for _ in range(count)]
-    return kind(RingInMemory(ring), bucket_bounds(ring, count, 8), tables)
-
-
-def tables_of(system: SystemOnBuckets, engine: InBuckets) -> dict[str, Columns]:
-    """Return all that a system keeps between rounds, without the prefix."""
-    names = [PREFIX + name for name in (*system.kept_in_buckets, *system.kept)]
-    found = engine.gather(*names)
-    return {name.removeprefix(PREFIX): columns for name, columns in found.items()}
-
-
-def play(system: SystemOnBuckets, engine: InBuckets, now: LivingRound) -> SystemRound:
-    """Play a round of the world, on buckets whose other tables are those of Pastry."""
-    return system.play_on(engine, engine.facts, engine.bounds, PREFIX, now)
-
-
-def cut_again(system: SystemOnBuckets, engine: InBuckets, ring: Ring, count: int) -> InBuckets:
-    """Return other buckets, which have what the system keeps between rounds.
-
-    Columns are read-only, as those of saved tables are.
+    Attributes
+    ----------
+    engine : InTask
     """
-    powers = {PREFIX + name: power for name, power in system.kept_in_buckets.items()}
-    cut = buckets_of(ring, count)
-    parts = split_tables(join_buckets(engine.tables, powers), powers, cut.bounds)
-    parts[0] |= engine.gather(*(PREFIX + name for name in system.kept))
-    for mine, part in zip(cut.tables, parts, strict=True):
-        mine.update(part)
-        for columns in part.values():
-            for column in columns.values():
-                column.flags.writeable = False
-    return cut
+
+    ring: Ring
+    bounds: np.ndarray
+    engine: InTask
+
+    @classmethod
+    def empty(cls, ring: Ring, count: int, blind: bool = False) -> SystemBuckets:
+        """Return buckets without tables; those that are blind can be read only in their turn."""
+        engine = (PoisonedTask if blind else InTask)([Tables() for _ in range(count)])
+        return cls(ring, bucket_bounds(ring, count, 8), engine)
+
+    def player(self, system: SystemOnBuckets) -> SystemPlayer:
+        """Return the player of the system."""
+        return SystemPlayer(self.engine, RingInMemory(self.ring), self.bounds, PREFIX, system.reads)
+
+    def tables_of(self, system: SystemOnBuckets) -> dict[str, Columns]:
+        """Return all that the system keeps between rounds; nothing else is there."""
+        names = (*system.kept_in_buckets, *system.kept)
+        there = {name for mine in self.engine.tables for name in mine if name not in system.reads}
+        assert there <= {PREFIX + name for name in names}
+        return self.player(system).gather(*names)
+
+    def cut_again(self, system: SystemOnBuckets, count: int) -> SystemBuckets:
+        """Return other buckets, which have what the system keeps between rounds.
+
+        Columns are read-only, as those of saved tables are.
+        """
+        cut, size = SystemBuckets.empty(self.ring, count), len(self.ring)
+        for name, columns in self.tables_of(system).items():
+            order, bucket = np.arange(1), np.zeros(1, dtype=np.int64)
+            if name in system.kept_in_buckets:
+                order = np.argsort(columns["key"])
+                node = columns["key"][order] // size ** system.kept_in_buckets[name] % size
+                bucket = bucket_of(cut.bounds, node)
+            for number, mine in enumerate(cut.engine.tables):
+                if name in system.kept_in_buckets:
+                    part = take(columns, order[bucket == number])
+                elif number:
+                    continue
+                else:
+                    part = columns
+                for column in part.values():
+                    column.flags.writeable = False
+                mine[PREFIX + name] = part
+        return cut

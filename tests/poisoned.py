@@ -68,12 +68,9 @@ class PoisonedTask(InTask):
         super().__init__([Poisoned.of(dict(mine)) for mine in tables])
         self.open_all()
 
-    def play(self, program: Program) -> int:
+    def play(self, program: Program, first: Inbox | None = None) -> int:
         """See `Player.play`."""
-        self.open_all(False)
-        sent = play(OneAtATime(program), self.tables)
-        self.open_all()
-        return sum(sent)
+        return sum(play_blind(program, self.tables, first))
 
     def open_all(self, is_open: bool = True) -> None:
         """Let the orchestrator read tables, or nobody."""

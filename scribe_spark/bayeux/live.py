@@ -41,9 +41,9 @@ from scribe_spark.engine.program import AT, Tables
 from scribe_spark.living import (
     LivingRound,
     Pairs,
-    PlaysSystems,
     Publications,
     SystemOnBuckets,
+    SystemPlayer,
     SystemRound,
     count_messages,
 )
@@ -51,6 +51,7 @@ from scribe_spark.multicast import HOPS, PAYLOAD
 from scribe_spark.pastry.arrivals import closeness
 from scribe_spark.pastry.arrivals.closeness import Keys
 from scribe_spark.pastry.arrivals.routes import hop
+from scribe_spark.pastry.arrivals.states import CELLS, LEAVES
 
 __all__ = ["LiveBayeux"]
 
@@ -76,9 +77,9 @@ class LiveBayeux(SystemOnBuckets):
     control: tuple[str, ...] = (JOIN, TREE, LEAVE, PRUNE)
     kept_in_buckets: ClassVar[Mapping[str, int]] = {MEMBERS: 0, LISTS: 1, EXPECTED: 0}
     kept: ClassVar[tuple[str, ...]] = (_SESSIONS, _PUBLISHED)
-    reads_overlay: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = (LEAVES, CELLS)
 
-    def play_round(self, player: PlaysSystems, kept: Tables, now: LivingRound) -> SystemRound:
+    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """See `living.SystemOnBuckets`."""
         played = _Round(self, player, kept, now)
         played.leave()
@@ -94,7 +95,7 @@ class _Round:
     """A round: the state of the orchestrator, and the steps."""
 
     def __init__(
-        self, rules: LiveBayeux, player: PlaysSystems, kept: Tables, now: LivingRound
+        self, rules: LiveBayeux, player: SystemPlayer, kept: Tables, now: LivingRound
     ) -> None:
         self.player, self.now = player, now
         groups = len(now.key_hi)

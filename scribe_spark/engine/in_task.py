@@ -114,6 +114,9 @@ class InTask:
         """See `Player.share`."""
         return arrays
 
+    def free(self, shared: Shared) -> None:
+        """See `Player.free`."""
+
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the tables of this task's buckets: `ROWS`."""
         for bucket, mine in self._own.items():

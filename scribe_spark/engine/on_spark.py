@@ -494,7 +494,8 @@ def pack_rows(
     """
     (pieces, files), rows = pack(columns, before), count_rows(columns)
     if folder is not None and table:
-        own = str(Path(folder, f"{name}-{bucket}-{uuid.uuid4().hex}"))
+        called = name.replace("/", " ")  # a prefix of a protocol is no folder
+        own = str(Path(folder, f"{called}-{bucket}-{uuid.uuid4().hex}"))
         with open(own, "wb") as out:
             for piece in pieces:
                 out.write(piece)

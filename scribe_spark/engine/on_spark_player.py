@@ -86,8 +86,9 @@ class OnSpark:
         self._shared.append(SharedInFiles(tuple(zip(arrays, files, strict=True))))
         return self._shared[-1]
 
-    def free(self, shared: SharedInFiles) -> None:
-        """Free arrays that no program needs any more."""
+    def free(self, shared: Shared) -> None:
+        """See `Player.free`."""
+        assert isinstance(shared, SharedInFiles)
         self._shared.remove(shared)
         shared.release()
 

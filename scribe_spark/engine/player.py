@@ -53,8 +53,14 @@ class Player(PlaysSteps, Protocol):
         """Free what only the round before has needed."""
         ...
 
-    def play(self, program: Program) -> int:
-        """Play a program until nobody sends; how many messages were sent."""
+    def play(self, program: Program, first: Mapping[str, Columns] | None = None) -> int:
+        """Play a program until nobody sends; return how many messages were sent.
+
+        Parameters
+        ----------
+        first : mapping of Columns, optional
+            Messages of superstep 0, by kind.
+        """
         ...
 
     def take(self, *names: str) -> dict[str, dict[str, np.ndarray]]:
@@ -71,6 +77,10 @@ class Player(PlaysSteps, Protocol):
 
     def share(self, **arrays: np.ndarray) -> Shared:
         """Let the programs of all buckets read arrays; in a task they are the arrays themselves."""
+        ...
+
+    def free(self, shared: Shared) -> None:
+        """Free shared arrays that no program reads any more."""
         ...
 
     def release(self) -> None:

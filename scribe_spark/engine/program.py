@@ -157,7 +157,9 @@ class Together:
 
 
 class PrefixedTables(Tables):
-    """The tables of a bucket whose names have a prefix, without it; and some tables to be read.
+    """The tables of a bucket whose names have a prefix, without it.
+
+    Some other tables can be read by their names, too, which are not listed.
 
     Parameters
     ----------
@@ -186,9 +188,8 @@ class PrefixedTables(Tables):
         return (name if name in self._reads else f"{self._prefix}{name}") in self._tables
 
     def __iter__(self) -> Iterator[str]:
-        for name in self._tables:
-            if name in self._reads or name.startswith(self._prefix):
-                yield name.removeprefix(self._prefix)
+        prefix = self._prefix
+        return (name.removeprefix(prefix) for name in self._tables if name.startswith(prefix))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

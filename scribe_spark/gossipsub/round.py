@@ -75,9 +75,9 @@ from scribe_spark.living import (
     LivingRound,
     OwnRounds,
     Pairs,
-    PlaysSystems,
     Publications,
     SystemOnBuckets,
+    SystemPlayer,
     SystemRound,
     count_messages,
 )
@@ -152,7 +152,7 @@ class LiveGossipSub(SystemOnBuckets):
     }
     kept: ClassVar[tuple[str, ...]] = (_PUBLISHED,)
 
-    def play_round(self, player: PlaysSystems, kept: Tables, now: LivingRound) -> SystemRound:
+    def play_round(self, player: SystemPlayer, kept: Tables, now: LivingRound) -> SystemRound:
         """See `living.SystemOnBuckets`."""
         published = read_table(_Published, kept, _PUBLISHED)
         topics = Topics(
@@ -175,7 +175,7 @@ def live_gossipsub(config: GossipSubConfig) -> LiveGossipSub:
 
 
 def play_heartbeat(
-    player: PlaysSystems, topics: Topics, published: _Published, now: LivingRound, clock: str
+    player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
 ) -> SystemRound:
     """Play one heartbeat, whose number is the own round's.
 
@@ -210,7 +210,7 @@ def _pairs(pairs: Pairs) -> Columns:
     return {AT: pairs[1], "topic": pairs[0]}
 
 
-def _directory(player: PlaysSystems, topics: Topics) -> DirectoryOfRound:
+def _directory(player: SystemPlayer, topics: Topics) -> DirectoryOfRound:
     """Return the subscribers of now, which all buckets share."""
     size = topics.space.size
     place = player.gather(SUBSCRIBERS).get(SUBSCRIBERS, {}).get("key", whole_numbers())
@@ -218,7 +218,7 @@ def _directory(player: PlaysSystems, topics: Topics) -> DirectoryOfRound:
     return DirectoryOfRound(player.share(place=found.place, offsets=found.offsets), size)
 
 
-def _maintain(player: PlaysSystems, topics: Topics, now: LivingRound) -> None:
+def _maintain(player: SystemPlayer, topics: Topics, now: LivingRound) -> None:
     """Play the phases of a heartbeat of the places that are not settled, at first of all."""
     first = now.begins_round
     for phase in range(topics.rules.heartbeat_phases):
@@ -228,7 +228,7 @@ def _maintain(player: PlaysSystems, topics: Topics, now: LivingRound) -> None:
 
 
 def _publish(
-    player: PlaysSystems, topics: Topics, published: _Published, now: LivingRound, clock: str
+    player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
 ) -> dict[str, float]:
     """Tell of publications, and publish those of this heartbeat; return counts."""
     if not now.begins_round:
@@ -270,7 +270,7 @@ def _by_message(taken: Mapping[str, np.ndarray], published: _Published) -> dict[
 
 
 def _end_round(
-    player: PlaysSystems, topics: Topics, published: _Published, now: LivingRound, clock: str
+    player: SystemPlayer, topics: Topics, published: _Published, now: LivingRound, clock: str
 ) -> tuple[dict[str, float], Publications]:
     """Return measures of the meshes, and what became of the publications that are due.
 

@@ -12,7 +12,7 @@ docs/rules.md, "Rounds", "Measures, by round".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -20,13 +20,14 @@ import pyarrow as pa
 
 from scribe_spark.config.rounds import NOMINAL_SECONDS
 from scribe_spark.engine.in_task import InTask
-from scribe_spark.engine.program import Tables
+from scribe_spark.engine.program import PrefixedTables
 from scribe_spark.living import (
     LiveSystem,
     LivingRound,
     OwnRounds,
     Pairs,
     SystemOnBuckets,
+    SystemPlayer,
     SystemRound,
     play_own_rounds,
 )
@@ -40,7 +41,13 @@ from scribe_spark.pastry.traffic import Traffic
 from scribe_spark.scribe.events import GroupEvents
 from scribe_spark.scribe.group_keys import Groups
 from scribe_spark.systems import System
-from scribe_spark.worlds.link_stress import LinkStress, packet_measures
+from scribe_spark.worlds.counts import Counted
+from scribe_spark.worlds.link_stress import (
+    LINKS_MEASURED,
+    LinkStress,
+    MeasureLinks,
+    packet_measures,
+)
 from scribe_spark.worlds.packets_on_links import count_packets
 
 __all__ = ["OF_SYSTEM", "LiveSystems", "needs_one_bucket", "system_measures"]
@@ -72,7 +79,7 @@ class LiveSystems:
 
     Attributes
     ----------
-    systems : mapping of str to LiveSystem
+    systems : mapping of str to LiveSystem or SystemOnBuckets
         By name.
     link_stress : LinkStress
         In which rounds it is measured.
@@ -88,7 +95,7 @@ class LiveSystems:
         How long a round of the world lasts.
     """
 
-    systems: Mapping[str, LiveSystem] = field(default_factory=dict)
+    systems: Mapping[str, LiveSystem | SystemOnBuckets] = field(default_factory=dict)
     link_stress: LinkStress = field(default_factory=lambda: LinkStress(0, 0, 0))
     lan_us: int = 0
     rounds: int = 0
@@ -124,15 +131,14 @@ class LiveSystems:
         due: list[pa.Table] = []
         joins = _allowed(groups, "join", group_events.join)
         publishes = _allowed(groups, "multicast", group_events.publish)
-        kernel, overlay = player.given.kernel, _overlay(player)
         for name, system in self.systems.items():
-            traffic = Traffic() if self.link_stress.is_measured(number) else None
-            tally = Tally((*system.payload, *system.control), traffic)
+            is_measured = self.link_stress.is_measured(number)
+            tally = Tally((*system.payload, *system.control), in_buckets=is_measured)
             now = LivingRound(
                 number=number,
                 rounds=self.rounds,
-                ring=overlay.states.known,
-                overlay=overlay,
+                ring=player.given.facts.ring,
+                overlay=player.given.in_round,
                 events=events,
                 group=groups.number,
                 key_hi=groups.keys.hi,
@@ -140,7 +146,7 @@ class LiveSystems:
                 join=joins,
                 quit=group_events.quit,
                 publish=publishes,
-                kernel=kernel,
+                kernel=player.given.kernel,
                 lan_us=self.lan_us,
                 seed=rules.seed,
                 deadline=self.deadline,
@@ -148,17 +154,14 @@ class LiveSystems:
                 incarnation=incarnation,
                 own=self.own.get(name, OwnRounds()),
             )
-            done = _play(system, name, player, now)
+            of = {"payload": system.payload, "control": system.control} if is_measured else {}
+            done, packets = _play(system, f"{name}{OF_SYSTEM}", player, now, of)
             sent = tally.by_kind()
             control = sum(sent.get(kind, 0) for kind in system.control)
             mine: dict[str, float] = {**done.measures, **done.counts}
-            mine["control"] = control / len(overlay.live()) / self.seconds
+            mine["control"] = control / len(player.lives.live()) / self.seconds
             mine |= {f"messages.{kind}": float(count) for kind, count in sent.items()}
-            if traffic is not None:
-                of = {"payload": system.payload, "control": system.control}
-                between = {what: traffic.between(kinds) for what, kinds in of.items()}
-                counted = count_packets(between, overlay.states.known.router, kernel)
-                mine |= self.link_stress.measures(counted, of, overlay.count_entered())
+            mine |= self.link_stress.measures(packets, of, player.lives.count_entered())
             measures |= {f"{name}.{measure}": float(value) for measure, value in mine.items()}
             sums = done.publications.by_group(groups.number)
             names = pa.repeat(pa.scalar(name), len(sums["round"]))
@@ -166,34 +169,55 @@ class LiveSystems:
         return measures, pa.concat_tables(due)
 
 
-def needs_one_bucket(system: LiveSystem) -> bool:
+def needs_one_bucket(system: LiveSystem | SystemOnBuckets) -> bool:
     """Return whether a system looks at all nodes at once."""
     return not isinstance(system, SystemOnBuckets)
 
 
-def _overlay(player: Player) -> OverlayState:
-    """Return the lives of all nodes, and what those of the first bucket of this task know."""
-    engine, given = player.engine, player.given
-    ring = given.facts.ring
-    if isinstance(engine, InTask):
-        states = States.of_tables(ring, int(given.bounds[engine.first]), engine.tables[0])
-    else:
-        states = States.empty(ring, np.arange(0), given.rules.leaf_set, given.rules.b)
-    return OverlayState(states, **player.lives.arrays())
+#: Kinds of messages that are counted together on links.
+_Kinds = Mapping[str, tuple[str, ...]]
 
 
-def _play(system: LiveSystem, name: str, player: Player, now: LivingRound) -> SystemRound:
-    """Play the own rounds of a system, whose tables are among those of the buckets."""
-    engine, given, prefix = player.engine, player.given, f"{name}{OF_SYSTEM}"
-    if isinstance(system, SystemOnBuckets):
-        return system.play_on(engine, given.facts, given.bounds, prefix, now)
+def _play(
+    system: LiveSystem | SystemOnBuckets,
+    prefix: str,
+    player: Player,
+    now: LivingRound,
+    of: _Kinds,
+) -> tuple[SystemRound, Counted]:
+    """Play the own rounds of a system; count the packets on links.
+
+    Parameters
+    ----------
+    prefix : str
+        The names of the system's tables begin with it.
+    """
+    if not isinstance(system, SystemOnBuckets):
+        return _play_in_one(system, prefix, player, now, of)
+    given = replace(player.given, observer=now.tally.observer)
+    of_system = SystemPlayer(player.engine, given.facts, given.bounds, prefix, system.reads)
+    done = system.play_on(of_system, now)
+    if not of:
+        return done, Counted({})
+    of_system.play(MeasureLinks(given, of, keeps_messages=False))
+    return done, Counted(of_system.take(LINKS_MEASURED).get(LINKS_MEASURED, {}))
+
+
+def _play_in_one(
+    system: LiveSystem, prefix: str, player: Player, now: LivingRound, of: _Kinds
+) -> tuple[SystemRound, Counted]:
+    """Play the own rounds of a system that looks at all nodes, as :func:`_play`."""
+    engine, ring = player.engine, now.ring
     assert isinstance(engine, InTask)
-    (tables,) = engine.tables
-    called = [one for one in tables if one.startswith(prefix)]
-    own = Tables.of({one.removeprefix(prefix): tables.pop(one) for one in called})
-    done = play_own_rounds(partial(system.play, own), now)
-    tables.update({prefix + one: own[one] for one in own})
-    return done
+    (tables,), traffic = engine.tables, Traffic() if of else None
+    overlay = OverlayState(States.of_tables(ring, 0, tables), **player.lives.arrays())
+    own = PrefixedTables(tables, prefix)
+    now.tally.traffic = traffic
+    done = play_own_rounds(partial(system.play, own), replace(now, overlay=overlay))
+    if traffic is None:
+        return done, Counted({})
+    between = {name: traffic.between(kinds) for name, kinds in of.items()}
+    return done, count_packets(between, ring.router, now.kernel)
 
 
 def _allowed(groups: Groups, operation: str, pairs: Pairs) -> Pairs:

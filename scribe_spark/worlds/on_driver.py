@@ -94,7 +94,7 @@ class OnDriver:
         """
         started = time.monotonic()
         many: dict[int, DataFrame] = {}
-        if self._protocols.groups is not None:
+        if self._protocols.groups is not None and not self._protocols.systems.systems:
             many = _many_memberships(events)
         rows = add(_without(events, many))
         by_round = EventsByRound(rows.select(*event_columns(rows)).toArrow())

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from living_buckets import RecordingTally, buckets_of, cut_again, play, tables_of
+from living_buckets import RecordingTally, SystemBuckets
 from oracle.bayeux.live_cases import LiveCase, random_live
 from oracle.bayeux.world import Bayeux, Snapshot, publications
 from oracle.living.overlay import Overlay
@@ -70,7 +70,7 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
     hi = np.array([key >> 64 for key in keys], dtype=np.uint64)
     lo = np.array([key & (2**64 - 1) for key in keys], dtype=np.uint64)
     system = LiveBayeux(case.settings.hops, case.settings.recreate)
-    engine, outcomes = buckets_of(ring, buckets, blind), Counter()
+    world, outcomes = SystemBuckets.empty(ring, buckets, blind), Counter()
     incarnation = np.full(len(ring), NEVER)
     for number in range(case.rounds):
         wanted = case.step(run, number)
@@ -86,8 +86,8 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
         kinds = ("fail", "leave", "recover", "arrive")
         incarnation[np.concatenate([nodes("recover"), nodes("arrive")])] = number
         overlay = overlay_of(run.overlay, case, ring, at)
-        bounds = engine.bounds
-        for mine, first, last in zip(engine.tables, bounds[:-1], bounds[1:], strict=True):
+        bounds = world.bounds
+        for mine, first, last in zip(world.engine.tables, bounds[:-1], bounds[1:], strict=True):
             mine.update(overlay.states.of(slice(first, last)).tables())
         sent = RecordingTally((*system.payload, *system.control), ring.node)
         now = LivingRound(
@@ -96,10 +96,10 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
             *(pairs("join"), pairs("quit"), pairs("publish")),
             *(NoDelays(), 1000, case.seed, case.settings.deadline, sent, incarnation),
         )
-        result = play(system, engine, now)
-        tables = tables_of(system, engine)
+        result = system.play_on(world.player(system), now)
+        tables = world.tables_of(system)
         if cuts:
-            engine = cut_again(system, engine, ring, cuts[number % len(cuts)])
+            world = world.cut_again(system, cuts[number % len(cuts)])
         compare(run, wanted, tables, sent, ring, numbers)
         assert result.measures == pytest.approx(run.measures()), number
         due = zip(*(c.tolist() for c in result.publications.to_columns().values()), strict=True)

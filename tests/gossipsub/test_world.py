@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import keyed
 import numpy as np
 import pytest
-from living_buckets import RecordingTally, buckets_of, cut_again, play, tables_of
+from living_buckets import RecordingTally, SystemBuckets
 from oracle.gossipsub.live_cases import LiveCase, random_live
 from oracle.gossipsub.world import publications
 
@@ -66,7 +66,7 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
     lives = Lives.of(size, np.array([at[node] for node in range(case.present)]))
     system = LiveGossipSub(GossipRules.of(config_of(settings), 0), settings.clock)
     own = OwnRounds(case.round_us, settings.heartbeat_us)
-    engine, outcomes = buckets_of(ring, buckets, blind), Counter()
+    world, outcomes = SystemBuckets.empty(ring, buckets, blind), Counter()
     for number in range(case.rounds):
         today = [event for event in case.events if event[0] == number]
         events = Events(
@@ -91,11 +91,11 @@ def check(seed: int, buckets: int = 1, blind: bool = False, cuts: tuple = ()) ->
             *(pairs("join"), pairs("quit"), pairs("publish")),
             *(Delays(between), 1000, case.seed, settings.deadline, sent, whole_numbers(), own),
         )
-        result = play(system, engine, now)
+        result = system.play_on(world.player(system), now)
         wanted = oracle.step(number, case.events)
-        tables = tables_of(system, engine)
+        tables = world.tables_of(system)
         if cuts:
-            engine = cut_again(system, engine, ring, cuts[number % len(cuts)])
+            world = world.cut_again(system, cuts[number % len(cuts)])
         compare(wanted, tables, sent, ring, numbers, number)
         by_iwant = sum(one.by_iwant for heartbeat in wanted for one in heartbeat.values())
         assert result.counts == {"by_iwant": by_iwant}

@@ -289,7 +289,7 @@ def test_so_is_one_on_buckets():
     """It is played there as it was, and its own tables are what its programs read."""
 
     class OnBuckets(Wrong, SystemOnBuckets):
-        kept_in_buckets, kept, reads_overlay = {"links": 1}, ("members",), True
+        kept_in_buckets, kept, reads = {"links": 1}, ("members",), ("leaf sets",)
 
         def play_round(self, player, kept, now: LivingRound) -> SystemRound:
             done = super().play(kept, now)
@@ -298,7 +298,8 @@ def test_so_is_one_on_buckets():
     units = {"members": "members", "sent": "messages"}
     good = checked("wrong", OnBuckets(), units)
     assert isinstance(good, SystemOnBuckets)
-    assert (good.kept_in_buckets, good.kept, good.reads_overlay) == ({"links": 1}, ("members",), 1)
+    assert (good.kept_in_buckets, good.kept) == ({"links": 1}, ("members",))
+    assert good.reads == ("leaf sets",)
     kept = Tables.of({})
     assert good.play_round(3, kept, Now()).counts == {"sent": 3}
     assert list(kept) == ["members"]

@@ -147,6 +147,36 @@ def test_trees_are_those_of_one_task_and_a_save_goes_on(spark, monkeypatch, vari
             world.release()
 
 
+def test_systems_beside_scribe_are_those_of_one_task_and_a_save_goes_on(spark):
+    """GossipSub and Bayeux, as jobs and in tasks that exchange messages."""
+    config = WorldConfig(
+        **NETWORK, nodes=40, initial=30, groups=3, group_size=12, rounds=3, lookups=0, deadline=1,
+        generator="churn+publications", lifetime=4.0, publish_rate=1.0, link_stress_period=2,
+        systems=("gossipsub", "bayeux"), gossipsub_loss=0.2, round_seconds=2.0,
+        gossipsub_heartbeat_ms=2000.0,
+    )  # fmt: skip
+    with Simulation(spark, experiments.network_of(config)) as simulation:
+        one = make_world(simulation, config)
+        jobs = make_world(simulation, config, one._events, buckets=2, engine="jobs")
+        tasks = make_world(simulation, config, one._events, buckets=2, engine="tasks")
+        for number in range(2):
+            measured = one.step()
+            assert ("gossipsub.link_stress.control.max" in measured) == (number == 1)
+            for many in (jobs, tasks):
+                assert many.step() == measured
+                assert many.publications_of_systems.equals(one.publications_of_systems)
+        saved = jobs.saved.localCheckpoint()
+        rest = simulation.nodes, one._events, simulation.underlay, jobs._protocols
+        again = World.of_save(saved, *rest, 2)
+        measured = one.step()
+        assert measured["bayeux.messages.payload"] > 0
+        assert measured["gossipsub.messages.payload"] > 0
+        assert again.step() == jobs.step() == measured
+        assert again.publications_of_systems.equals(one.publications_of_systems)
+        for world in (one, jobs, tasks, again):
+            world.release()
+
+
 def test_an_engine_is_chosen_with_its_reason(spark):
     assert engine_of("auto", spark, 1) == Engine("tasks", "all nodes are in one bucket")
     assert engine_of("auto", spark, 2) == Engine("tasks", "2 tasks can stay")
